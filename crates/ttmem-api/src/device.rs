@@ -1,0 +1,319 @@
+//! Devices of a snapshot: memory by class, circular buffers, kernels, rings and allocators.
+//!
+//! The definitions of *requested*, *charged*, *registered*, *resident* and *occupied* are the
+//! ledger's. Here is also the one definition of the bytes that a percentage is of, so that every
+//! viewer shows the same.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CoreType, HexId, MemoryClass, Source, Timestamp};
+
+/// One chip.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its logical id, as the runtime counts it.
+    pub id: u32,
+    /// The chip's own id; with it, two logical ids are known to be one chip.
+    pub unique_id: Option<HexId>,
+    /// The visible-device set under which `id` counts; `null` is the default.
+    pub scope: Option<String>,
+    /// Architecture, such as `wormhole_b0`.
+    pub arch: Option<String>,
+    /// Board, such as `n300`.
+    pub board: Option<String>,
+    /// Reached through another chip rather than over PCIe.
+    pub remote: Option<bool>,
+    /// How its figures are known.
+    pub source: Source,
+    /// Compared with the allocators' own statistics: equal, different, or never compared.
+    pub verified: Option<bool>,
+    /// DRAM, without the trace region.
+    pub dram: ClassUsage,
+    /// L1, without the small region.
+    pub l1: L1Usage,
+    /// The small region of L1.
+    pub l1_small: ClassUsage,
+    /// The trace region of DRAM.
+    pub trace: ClassUsage,
+    /// Host memory booked for this device.
+    pub system: ClassUsage,
+    /// Circular buffers, dataflow buffers, scratchpads.
+    pub cb: CbUsage,
+    /// Kernel code.
+    pub kernel: KernelUsage,
+    /// Kernel config rings: one per process, mesh, sub-device and core type.
+    pub ring: Vec<RingUsage>,
+    /// Prefetcher caches, one per process.
+    pub prefetch: Vec<PrefetchUsage>,
+    /// Hits and misses of the four caches.
+    pub caches: CacheCounts,
+    /// Programs dispatched to this device.
+    pub dispatches: u64,
+    /// Every allocator over this device.
+    pub allocators: Vec<AllocatorUsage>,
+}
+
+/// One class of memory on one device, summed over its allocators.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassUsage {
+    /// What an allocator can hand out: banks times bank size.
+    pub capacity_bytes: Option<u64>,
+    /// Banks.
+    pub banks: Option<u32>,
+    /// What callers asked for.
+    pub requested_bytes: u64,
+    /// What the allocators take; above the union when allocators overlap.
+    pub charged_bytes: u64,
+    /// Bytes at least one allocator takes.
+    pub union_bytes: Option<u64>,
+    /// Charged beyond the union: the same bytes handed out twice.
+    pub overlap_bytes: Option<u64>,
+    /// Highest charged value since the server saw the device.
+    pub peak_bytes: u64,
+    /// When that was.
+    pub peak_time: Option<Timestamp>,
+    /// Live buffers.
+    pub buffers: u64,
+    /// Largest contiguous free block of a bank.
+    pub largest_free_bytes_per_bank: Option<u64>,
+}
+
+impl ClassUsage {
+    /// The bytes that count against the capacity: the union, or what is charged if unknown.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.union_bytes.unwrap_or(self.charged_bytes)
+    }
+}
+
+/// L1 of one device: a class, and what else lies in the same memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct L1Usage {
+    /// What an allocator can hand out: banks times bank size.
+    pub capacity_bytes: Option<u64>,
+    /// Banks.
+    pub banks: Option<u32>,
+    /// What callers asked for.
+    pub requested_bytes: u64,
+    /// What the allocators take; above the union when allocators overlap.
+    pub charged_bytes: u64,
+    /// Bytes at least one allocator takes.
+    pub union_bytes: Option<u64>,
+    /// Charged beyond the union: the same bytes handed out twice.
+    pub overlap_bytes: Option<u64>,
+    /// Highest charged value since the server saw the device.
+    pub peak_bytes: u64,
+    /// When that was.
+    pub peak_time: Option<Timestamp>,
+    /// Live buffers.
+    pub buffers: u64,
+    /// Largest contiguous free block of a bank.
+    pub largest_free_bytes_per_bank: Option<u64>,
+    /// What is there: compute cores times L1 per core.
+    pub physical_bytes: Option<u64>,
+    /// Taken by the runtime before any allocator, on all cores.
+    pub reserved_bytes: Option<u64>,
+    /// Union of reserved, buffers and resident circular buffers; at most physical.
+    pub occupied_bytes: Option<u64>,
+}
+
+impl L1Usage {
+    /// The part that every class has.
+    #[must_use]
+    pub const fn class(&self) -> ClassUsage {
+        ClassUsage {
+            capacity_bytes: self.capacity_bytes,
+            banks: self.banks,
+            requested_bytes: self.requested_bytes,
+            charged_bytes: self.charged_bytes,
+            union_bytes: self.union_bytes,
+            overlap_bytes: self.overlap_bytes,
+            peak_bytes: self.peak_bytes,
+            peak_time: self.peak_time,
+            buffers: self.buffers,
+            largest_free_bytes_per_bank: self.largest_free_bytes_per_bank,
+        }
+    }
+}
+
+/// A class whose memory beyond the allocators is not known.
+impl From<ClassUsage> for L1Usage {
+    fn from(class: ClassUsage) -> Self {
+        Self {
+            capacity_bytes: class.capacity_bytes,
+            banks: class.banks,
+            requested_bytes: class.requested_bytes,
+            charged_bytes: class.charged_bytes,
+            union_bytes: class.union_bytes,
+            overlap_bytes: class.overlap_bytes,
+            peak_bytes: class.peak_bytes,
+            peak_time: class.peak_time,
+            buffers: class.buffers,
+            largest_free_bytes_per_bank: class.largest_free_bytes_per_bank,
+            physical_bytes: None,
+            reserved_bytes: None,
+            occupied_bytes: None,
+        }
+    }
+}
+
+/// Circular buffers of one device; the parts are of `registered_bytes`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CbUsage {
+    /// Bytes times cores over every live program, cached ones included.
+    pub registered_bytes: u64,
+    /// Bytes of the programs last dispatched, per core.
+    pub resident_bytes: Option<u64>,
+    /// Placed by their programs.
+    pub local_bytes: Option<u64>,
+    /// Inside L1 buffers.
+    pub global_bytes: Option<u64>,
+    /// Dataflow buffers.
+    pub dataflow_bytes: Option<u64>,
+    /// Scratchpads.
+    pub scratchpad_bytes: Option<u64>,
+    /// How many are live.
+    pub count: u64,
+    /// Highest registered value.
+    pub peak_bytes: u64,
+    /// When that was.
+    pub peak_time: Option<Timestamp>,
+}
+
+/// Kernel code of one device; the parts by kind and by core type are of `registered_bytes`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelUsage {
+    /// Bytes times cores over every live program, cached ones included.
+    pub registered_bytes: u64,
+    /// Bytes of the programs last dispatched, per core.
+    pub resident_bytes: Option<u64>,
+    /// Of user programs.
+    pub application_bytes: u64,
+    /// Of the fabric.
+    pub fabric_bytes: u64,
+    /// Of dispatch.
+    pub dispatch_bytes: u64,
+    /// Of a kind the sender did not name.
+    pub unknown_bytes: u64,
+    /// Each kernel once, however many programs use it.
+    pub unique_bytes: u64,
+    /// Registered beyond that.
+    pub shared_bytes: u64,
+    /// On compute cores.
+    pub tensix_bytes: Option<u64>,
+    /// On Ethernet cores with a link.
+    pub active_eth_bytes: Option<u64>,
+    /// On Ethernet cores without one.
+    pub idle_eth_bytes: Option<u64>,
+    /// On cores of DRAM banks.
+    pub dram_core_bytes: Option<u64>,
+    /// How many are live.
+    pub count: u64,
+    /// Highest registered value.
+    pub peak_bytes: u64,
+    /// When that was.
+    pub peak_time: Option<Timestamp>,
+}
+
+/// One kernel config ring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingUsage {
+    /// The process that fills it.
+    pub pid: u32,
+    /// The mesh it belongs to.
+    pub mesh: Option<u64>,
+    /// The kind of core it is on.
+    pub core_type: CoreType,
+    /// The sub-device, when there are several.
+    pub sub_device: Option<u32>,
+    /// Its size on each core.
+    pub capacity_bytes: Option<u64>,
+    /// Taken on each core.
+    pub used_bytes: u64,
+    /// What lies in it, oldest first.
+    pub entries: Vec<RingEntry>,
+    /// How often it began anew.
+    pub wraps: u64,
+    /// Entries thrown out for newer ones.
+    pub evictions: u64,
+    /// How often a program had to wait for room.
+    pub stalls: u64,
+    /// Reservations asked for.
+    pub reserves: u64,
+}
+
+/// One program's configuration in a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingEntry {
+    /// The program.
+    pub program: Option<u64>,
+    /// L1 address.
+    pub address: u64,
+    /// Size on each core.
+    pub size_bytes: u64,
+    /// The completion count after which it may be overwritten.
+    pub sync: Option<u64>,
+}
+
+/// One process's prefetcher cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefetchUsage {
+    /// The process that fills it.
+    pub pid: u32,
+    /// Its size.
+    pub capacity_bytes: Option<u64>,
+    /// Taken.
+    pub used_bytes: u64,
+    /// Programs in it.
+    pub entries: u64,
+    /// Programs found in it.
+    pub hits: u64,
+    /// Programs not found in it.
+    pub misses: u64,
+    /// Programs thrown out for newer ones.
+    pub evictions: u64,
+    /// How often it was emptied.
+    pub resets: u64,
+}
+
+/// What the caches saved; `null` where no sender reports it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheCounts {
+    /// Operations that found their program.
+    pub program_cache_hits: Option<u64>,
+    /// Operations that built one.
+    pub program_cache_misses: Option<u64>,
+    /// Runs that found their binaries on the device.
+    pub binary_reuses: Option<u64>,
+    /// Runs that found their commands in the prefetcher.
+    pub prefetch_hits: Option<u64>,
+    /// Kernels found compiled on disk.
+    pub jit_disk_hits: Option<u64>,
+}
+
+/// One allocator: a process, a mesh and a class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AllocatorUsage {
+    /// Its process.
+    pub pid: u32,
+    /// The instance of that process.
+    pub instance: Option<HexId>,
+    /// Its mesh; `null` when the sender does not name one.
+    pub mesh: Option<u64>,
+    /// Where it allocates.
+    pub class: MemoryClass,
+    /// What it takes on this device; at most its capacity.
+    pub charged_bytes: u64,
+    /// What it can hand out.
+    pub capacity_bytes: Option<u64>,
+    /// Banks.
+    pub banks: Option<u32>,
+    /// Largest contiguous free block of a bank.
+    pub largest_free_bytes_per_bank: Option<u64>,
+    /// 1 − largest / free, from 0 (one block) towards 1.
+    pub fragmentation: Option<f64>,
+    /// Live buffers.
+    pub buffers: u64,
+    /// Compared with its own statistics: equal, different, or never compared.
+    pub verified: Option<bool>,
+}

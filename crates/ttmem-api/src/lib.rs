@@ -1,0 +1,44 @@
+//! The read model of ttmem: what `/api/v1/…` answers, and a client that asks.
+//!
+//! The server builds these types and serialises them; every viewer (the command line, the
+//! terminal view, the web page) reads them back. They are plain data: nothing here knows the
+//! ledger, the sessions or a terminal.
+//!
+//! Rules of the format, all of which a reader may rely on:
+//! * every document starts with `"schema": 1`; another number is refused, with both numbers;
+//! * bytes and counts are integers; 64-bit ids are hex strings, because a JSON reader that keeps
+//!   numbers as doubles would round them; times are RFC 3339 strings in UTC;
+//! * what is not known is `null`, never 0 and never left out;
+//! * a reader ignores fields it does not know, and a field added within schema 1 is an `Option`,
+//!   so that a newer reader understands an older server.
+
+pub mod client;
+mod device;
+mod hex_id;
+mod http;
+mod problem;
+mod process;
+pub mod routes;
+mod rows;
+mod snapshot;
+mod text_form;
+mod timestamp;
+mod vocabulary;
+
+pub use client::{ApiClient, ApiRequestError};
+pub use device::{
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, KernelUsage, L1Usage, PrefetchUsage,
+    RingEntry, RingUsage,
+};
+pub use hex_id::{HexId, ParseHexIdError};
+pub use problem::{Forgotten, Problem};
+pub use process::{Process, ProcessDevice, Released};
+pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page};
+pub use snapshot::{Anomalies, Server, Snapshot};
+pub use timestamp::{ParseTimestampError, Timestamp};
+pub use vocabulary::{
+    BufferLayout, CbKind, CoreType, KernelKind, MemoryClass, ProcessState, Source,
+};
+
+/// The version of every document in this crate.
+pub const SCHEMA: u32 = 1;

@@ -1,0 +1,37 @@
+//! What the server answers to a request that is not a read: a refusal, or a forgotten process.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::Released;
+
+/// The body of every HTTP error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// What went wrong, as one stable word for programs: `not_found`, `busy`, …
+    pub error: String,
+    /// The same for people, with the values that matter.
+    pub detail: String,
+}
+
+/// `error: detail`, safe to print: whoever answers on a socket is not always our server.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let printable = |text: &str| text.replace(char::is_control, "\u{fffd}");
+        write!(f, "{}: {}", printable(&self.error), printable(&self.detail))
+    }
+}
+
+/// The answer to a `forget`: what was dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The process that was named.
+    pub pid: u32,
+    /// One entry per instance of that process, empty when none was known.
+    pub released: Vec<Released>,
+}

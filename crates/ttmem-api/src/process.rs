@@ -1,0 +1,86 @@
+//! Processes of a snapshot: who holds memory, and what was given back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{HexId, ProcessState, Source, Timestamp};
+
+/// One process, or one instance of it when it started tracking anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The pid the kernel gives for its connection; 0 from another pid namespace.
+    pub pid: u32,
+    /// The instance id of its handshake; old senders have none.
+    pub instance: Option<HexId>,
+    /// The command's name.
+    pub name: Option<String>,
+    /// The user the kernel gives for its connection.
+    pub uid: Option<u32>,
+    /// When the process started.
+    pub start_time: Option<Timestamp>,
+    /// Connected, detached or gone.
+    pub state: ProcessState,
+    /// How its figures are known.
+    pub source: Source,
+    /// Events were lost: its totals cannot be trusted.
+    pub incomplete: bool,
+    /// It is sending its live set anew; its figures are those from before.
+    pub resyncing: bool,
+    /// Events that never reached the ledger.
+    pub lost_events: u64,
+    /// Events missing from the log only; totals are exact.
+    pub elided_events: u64,
+    /// The pid an old sender wrote into its messages; shown, never used.
+    pub claimed_pid: Option<i32>,
+    /// Anomalies of all kinds in its events.
+    pub anomalies: u64,
+    /// Connections it has open.
+    pub connections: u32,
+    /// What it holds, per device it has touched.
+    pub devices: Vec<ProcessDevice>,
+    /// What it held when it ended; `null` while it lives.
+    pub released: Option<Released>,
+}
+
+/// What one process holds on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessDevice {
+    /// The device's logical id in this process.
+    pub id: u32,
+    /// The chip's unique id.
+    pub unique_id: Option<HexId>,
+    /// The visible-device set under which `id` counts; `null` is the default.
+    pub scope: Option<String>,
+    /// Charged bytes in DRAM.
+    pub dram_bytes: u64,
+    /// Charged bytes in L1.
+    pub l1_bytes: u64,
+    /// Charged bytes in the small region of L1.
+    pub l1_small_bytes: u64,
+    /// Charged bytes in the trace region.
+    pub trace_bytes: u64,
+    /// Charged bytes of host memory.
+    pub system_bytes: u64,
+    /// Registered bytes of circular buffers.
+    pub cb_bytes: u64,
+    /// Registered bytes of kernels.
+    pub kernel_bytes: u64,
+    /// Live buffers of all classes.
+    pub buffers: u64,
+}
+
+/// What was given back for a process, all at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// Buffers released.
+    pub buffers: u64,
+    /// Circular buffers released.
+    pub cbs: u64,
+    /// Kernels released.
+    pub kernels: u64,
+    /// Charged and registered bytes of these, on all devices.
+    pub bytes: u64,
+    /// When it happened.
+    pub time: Timestamp,
+    /// Why: `goodbye`, `death`, `replaced`, `forgotten`.
+    pub reason: String,
+}

@@ -1,0 +1,73 @@
+//! The snapshot: every total the server knows, at one moment.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Device, Process, Timestamp};
+
+/// The answer of [`routes::SNAPSHOT`](crate::routes::SNAPSHOT).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// When these figures held.
+    pub time: Timestamp,
+    /// The machine's name.
+    pub host: String,
+    /// The server itself.
+    pub server: Server,
+    /// Every device that was reported, open or not.
+    pub devices: Vec<Device>,
+    /// Every process that holds something, and those that ended lately.
+    pub processes: Vec<Process>,
+    /// What did not add up, by kind.
+    pub anomalies: Anomalies,
+    /// What the server failed to do and the reader should know of.
+    pub errors: Vec<String>,
+}
+
+/// The server's own state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Its pid.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// When it started; peaks count from here.
+    pub started: Timestamp,
+    /// Whole seconds since then.
+    pub uptime_seconds: u64,
+    /// Paths it listens on.
+    pub sockets: Vec<String>,
+    /// Connections that send events.
+    pub clients: u64,
+    /// How many it accepts at once; `null` when not limited.
+    pub clients_limit: Option<u64>,
+    /// Connections refused so far.
+    pub clients_refused: u64,
+    /// Events applied to the ledger.
+    pub events_applied: u64,
+    /// Lines that were left out of the event log to keep up; totals are not affected.
+    pub log_lines_elided: u64,
+}
+
+/// Counts of what did not add up, by kind.
+///
+/// The keys are open: a newer server may know kinds this reader does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Anomalies(
+    /// Kind to count; kinds that never happened may be there with 0.
+    pub BTreeMap<String, u64>,
+);
+
+impl Anomalies {
+    /// The kinds that happened, in alphabetical order.
+    pub fn seen(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, count)| (kind.as_str(), *count))
+    }
+}

@@ -1,0 +1,258 @@
+//! Points in time as RFC 3339 strings in UTC.
+//!
+//! Only what the read model needs of a calendar: nanoseconds since the Unix epoch to civil date
+//! and back. No time zones, no leap seconds (Unix time has none), no clock: the caller brings
+//! the time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::text_form;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const SECONDS_PER_DAY: u64 = 86_400;
+
+/// Days from 0000-03-01, the start of the first 400-year era, to 1970-01-01.
+const EPOCH_DAYS: u64 = 719_468;
+const DAYS_PER_ERA: u64 = 146_097;
+
+/// Nanoseconds since 1970-01-01 UTC, written as `2026-11-15T08:25:03.000000001Z`.
+///
+/// 64 bits reach the year 2554, so every value has a four-digit year. The text always has nine
+/// fractional digits: texts sort like times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+/// A string that is not an RFC 3339 time in UTC between 1970 and 2554.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a time: expected RFC 3339 in UTC, such as 2026-11-15T08:25:03.5Z")]
+pub struct ParseTimestampError;
+
+impl Timestamp {
+    /// The time that many nanoseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_unix_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    #[must_use]
+    pub const fn unix_nanos(self) -> u64 {
+        self.0
+    }
+}
+
+/// A clock set before 1970 or after 2554 gives the nearest time that can be written.
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let nanos = time
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0 / NANOS_PER_SECOND;
+        let (year, month, day) = civil_from_days(seconds / SECONDS_PER_DAY);
+        let of_day = seconds % SECONDS_PER_DAY;
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",
+            of_day / 3600,
+            of_day / 60 % 60,
+            of_day % 60,
+            self.0 % NANOS_PER_SECOND
+        )
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = ParseTimestampError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTimestampError> {
+        parse(text.as_bytes()).map(Self).ok_or(ParseTimestampError)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_form::deserialize(deserializer, "an RFC 3339 time in UTC")
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+///
+/// Counts in years that begin in March, so that the leap day is the last of its year.
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let shifted = days + EPOCH_DAYS;
+    let era = shifted / DAYS_PER_ERA;
+    let day_of_era = shifted % DAYS_PER_ERA;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// Days from 1970-01-01 to a date; `None` before 1970 and for dates that do not exist.
+fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
+    if !(1..=12).contains(&month) || day == 0 {
+        return None;
+    }
+    let year_from_march = year.checked_sub(u64::from(month <= 2))?;
+    let month_from_march = (month + 9) % 12;
+    let year_of_era = year_from_march % 400;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = (year_from_march / 400 * DAYS_PER_ERA + day_of_era).checked_sub(EPOCH_DAYS)?;
+    // A 30 February counts into March: the way back tells.
+    (civil_from_days(days) == (year, month, day)).then_some(days)
+}
+
+fn parse(text: &[u8]) -> Option<u64> {
+    let (date_time, rest) = text.split_at_checked(19)?;
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if separators.iter().any(|&(at, byte)| date_time[at] != byte) {
+        return None;
+    }
+    let days = days_from_civil(
+        number(&date_time[0..4])?,
+        number(&date_time[5..7])?,
+        number(&date_time[8..10])?,
+    )?;
+    let (hour, minute, second) = (
+        number(&date_time[11..13])?,
+        number(&date_time[14..16])?,
+        number(&date_time[17..19])?,
+    );
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let fraction_nanos = match rest.strip_suffix(b"Z")? {
+        [] => 0,
+        [b'.', digits @ ..] if (1..=9).contains(&digits.len()) => {
+            let scale = (digits.len()..9).fold(1, |scale, _| scale * 10);
+            number(digits)? * scale
+        }
+        _ => return None,
+    };
+    let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+    seconds
+        .checked_mul(NANOS_PER_SECOND)?
+        .checked_add(fraction_nanos)
+}
+
+/// A number of decimal digits only; callers pass nine at most, so it cannot overflow.
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |value, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| value * 10 + u64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_unix_nanos(seconds * NANOS_PER_SECOND)
+    }
+
+    #[test]
+    fn known_dates() {
+        // Reference values of `date -u -d @N`.
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000000Z"),
+            (1_709_251_199, "2024-02-29T23:59:59.000000000Z"),
+            (1_709_251_200, "2024-03-01T00:00:00.000000000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000000000Z"),
+            (4_107_542_399, "2100-02-28T23:59:59.000000000Z"),
+        ] {
+            assert_eq!(at(seconds).to_string(), text);
+            assert_eq!(text.parse(), Ok(at(seconds)));
+        }
+        assert_eq!(
+            Timestamp::from_unix_nanos(u64::MAX).to_string(),
+            "2554-07-21T23:34:33.709551615Z"
+        );
+    }
+
+    #[test]
+    fn every_day_until_2554_goes_there_and_back() {
+        let mut previous = (1969, 12, 31);
+        for days in 0..=u64::MAX / NANOS_PER_SECOND / SECONDS_PER_DAY {
+            let civil = civil_from_days(days);
+            assert!(civil > previous, "{days}: {civil:?} after {previous:?}");
+            assert_eq!(days_from_civil(civil.0, civil.1, civil.2), Some(days));
+            previous = civil;
+        }
+    }
+
+    #[test]
+    fn fractions_of_any_length() {
+        assert_eq!(
+            "1970-01-01T00:00:01.5Z".parse(),
+            Ok(Timestamp(1_500_000_000))
+        );
+        assert_eq!("1970-01-01T00:00:00.000000001Z".parse(), Ok(Timestamp(1)));
+        assert_eq!("1970-01-01T00:00:01Z".parse(), Ok(at(1)));
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_time() {
+        for text in [
+            "",
+            "2026-11-15",
+            "2026-11-15T08:25:03",
+            "2026-11-15 08:25:03Z",
+            "2026-11-15T08:25:03+01:00",
+            "2026-02-29T00:00:00Z",
+            "2026-02-30T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:60Z",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00.1234567890Z",
+            "1969-12-31T23:59:59Z",
+            "0000-01-01T00:00:00Z",
+            "2554-07-21T23:34:33.709551616Z",
+            "9999-12-31T23:59:59Z",
+            "+026-01-01T00:00:00Z",
+            "2026-01-01T00:00:0éZ",
+        ] {
+            assert_eq!(
+                text.parse::<Timestamp>(),
+                Err(ParseTimestampError),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_before_the_epoch_does_not_panic() {
+        let before = UNIX_EPOCH - std::time::Duration::from_secs(1);
+        assert_eq!(Timestamp::from(before), Timestamp(0));
+    }
+}

@@ -1,0 +1,187 @@
+//! The closed sets of words in the read model.
+//!
+//! Each set but [`KernelKind`] has `Other`: the word of a newer server that this reader does not
+//! know. A reader must not fail because a class was added; a writer never produces it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Declares one set: the enum, its words, and that JSON and `Display` use the same words.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word as it stands in JSON.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where an allocator's buffer lies.
+    MemoryClass {
+        /// Device DRAM, without the trace region.
+        Dram = "dram",
+        /// L1 of the compute cores, without the small region.
+        L1 = "l1",
+        /// The small region of L1 that is set aside at device open.
+        L1Small = "l1_small",
+        /// The trace region of DRAM.
+        Trace = "trace",
+        /// Host memory that the runtime books like device memory.
+        System = "system",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// How figures are known.
+    Source {
+        /// Reported by a client inside the workload.
+        Attached = "attached",
+        /// Reported by the runtime model.
+        Model = "model",
+        /// Reported by an instrumented runtime over the old protocol.
+        Legacy = "legacy",
+        /// Read from the runtime's shared-memory files.
+        Shm = "shm",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What is known of a process.
+    ProcessState {
+        /// Connected.
+        Live = "live",
+        /// No connection, but the process is alive: what it holds is kept.
+        Detached = "detached",
+        /// Gone; what it held was released.
+        Exited = "exited",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What a kernel is for.
+    KernelKind {
+        /// Part of the user's program.
+        Application = "application",
+        /// Routing between chips.
+        Fabric = "fabric",
+        /// Prefetching and dispatching commands.
+        Dispatch = "dispatch",
+        /// Not known: to the sender, or to this reader.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// The kind of core that code or a config ring is on.
+    CoreType {
+        /// A compute core.
+        Tensix = "tensix",
+        /// An Ethernet core with a link that is up.
+        ActiveEth = "active_eth",
+        /// An Ethernet core without one.
+        IdleEth = "idle_eth",
+        /// A programmable core of a DRAM bank.
+        Dram = "dram",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What a circular buffer's memory is.
+    CbKind {
+        /// Placed by its program, above the buffers.
+        Local = "local",
+        /// Lies inside an L1 buffer and takes no memory of its own.
+        Global = "global",
+        /// A dataflow buffer.
+        Dataflow = "dataflow",
+        /// A kernel's scratchpad.
+        Scratchpad = "scratchpad",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// How a buffer's pages are spread over its banks.
+    BufferLayout {
+        /// Page by page over all banks.
+        Interleaved = "interleaved",
+        /// In one bank.
+        SingleBank = "single_bank",
+        /// Shards of rows.
+        HeightSharded = "height_sharded",
+        /// Shards of columns.
+        WidthSharded = "width_sharded",
+        /// Rectangular shards.
+        BlockSharded = "block_sharded",
+        /// Shards of any number of dimensions.
+        NdSharded = "nd_sharded",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_display_use_the_same_word() {
+        let json = serde_json::to_string(&MemoryClass::L1Small).unwrap();
+        assert_eq!(json, format!("\"{}\"", MemoryClass::L1Small));
+        assert_eq!(
+            serde_json::from_str::<CoreType>("\"active_eth\"").unwrap(),
+            CoreType::ActiveEth
+        );
+    }
+
+    #[test]
+    fn a_newer_word_does_not_fail_the_document() {
+        assert_eq!(
+            serde_json::from_str::<Source>("\"telepathy\"").unwrap(),
+            Source::Other
+        );
+        assert_eq!(
+            serde_json::from_str::<KernelKind>("\"new\"").unwrap(),
+            KernelKind::Unknown
+        );
+        assert!(serde_json::from_str::<Source>("7").is_err());
+    }
+}

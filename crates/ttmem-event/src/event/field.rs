@@ -1,0 +1,179 @@
+//! How one field of an event is written into and read from its record.
+//!
+//! All numbers are little-endian. A field that cannot hold every bit pattern
+//! (an enumeration, a flag) refuses the ones it cannot hold.
+
+use super::words::{
+    BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
+    Layout,
+};
+use crate::core::CoreType;
+use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
+
+/// A record that is not an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeEventError {
+    /// The kind byte names no event of this version.
+    #[error("event kind {0} is not known")]
+    UnknownKind(u8),
+    /// A field holds a value outside its range.
+    #[error("{event}.{field} cannot be {value}")]
+    InvalidField {
+        /// The event's name.
+        event: &'static str,
+        /// The field's name.
+        field: &'static str,
+        /// What stood there.
+        value: u8,
+    },
+}
+
+/// A type that a field of an event can have.
+pub(crate) trait Field: Sized + Copy {
+    /// Bytes in the record.
+    const WIDTH: usize;
+    /// The type's name in the protocol document.
+    const NAME: &'static str;
+    /// Writes the value into exactly `WIDTH` bytes.
+    fn put(self, bytes: &mut [u8]);
+    /// Reads the value from exactly `WIDTH` bytes; `Err` is the offending byte.
+    fn get(bytes: &[u8]) -> Result<Self, u8>;
+}
+
+macro_rules! number_fields {
+    ($($number:ty),*) => {$(
+        impl Field for $number {
+            const WIDTH: usize = size_of::<$number>();
+            const NAME: &'static str = stringify!($number);
+            fn put(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+            fn get(bytes: &[u8]) -> Result<Self, u8> {
+                let mut raw = [0; size_of::<$number>()];
+                raw.copy_from_slice(bytes);
+                Ok(Self::from_le_bytes(raw))
+            }
+        }
+    )*};
+}
+number_fields!(u8, u16, u32, u64, i32);
+
+macro_rules! id_fields {
+    ($($id:ident($repr:ty)),*) => {$(
+        impl Field for $id {
+            const WIDTH: usize = size_of::<$repr>();
+            const NAME: &'static str = stringify!($id);
+            fn put(self, bytes: &mut [u8]) {
+                self.0.put(bytes);
+            }
+            fn get(bytes: &[u8]) -> Result<Self, u8> {
+                <$repr>::get(bytes).map(Self)
+            }
+        }
+    )*};
+}
+id_fields!(
+    BufferId(u64),
+    ProgramId(u64),
+    KernelId(u64),
+    TextId(u32),
+    CoresId(u32),
+    DeviceId(u32),
+    MeshId(u32),
+    TraceId(u32)
+);
+
+macro_rules! word_fields {
+    ($($word:ident),*) => {$(
+        impl Field for $word {
+            const WIDTH: usize = 1;
+            const NAME: &'static str = stringify!($word);
+            fn put(self, bytes: &mut [u8]) {
+                bytes[0] = self.code();
+            }
+            fn get(bytes: &[u8]) -> Result<Self, u8> {
+                Self::from_code(bytes[0]).ok_or(bytes[0])
+            }
+        }
+    )*};
+}
+word_fields!(
+    Class,
+    Layout,
+    Direction,
+    CbKind,
+    KernelKind,
+    BinaryStatus,
+    CacheResult,
+    DispatchPath,
+    ClashKind
+);
+
+impl Field for CoreType {
+    const WIDTH: usize = 1;
+    const NAME: &'static str = "CoreType";
+    fn put(self, bytes: &mut [u8]) {
+        bytes[0] = self as u8;
+    }
+    fn get(bytes: &[u8]) -> Result<Self, u8> {
+        Self::ALL
+            .get(usize::from(bytes[0]))
+            .copied()
+            .ok_or(bytes[0])
+    }
+}
+
+impl Field for bool {
+    const WIDTH: usize = 1;
+    const NAME: &'static str = "bool";
+    fn put(self, bytes: &mut [u8]) {
+        bytes[0] = u8::from(self);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, u8> {
+        match bytes[0] {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(other),
+        }
+    }
+}
+
+/// "All of them" is the largest number: no program has that many.
+impl Field for Option<u32> {
+    const WIDTH: usize = 4;
+    const NAME: &'static str = "u32, all ones = all";
+    fn put(self, bytes: &mut [u8]) {
+        self.unwrap_or(u32::MAX).put(bytes);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, u8> {
+        u32::get(bytes).map(|number| (number != u32::MAX).then_some(number))
+    }
+}
+
+/// "All of them" is all ones, which no content hash is expected to be.
+impl Field for Option<KernelId> {
+    const WIDTH: usize = 8;
+    const NAME: &'static str = "KernelId, all ones = all";
+    fn put(self, bytes: &mut [u8]) {
+        self.unwrap_or(KernelId(u64::MAX)).put(bytes);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, u8> {
+        KernelId::get(bytes).map(|id| (id.0 != u64::MAX).then_some(id))
+    }
+}
+
+/// "All classes" is all ones.
+impl Field for Option<Class> {
+    const WIDTH: usize = 1;
+    const NAME: &'static str = "Class, all ones = all";
+    fn put(self, bytes: &mut [u8]) {
+        bytes[0] = self.map_or(u8::MAX, Class::code);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, u8> {
+        if bytes[0] == u8::MAX {
+            Ok(None)
+        } else {
+            Class::get(bytes).map(Some)
+        }
+    }
+}

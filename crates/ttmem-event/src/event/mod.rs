@@ -1,0 +1,55 @@
+//! What can happen to device memory: the whole vocabulary.
+//!
+//! An [`Event`] is a time and a [`What`]. Every kind of event is one row of the
+//! table in [`vocabulary`], from which the type, its 64-byte record and the
+//! tables of `docs/protocol.md` are all derived. The words a row is made of
+//! (classes, kinds, states) are in [`words`].
+
+pub mod field;
+pub mod vocabulary;
+pub mod words;
+
+pub use field::DecodeEventError;
+pub use vocabulary::{LAYOUT_HASH, What};
+pub use words::{
+    BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
+    Layout, MeshKind, Source,
+};
+
+/// Bytes of an encoded event.
+pub const EVENT_BYTES: usize = 64;
+
+/// Something that happened in a tracked process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When: in a record, ticks of the client's clock; in the ledger, nanoseconds since the epoch.
+    pub time: u64,
+    /// What.
+    pub what: What,
+}
+
+impl Event {
+    /// The event as the record that goes into rings and frames.
+    #[must_use]
+    pub fn encode(&self) -> [u8; EVENT_BYTES] {
+        let mut record = [0; EVENT_BYTES];
+        record[8..16].copy_from_slice(&self.time.to_le_bytes());
+        self.what.encode(&mut record);
+        record
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// When the kind is unknown or a field holds a value that it cannot have.
+    pub fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
+        let time = field::Field::get(&record[8..16]).unwrap_or(0);
+        Ok(Self {
+            time,
+            what: What::decode(record)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

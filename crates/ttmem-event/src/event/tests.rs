@@ -1,0 +1,74 @@
+use super::vocabulary::LAYOUT;
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn no_two_fields_share_a_byte_and_none_leaves_the_record() {
+    for event in LAYOUT {
+        let mut owner = ["free"; EVENT_BYTES];
+        owner[0] = "kind";
+        owner[8..16].fill("time");
+        for field in event.fields {
+            let place = &mut owner[field.offset..field.offset + field.width];
+            for byte in place {
+                assert_eq!(*byte, "free", "{}.{} meets {byte}", event.name, field.name);
+                *byte = field.name;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_has_a_number_of_its_own() {
+    let mut kinds: Vec<u8> = LAYOUT.iter().map(|event| event.kind).collect();
+    kinds.sort_unstable();
+    let count = kinds.len();
+    kinds.dedup();
+    assert_eq!(kinds.len(), count);
+}
+
+#[test]
+fn an_unknown_kind_is_refused_by_its_number() {
+    let mut record = [0; EVENT_BYTES];
+    record[0] = 63;
+    assert_eq!(
+        Event::decode(&record),
+        Err(DecodeEventError::UnknownKind(63))
+    );
+}
+
+#[test]
+fn a_word_out_of_range_is_refused_by_its_name() {
+    let mut record = [0; EVENT_BYTES];
+    record[0] = 1;
+    record[1] = 5;
+    assert_eq!(
+        Event::decode(&record),
+        Err(DecodeEventError::InvalidField {
+            event: "BufferAllocated",
+            field: "class",
+            value: 5
+        })
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Any bytes either decode to an event that encodes to the same fields, or are refused.
+    #[test]
+    fn what_decodes_encodes_to_the_same_event(
+        kind in prop_oneof![1_u8..=39, 64_u8..=69],
+        small in proptest::array::uniform3(0_u8..4),
+        rest in proptest::collection::vec(any::<u8>(), 60),
+    ) {
+        let mut record = [0; EVENT_BYTES];
+        record[0] = kind;
+        record[1..4].copy_from_slice(&small);
+        record[4..].copy_from_slice(&rest);
+        if let Ok(event) = Event::decode(&record) {
+            prop_assert_eq!(event.what.kind(), kind);
+            prop_assert_eq!(Event::decode(&event.encode()), Ok(event));
+        }
+    }
+}

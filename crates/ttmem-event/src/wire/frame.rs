@@ -1,0 +1,523 @@
+//! The frames themselves.
+
+use super::bytes::{Cursor, put_text};
+use super::{DecodeFrameError, DefinitionIter, FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
+use crate::define::Definition;
+use crate::event::{Class, DecodeEventError, EVENT_BYTES, Event, Source};
+use crate::ids::{DeviceId, MeshId, ProgramId};
+
+/// The number of each kind of frame; those of the server have the high bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(
+    missing_docs,
+    reason = "each is documented at the frame of the same name"
+)]
+pub enum FrameKind {
+    Hello = 1,
+    Define = 2,
+    Clock = 3,
+    Events = 4,
+    ResyncBegin = 5,
+    ResyncEnd = 6,
+    Peaks = 7,
+    Counters = 8,
+    Flush = 9,
+    Goodbye = 10,
+    Handover = 11,
+    Welcome = 0x81,
+    Refused = 0x82,
+    Ack = 0x83,
+}
+
+/// Who a client is. The server believes the kernel about the pid, not this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// Random; new for every program start and every fork.
+    pub instance: [u8; 16],
+    /// The pid the client sees; shown, never used.
+    pub pid: u32,
+    /// How its events become known.
+    pub source: Source,
+    /// The process's name.
+    pub name: &'a str,
+    /// The visible-device set that logical ids are counted in; empty = all.
+    pub visible_devices: &'a str,
+}
+
+/// How ticks of a client's clock become nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// A reading of the clock.
+    pub ticks: u64,
+    /// The wall clock at that reading.
+    pub unix_nanos: u64,
+    /// Nanoseconds per tick × 2³².
+    pub nanos_per_tick_q32: u64,
+}
+
+impl Clock {
+    /// Ticks that are nanoseconds since the epoch already.
+    pub const UNIX_NANOS: Self = Self {
+        ticks: 0,
+        unix_nanos: 0,
+        nanos_per_tick_q32: 1 << 32,
+    };
+
+    /// The wall clock at a reading of the client's clock.
+    #[must_use]
+    pub fn unix_nanos_at(&self, ticks: u64) -> u64 {
+        let scaled = |ticks: u64| {
+            let product = u128::from(ticks) * u128::from(self.nanos_per_tick_q32);
+            u64::try_from(product >> 32).unwrap_or(u64::MAX)
+        };
+        if ticks >= self.ticks {
+            self.unix_nanos.saturating_add(scaled(ticks - self.ticks))
+        } else {
+            self.unix_nanos.saturating_sub(scaled(self.ticks - ticks))
+        }
+    }
+}
+
+/// The highest value of a class on a device that the process ever held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeakRecord {
+    /// The device.
+    pub device: DeviceId,
+    /// The class.
+    pub class: Class,
+    /// The highest charged bytes.
+    pub bytes: u64,
+    /// When, in ticks.
+    pub time: u64,
+}
+
+/// What a program did before a reconnect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramCounters {
+    /// The program.
+    pub program: ProgramId,
+    /// Where it ran.
+    pub mesh: MeshId,
+    /// How often.
+    pub dispatches: u64,
+    /// How often it came from the program cache.
+    pub program_cache_hits: u64,
+    /// How often its binary was there already.
+    pub binary_reuses: u64,
+    /// The first run, in ticks.
+    pub first_time: u64,
+    /// The last run, in ticks.
+    pub last_time: u64,
+}
+
+/// The end of a resync: from here on the server's view is the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResyncEnd {
+    /// The sequence number of the next event.
+    pub next_sequence: u64,
+    /// Events lost so far.
+    pub lost_events: u64,
+    /// Events elided so far.
+    pub elided_events: u64,
+}
+
+/// The client leaves in order: what it held is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Goodbye {
+    /// The sequence number after its last event.
+    pub next_sequence: u64,
+}
+
+/// The server accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version both speak.
+    pub version: u16,
+    /// Whether the server knows nothing of this instance and needs its live set.
+    pub needs_resync: bool,
+    /// Changes when the server restarts.
+    pub server_instance: u64,
+    /// The first sequence number the server has not applied.
+    pub next_sequence: u64,
+}
+
+/// Why the server does not accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum RefusalCode {
+    /// No common version or event table.
+    Version = 1,
+    /// Too many clients.
+    Full = 2,
+    /// The client broke the protocol.
+    Protocol = 3,
+    /// The server is shutting down.
+    ShuttingDown = 4,
+}
+
+impl RefusalCode {
+    fn from_code(code: u16) -> Option<Self> {
+        [
+            Self::Version,
+            Self::Full,
+            Self::Protocol,
+            Self::ShuttingDown,
+        ]
+        .into_iter()
+        .find(|refusal| *refusal as u16 == code)
+    }
+}
+
+/// One frame, borrowed from the bytes it came in.
+#[derive(Clone, Debug)]
+pub enum Frame<'a> {
+    /// Client: who it is; the first frame.
+    Hello(Hello<'a>),
+    /// Client: definitions, before the events that use them.
+    Define(DefinitionIter<'a>),
+    /// Client: how to read its time stamps; before its first event and whenever it changes.
+    Clock(Clock),
+    /// Client: a batch of events.
+    Events {
+        /// The sequence number of the first.
+        first_sequence: u64,
+        /// Whole records of [`EVENT_BYTES`].
+        records: &'a [u8],
+    },
+    /// Client: what follows, up to the end, is its whole state.
+    ResyncBegin,
+    /// Client: the state is complete.
+    ResyncEnd(ResyncEnd),
+    /// Client: its peaks, in a resync.
+    Peaks(Vec<PeakRecord>),
+    /// Client: what its programs did, in a resync.
+    Counters(Vec<ProgramCounters>),
+    /// Client: acknowledge as soon as all before this is applied.
+    Flush,
+    /// Client: it leaves.
+    Goodbye(Goodbye),
+    /// Client: memory of rings and dictionary, passed as descriptors beside this frame.
+    Handover {
+        /// Bytes of the ring registry.
+        ring_bytes: u64,
+        /// Bytes of the dictionary.
+        dictionary_bytes: u64,
+    },
+    /// Server: accepted.
+    Welcome(Welcome),
+    /// Server: refused; the connection ends.
+    Refused {
+        /// Why.
+        code: RefusalCode,
+        /// Why, for people.
+        reason: &'a str,
+    },
+    /// Server: every event before this sequence number is applied.
+    Ack {
+        /// The first that is not.
+        next_sequence: u64,
+    },
+    /// A kind from a newer peer, to be passed over.
+    Unknown(u8),
+}
+
+const PEAK_BYTES: usize = 24;
+const COUNTERS_BYTES: usize = 56;
+
+impl<'a> Frame<'a> {
+    /// Reads the payload of a frame of this kind.
+    ///
+    /// # Errors
+    /// When the payload is shorter than its kind needs or a field is out of range.
+    pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Self, DecodeFrameError> {
+        Ok(match kind {
+            1 => Self::Hello(decode_hello(payload)?),
+            2 => Self::Define(DefinitionIter::new(payload)),
+            3 => {
+                let mut body = Cursor::new("clock", payload);
+                Self::Clock(Clock {
+                    ticks: body.u64()?,
+                    unix_nanos: body.u64()?,
+                    nanos_per_tick_q32: body.u64()?,
+                })
+            }
+            4 => {
+                let mut body = Cursor::new("events", payload);
+                let first_sequence = body.u64()?;
+                let invalid = body.invalid("length: not a whole number of records");
+                let records = body.rest();
+                if !records.len().is_multiple_of(EVENT_BYTES) {
+                    return Err(invalid);
+                }
+                Self::Events {
+                    first_sequence,
+                    records,
+                }
+            }
+            5 => Self::ResyncBegin,
+            6 => {
+                let mut body = Cursor::new("resync end", payload);
+                Self::ResyncEnd(ResyncEnd {
+                    next_sequence: body.u64()?,
+                    lost_events: body.u64()?,
+                    elided_events: body.u64()?,
+                })
+            }
+            7 => Self::Peaks(decode_peaks(payload)?),
+            8 => Self::Counters(decode_counters(payload)?),
+            9 => Self::Flush,
+            10 => {
+                let mut body = Cursor::new("goodbye", payload);
+                Self::Goodbye(Goodbye {
+                    next_sequence: body.u64()?,
+                })
+            }
+            11 => {
+                let mut body = Cursor::new("handover", payload);
+                Self::Handover {
+                    ring_bytes: body.u64()?,
+                    dictionary_bytes: body.u64()?,
+                }
+            }
+            0x81 => {
+                let mut body = Cursor::new("welcome", payload);
+                let version = body.u16()?;
+                let needs_resync = body.u8()? != 0;
+                let _reserved = body.take(5)?;
+                Self::Welcome(Welcome {
+                    version,
+                    needs_resync,
+                    server_instance: body.u64()?,
+                    next_sequence: body.u64()?,
+                })
+            }
+            0x82 => {
+                let mut body = Cursor::new("refused", payload);
+                let code = body.u16()?;
+                let code = RefusalCode::from_code(code).ok_or_else(|| body.invalid("code"))?;
+                Self::Refused {
+                    code,
+                    reason: body.text("reason")?,
+                }
+            }
+            0x83 => {
+                let mut body = Cursor::new("ack", payload);
+                Self::Ack {
+                    next_sequence: body.u64()?,
+                }
+            }
+            other => Self::Unknown(other),
+        })
+    }
+
+    /// The events of a batch, each read when asked for.
+    pub fn events(
+        records: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = Result<Event, DecodeEventError>> + 'a {
+        let (records, _none) = records.as_chunks::<EVENT_BYTES>();
+        records.iter().map(Event::decode)
+    }
+}
+
+fn decode_hello(payload: &[u8]) -> Result<Hello<'_>, DecodeFrameError> {
+    let mut body = Cursor::new("hello", payload);
+    let instance = body.bytes16()?;
+    let pid = body.u32()?;
+    let source = body.u8()?;
+    let source = Source::from_code(source).ok_or_else(|| body.invalid("source"))?;
+    let _reserved = body.take(3)?;
+    let name = body.text("name")?;
+    let visible_devices = body.text("visible devices")?;
+    Ok(Hello {
+        instance,
+        pid,
+        source,
+        name,
+        visible_devices,
+    })
+}
+
+fn decode_peaks(payload: &[u8]) -> Result<Vec<PeakRecord>, DecodeFrameError> {
+    let mut body = Cursor::new("peaks", payload);
+    let mut peaks = Vec::with_capacity(payload.len() / PEAK_BYTES);
+    while !body.is_at_end() {
+        let device = DeviceId(body.u32()?);
+        let class = body.u8()?;
+        let class = Class::from_code(class).ok_or_else(|| body.invalid("class"))?;
+        let _reserved = body.take(3)?;
+        peaks.push(PeakRecord {
+            device,
+            class,
+            bytes: body.u64()?,
+            time: body.u64()?,
+        });
+    }
+    Ok(peaks)
+}
+
+fn decode_counters(payload: &[u8]) -> Result<Vec<ProgramCounters>, DecodeFrameError> {
+    let mut body = Cursor::new("counters", payload);
+    let mut counters = Vec::with_capacity(payload.len() / COUNTERS_BYTES);
+    while !body.is_at_end() {
+        let program = ProgramId(body.u64()?);
+        let mesh = MeshId(body.u32()?);
+        let _reserved = body.u32()?;
+        counters.push(ProgramCounters {
+            program,
+            mesh,
+            dispatches: body.u64()?,
+            program_cache_hits: body.u64()?,
+            binary_reuses: body.u64()?,
+            first_time: body.u64()?,
+            last_time: body.u64()?,
+        });
+    }
+    Ok(counters)
+}
+
+/// Appends frames to a buffer that is sent whole.
+impl Frame<'_> {
+    /// Appends a frame of this kind whose payload `write` appends.
+    ///
+    /// The length is filled in afterwards. A payload beyond the limit is the
+    /// caller's mistake: batches are cut before they are written.
+    pub fn put(out: &mut Vec<u8>, kind: FrameKind, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        out[start + 4] = kind as u8;
+        write(out);
+        let len = out.len() - start - FRAME_HEADER_BYTES;
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        debug_assert!(len <= MAX_FRAME_BYTES, "a frame of {len} bytes");
+        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// Appends a hello.
+    pub fn put_hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
+        Self::put(out, FrameKind::Hello, |out| {
+            out.extend_from_slice(&hello.instance);
+            out.extend_from_slice(&hello.pid.to_le_bytes());
+            out.extend_from_slice(&[hello.source.code(), 0, 0, 0]);
+            put_text(out, hello.name);
+            put_text(out, hello.visible_devices);
+        });
+    }
+
+    /// Appends definitions.
+    pub fn put_define<'d>(
+        out: &mut Vec<u8>,
+        definitions: impl IntoIterator<Item = &'d Definition>,
+    ) {
+        Self::put(out, FrameKind::Define, |out| {
+            for definition in definitions {
+                definition.encode(out);
+            }
+        });
+    }
+
+    /// Appends a clock.
+    pub fn put_clock(out: &mut Vec<u8>, clock: &Clock) {
+        Self::put(out, FrameKind::Clock, |out| {
+            for word in [clock.ticks, clock.unix_nanos, clock.nanos_per_tick_q32] {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        });
+    }
+
+    /// Appends a batch of events.
+    pub fn put_events<'e>(
+        out: &mut Vec<u8>,
+        first_sequence: u64,
+        events: impl IntoIterator<Item = &'e Event>,
+    ) {
+        Self::put(out, FrameKind::Events, |out| {
+            out.extend_from_slice(&first_sequence.to_le_bytes());
+            for event in events {
+                out.extend_from_slice(&event.encode());
+            }
+        });
+    }
+
+    /// Appends the end of a resync.
+    pub fn put_resync_end(out: &mut Vec<u8>, end: &ResyncEnd) {
+        Self::put(out, FrameKind::ResyncEnd, |out| {
+            for word in [end.next_sequence, end.lost_events, end.elided_events] {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        });
+    }
+
+    /// Appends peaks.
+    pub fn put_peaks(out: &mut Vec<u8>, peaks: &[PeakRecord]) {
+        Self::put(out, FrameKind::Peaks, |out| {
+            for peak in peaks {
+                out.extend_from_slice(&peak.device.0.to_le_bytes());
+                out.extend_from_slice(&[peak.class.code(), 0, 0, 0]);
+                out.extend_from_slice(&peak.bytes.to_le_bytes());
+                out.extend_from_slice(&peak.time.to_le_bytes());
+            }
+        });
+    }
+
+    /// Appends what programs did.
+    pub fn put_counters(out: &mut Vec<u8>, counters: &[ProgramCounters]) {
+        Self::put(out, FrameKind::Counters, |out| {
+            for program in counters {
+                out.extend_from_slice(&program.program.0.to_le_bytes());
+                out.extend_from_slice(&program.mesh.0.to_le_bytes());
+                out.extend_from_slice(&[0; 4]);
+                for word in [
+                    program.dispatches,
+                    program.program_cache_hits,
+                    program.binary_reuses,
+                    program.first_time,
+                    program.last_time,
+                ] {
+                    out.extend_from_slice(&word.to_le_bytes());
+                }
+            }
+        });
+    }
+
+    /// Appends a goodbye.
+    pub fn put_goodbye(out: &mut Vec<u8>, goodbye: &Goodbye) {
+        Self::put(out, FrameKind::Goodbye, |out| {
+            out.extend_from_slice(&goodbye.next_sequence.to_le_bytes());
+        });
+    }
+
+    /// Appends the sizes of the memory that is passed beside this frame.
+    pub fn put_handover(out: &mut Vec<u8>, ring_bytes: u64, dictionary_bytes: u64) {
+        Self::put(out, FrameKind::Handover, |out| {
+            out.extend_from_slice(&ring_bytes.to_le_bytes());
+            out.extend_from_slice(&dictionary_bytes.to_le_bytes());
+        });
+    }
+
+    /// Appends a welcome.
+    pub fn put_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
+        Self::put(out, FrameKind::Welcome, |out| {
+            out.extend_from_slice(&welcome.version.to_le_bytes());
+            out.push(u8::from(welcome.needs_resync));
+            out.extend_from_slice(&[0; 5]);
+            out.extend_from_slice(&welcome.server_instance.to_le_bytes());
+            out.extend_from_slice(&welcome.next_sequence.to_le_bytes());
+        });
+    }
+
+    /// Appends a refusal.
+    pub fn put_refused(out: &mut Vec<u8>, code: RefusalCode, reason: &str) {
+        Self::put(out, FrameKind::Refused, |out| {
+            out.extend_from_slice(&(code as u16).to_le_bytes());
+            put_text(out, reason);
+        });
+    }
+
+    /// Appends an acknowledgement.
+    pub fn put_ack(out: &mut Vec<u8>, next_sequence: u64) {
+        Self::put(out, FrameKind::Ack, |out| {
+            out.extend_from_slice(&next_sequence.to_le_bytes());
+        });
+    }
+}

@@ -1,0 +1,89 @@
+//! The first bytes of a client: who speaks, which version, which event table.
+
+use super::DecodeFrameError;
+use super::bytes::Cursor;
+use crate::event::LAYOUT_HASH;
+
+/// The first byte is above every old message type and every HTTP letter, and is
+/// no UTF-8; the line end at the close shows up a transport that changes bytes.
+pub const MAGIC: [u8; 8] = [0xF4, b'T', b'T', b'M', b'E', b'M', b'\r', b'\n'];
+
+/// The version that this build speaks.
+pub const VERSION: u16 = 1;
+
+/// The oldest version that this build still speaks.
+pub const OLDEST_VERSION: u16 = 1;
+
+/// Bytes of a preamble.
+pub const PREAMBLE_BYTES: usize = 24;
+
+/// What a client sends before its first frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    /// The client's version.
+    pub version: u16,
+    /// The oldest version the client speaks.
+    pub oldest: u16,
+    /// The fingerprint of the client's event table.
+    pub layout_hash: u64,
+}
+
+impl Preamble {
+    /// What this build says of itself.
+    pub const OURS: Self = Self {
+        version: VERSION,
+        oldest: OLDEST_VERSION,
+        layout_hash: LAYOUT_HASH,
+    };
+
+    /// The preamble as bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; PREAMBLE_BYTES] {
+        let mut bytes = [0; PREAMBLE_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.oldest.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.layout_hash.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a preamble.
+    ///
+    /// # Errors
+    /// When the bytes do not begin with the magic.
+    pub fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, DecodeFrameError> {
+        let mut cursor = Cursor::new("preamble", bytes);
+        if cursor.take(MAGIC.len())? != MAGIC {
+            return Err(DecodeFrameError::NotTtmem);
+        }
+        let version = cursor.u16()?;
+        let oldest = cursor.u16()?;
+        let _reserved = cursor.u32()?;
+        Ok(Self {
+            version,
+            oldest,
+            layout_hash: cursor.u64()?,
+        })
+    }
+
+    /// The version both ends speak.
+    ///
+    /// # Errors
+    /// When there is none, or the same version means two event tables.
+    pub fn agree(&self) -> Result<u16, DecodeFrameError> {
+        let version = self.version.min(VERSION);
+        if version < self.oldest || version < OLDEST_VERSION {
+            return Err(DecodeFrameError::Version {
+                version: self.version,
+                oldest: self.oldest,
+            });
+        }
+        if version == VERSION && self.version == VERSION && self.layout_hash != LAYOUT_HASH {
+            return Err(DecodeFrameError::Layout {
+                theirs: self.layout_hash,
+                ours: LAYOUT_HASH,
+            });
+        }
+        Ok(version)
+    }
+}

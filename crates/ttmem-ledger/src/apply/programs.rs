@@ -1,0 +1,334 @@
+//! Programs: from construction to destruction, and every run in between.
+
+use super::{Outcome, Scope};
+use crate::anomaly::Anomaly;
+use crate::process::{ProgramKey, Trace, TraceCores};
+use crate::program::{Finalized, Program};
+use crate::residency::Owner;
+use std::sync::Arc;
+use ttmem_event::{CacheResult, CoreType, MeshId, ProgramId, TraceId, What};
+
+/// More programs than a trace can launch through its command buffer.
+const MAX_CAPTURED: usize = 1 << 20;
+
+impl Scope<'_> {
+    pub(super) fn run_program(&mut self, what: &What) -> Outcome {
+        match *what {
+            What::ProgramCreated {
+                program,
+                name,
+                runtime_id,
+                pointer,
+            } => {
+                let slot = self.program_slot_or_add(ProgramKey::Tracked(program), program)?;
+                let program = self.program_mut(slot);
+                program.name = name;
+                program.runtime_id = runtime_id;
+                program.pointer = pointer;
+            }
+            What::ProgramFinalized {
+                program,
+                config_bytes,
+                text_bytes,
+                binary_bytes,
+                ..
+            } => {
+                let time = self.time;
+                let slot = self.program_slot_or_new(program, what)?;
+                self.program_mut(slot).finalized = Some(Finalized {
+                    time,
+                    config_bytes,
+                    text_bytes,
+                    binary_bytes,
+                });
+            }
+            What::CommandsCached {
+                mesh,
+                program,
+                bytes,
+            } => {
+                let members = self.members(mesh)?;
+                let program = self.program_slot_or_new(program, what)?;
+                for slot in members.iter() {
+                    self.program_mut(program)
+                        .on_device_or_new(*slot)
+                        .command_bytes = Some(bytes);
+                }
+            }
+            What::BinarySent {
+                mesh,
+                program,
+                bytes,
+            } => {
+                let members = self.members(mesh)?;
+                let program = self.program_slot_or_new(program, what)?;
+                for slot in members.iter() {
+                    self.program_mut(program).on_device_or_new(*slot).sent_bytes = Some(bytes);
+                }
+            }
+            What::BinaryStatusChanged {
+                mesh,
+                program,
+                status,
+            } => {
+                let members = self.members(mesh)?;
+                let program = self.program_slot_or_new(program, what)?;
+                for slot in members.iter() {
+                    self.program_mut(program)
+                        .on_device_or_new(*slot)
+                        .binary_status = status;
+                }
+            }
+            What::ProgramDestroyed { program } => self.destroy_program(program)?,
+            What::Dispatched { .. } => self.dispatch(what)?,
+            What::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
+            What::TraceEnded { mesh, trace, .. } => self.end_trace(mesh, trace)?,
+            What::TraceReplayed { mesh, trace } => self.replay_trace(mesh, trace)?,
+            What::TraceReleased { mesh, trace } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.process
+                    .traces
+                    .remove(&(mesh, trace))
+                    .ok_or(Anomaly::UnknownTrace)?;
+            }
+            _other => return Err(Anomaly::Malformed),
+        }
+        self.happened(what);
+        Ok(())
+    }
+
+    pub(super) fn program_slot(&self, program: ProgramId) -> Option<u32> {
+        self.process
+            .program_index
+            .get(&ProgramKey::Tracked(program))
+            .copied()
+    }
+
+    /// The slot of a program that should have been created before.
+    pub(super) fn program_slot_or_new(
+        &mut self,
+        program: ProgramId,
+        what: &What,
+    ) -> Result<u32, Anomaly> {
+        if let Some(slot) = self.program_slot(program) {
+            return Ok(slot);
+        }
+        let slot = self.program_slot_or_add(ProgramKey::Tracked(program), program)?;
+        self.note(Anomaly::ImplicitProgram, what);
+        Ok(slot)
+    }
+
+    pub(super) fn program_slot_or_add(
+        &mut self,
+        key: ProgramKey,
+        id: ProgramId,
+    ) -> Result<u32, Anomaly> {
+        if let Some(slot) = self.process.program_index.get(&key) {
+            return Ok(*slot);
+        }
+        if self.process.programs.len() >= self.limits.programs_per_process {
+            return Err(Anomaly::LimitReached);
+        }
+        let slot = self.process.programs.insert(Program::new(id, self.time));
+        let slot = slot.ok_or(Anomaly::LimitReached)?;
+        self.process.program_index.insert(key, slot);
+        Ok(slot)
+    }
+
+    pub(super) fn program_mut(&mut self, slot: u32) -> &mut Program {
+        self.process
+            .programs
+            .get_mut(slot)
+            .expect("slots in hand are those of live programs")
+    }
+
+    fn destroy_program(&mut self, program: ProgramId) -> Outcome {
+        let slot = self.program_slot(program).ok_or(Anomaly::UnknownProgram)?;
+        self.empty_program(slot, |_every| true);
+        self.process
+            .program_index
+            .remove(&ProgramKey::Tracked(program));
+        self.process.programs.remove(slot);
+        Ok(())
+    }
+
+    /// Gives back what a program has on some of the process's devices.
+    pub(super) fn empty_program(&mut self, program: u32, affected: impl Fn(u32) -> bool) {
+        let slots: Vec<u32> = self
+            .program_mut(program)
+            .on
+            .iter()
+            .map(|on| on.device)
+            .filter(|device| affected(*device))
+            .collect();
+        let gone = Owner {
+            process: self.index,
+            program,
+        };
+        for slot in slots {
+            for cb in self.take_cbs(program, slot, |_all| true) {
+                self.give_back_cb(slot, program, &cb);
+            }
+            for kernel in self.take_kernels(program, slot, None) {
+                self.give_back_kernel(slot, program, &kernel);
+            }
+            let device = self.device_index(slot);
+            self.devices[device as usize]
+                .residency
+                .clear(|owner| owner == gone);
+            self.program_mut(program).on.retain(|on| on.device != slot);
+        }
+    }
+
+    fn dispatch(&mut self, what: &What) -> Outcome {
+        let What::Dispatched {
+            mesh,
+            program: id,
+            runtime_id,
+            program_cache,
+            binary_reused,
+            ..
+        } = *what
+        else {
+            return Err(Anomaly::Malformed);
+        };
+        let mesh = self.mesh_slot(mesh)?;
+        let members = Arc::clone(&self.mesh(mesh).devices);
+        let slot = self.program_slot_or_new(id, what)?;
+        let (time, index) = (self.time, self.index);
+        let capturing = self.mesh(mesh).capturing;
+        let program = self
+            .process
+            .programs
+            .get_mut(slot)
+            .ok_or(Anomaly::UnknownProgram)?;
+        program.runtime_id = runtime_id;
+        let hit = u64::from(program_cache == CacheResult::Hit);
+        let miss = u64::from(program_cache == CacheResult::Miss);
+        let reused = u64::from(binary_reused);
+        for member in members.iter() {
+            let on = program.on_device_or_new(*member);
+            on.dispatches += 1;
+            on.program_cache_hits += hit;
+            on.program_cache_misses += miss;
+            on.binary_reuses += reused;
+            on.first_dispatch.get_or_insert(time);
+            on.last_dispatch = Some(time);
+            let device = self.process.facts.devices[*member as usize].device;
+            let device = &mut self.devices[device as usize];
+            device.caches.dispatches += 1;
+            device.caches.program_cache_hits += hit;
+            device.caches.program_cache_misses += miss;
+            device.caches.binary_reuses += reused;
+            if capturing.is_none() {
+                let owner = Owner {
+                    process: index,
+                    program: slot,
+                };
+                for core_type in CoreType::ALL {
+                    let cores = &on.placement.cover[core_type as usize];
+                    if !cores.is_empty() {
+                        device.residency.settle(core_type, cores, owner);
+                    }
+                }
+            }
+        }
+        if let Some(trace) = capturing {
+            let trace = self.process.traces.entry((mesh, trace)).or_default();
+            if trace.captured.len() == MAX_CAPTURED {
+                return Err(Anomaly::LimitReached);
+            }
+            trace.captured.push((id, slot));
+        }
+        Ok(())
+    }
+
+    fn begin_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(mesh)?;
+        if self.process.traces.len() >= self.limits.traces_per_process {
+            return Err(Anomaly::LimitReached);
+        }
+        self.process.traces.insert((mesh, trace), Trace::default());
+        self.mesh_mut(mesh).capturing = Some(trace);
+        Ok(())
+    }
+
+    /// Works out which program each core is left with: the last one captured on it.
+    fn end_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(mesh)?;
+        if self.mesh(mesh).capturing != Some(trace) {
+            return Err(Anomaly::UnknownTrace);
+        }
+        self.mesh_mut(mesh).capturing = None;
+        let members = Arc::clone(&self.mesh(mesh).devices);
+        let captured = match self.process.traces.get_mut(&(mesh, trace)) {
+            Some(trace) => std::mem::take(&mut trace.captured),
+            None => return Err(Anomaly::UnknownTrace),
+        };
+        let mut settled = Vec::new();
+        for device in members.iter() {
+            let mut seen = [ttmem_event::CoreSet::default(); CoreType::ALL.len()];
+            for (id, slot) in captured.iter().rev() {
+                let program = self
+                    .process
+                    .programs
+                    .get(*slot)
+                    .filter(|live| live.id == *id);
+                let Some(on) = program.and_then(|live| live.on_device(*device)) else {
+                    continue;
+                };
+                for core_type in CoreType::ALL {
+                    let seen = &mut seen[core_type as usize];
+                    let cores = on.placement.cover[core_type as usize].without(seen);
+                    if cores.is_empty() {
+                        continue;
+                    }
+                    seen.insert_all(&cores);
+                    settled.push(TraceCores {
+                        device: *device,
+                        core_type,
+                        cores,
+                        program: *id,
+                    });
+                }
+            }
+        }
+        self.process.traces.insert(
+            (mesh, trace),
+            Trace {
+                captured: Vec::new(),
+                settled,
+            },
+        );
+        Ok(())
+    }
+
+    fn replay_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(mesh)?;
+        let trace = self
+            .process
+            .traces
+            .get(&(mesh, trace))
+            .ok_or(Anomaly::UnknownTrace)?;
+        for part in &trace.settled {
+            let program = self
+                .process
+                .program_index
+                .get(&ProgramKey::Tracked(part.program));
+            let Some(program) = program else { continue };
+            let owner = Owner {
+                process: self.index,
+                program: *program,
+            };
+            let device = self.process.facts.devices[part.device as usize].device;
+            let device = &mut self.devices[device as usize];
+            device.residency.settle(part.core_type, &part.cores, owner);
+        }
+        let members = Arc::clone(&self.mesh(mesh).devices);
+        for slot in members.iter() {
+            let device = self.device_index(*slot);
+            self.devices[device as usize].caches.trace_replays += 1;
+        }
+        Ok(())
+    }
+}

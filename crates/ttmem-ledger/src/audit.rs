@@ -1,0 +1,225 @@
+//! Comparing every kept total with a count of the live set.
+//!
+//! The totals of a ledger are kept event by event; this works them out a second
+//! time from the rows alone. Tests and the server's summary use it.
+
+use crate::totals::Totals;
+use crate::view::View;
+use ttmem_event::{Class, CoresId};
+
+/// A kept total that differs from the live set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is kept as {kept} but the live set has {counted}")]
+pub struct AuditError {
+    /// Which total, of which device or process.
+    pub what: String,
+    /// The total as kept.
+    pub kept: u64,
+    /// The total as counted.
+    pub counted: u64,
+}
+
+/// The totals that are compared, as plain numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    figures: Vec<(String, u64)>,
+}
+
+impl View {
+    /// Compares every total with the live set.
+    ///
+    /// # Errors
+    /// The first total that differs.
+    pub fn audit(&self) -> Result<(), AuditError> {
+        let mut by_device = vec![Counted::of(&Totals::default()); self.devices.len()];
+        for process in &self.processes {
+            let counted = self.count_process(process);
+            for (held, counted) in process.facts.devices.iter().zip(&counted) {
+                let kept = Counted::of(&held.totals);
+                let who = format!("process {} on device {}", process.index, held.device);
+                kept.compare(counted, &who)?;
+                by_device[held.device as usize].add(counted);
+            }
+            self.audit_allocators(process)?;
+        }
+        for (index, (device, counted)) in self.devices.iter().zip(&by_device).enumerate() {
+            Counted::of(&device.totals).compare(counted, &format!("device {index}"))?;
+        }
+        self.audit_bounds()
+    }
+
+    /// What a process holds, counted from its rows, by its device slots.
+    fn count_process(&self, process: &crate::view::ProcessView) -> Vec<Counted> {
+        let facts = &process.facts;
+        let mut totals = vec![Totals::default(); facts.devices.len()];
+        for (_slot, row) in process.buffers.iter() {
+            let mesh = &facts.meshes[row.mesh as usize];
+            let share = crate::totals::BufferShare {
+                class: row.class,
+                charged_bytes: row.charged_bytes(),
+                requested_bytes: row.requested_bytes,
+                placed: mesh.id.is_some(),
+            };
+            for slot in mesh.devices.iter() {
+                totals[*slot as usize].book_buffer(&share, 0);
+            }
+        }
+        let mut unique = vec![std::collections::BTreeMap::new(); facts.devices.len()];
+        for (_slot, program) in process.programs.iter() {
+            for on in &program.on {
+                let totals = &mut totals[on.device as usize];
+                for cb in &on.placement.cbs {
+                    totals.book_cb(cb, 0);
+                }
+                for kernel in &on.placement.kernels {
+                    totals.book_kernel(kernel, 0);
+                    let largest = unique[on.device as usize].entry(kernel.id).or_insert(0);
+                    *largest = kernel.total_bytes.max(*largest);
+                }
+            }
+        }
+        for (totals, unique) in totals.iter_mut().zip(unique) {
+            totals.kernel.unique_bytes = unique.values().sum();
+        }
+        totals.iter().map(Counted::of).collect()
+    }
+
+    fn audit_allocators(&self, process: &crate::view::ProcessView) -> Result<(), AuditError> {
+        for (slot, mesh) in process.facts.meshes.iter().enumerate() {
+            for class in Class::ALL {
+                let allocator = &mesh.allocators[class.index()];
+                let rows = || {
+                    process
+                        .buffers
+                        .iter()
+                        .map(|(_slot, row)| row)
+                        .filter(move |row| row.mesh as usize == slot && row.class == *class)
+                };
+                let who = format!("process {} mesh {slot} {}", process.index, class.name());
+                let charged = rows().map(crate::buffers::BufferRow::charged_bytes).sum();
+                expect(&who, "charged", allocator.charged_bytes, charged)?;
+                let lockstep = rows().filter(|row| row.cores_id == CoresId::NONE);
+                let per_bank = lockstep.map(|row| row.per_bank_bytes).sum();
+                expect(&who, "charged per bank", allocator.per_bank_bytes, per_bank)?;
+                expect(&who, "buffers", allocator.buffers, rows().count() as u64)?;
+                if let Some(capacity) = allocator.capacity {
+                    let most = capacity.total_bytes();
+                    expect_at_most(&who, "charged", allocator.charged_bytes, most)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is above what there is, and rings hold what their entries hold.
+    fn audit_bounds(&self) -> Result<(), AuditError> {
+        let geometry = self.geometry();
+        for (index, (device, geometry)) in self.devices.iter().zip(&geometry.devices).enumerate() {
+            let who = format!("device {index}");
+            if let (Some(occupied), Some(compute)) = (geometry.occupied_bytes, device.facts.compute)
+            {
+                expect_at_most(&who, "occupied", occupied, compute.physical_bytes())?;
+            }
+            let resident = geometry.cb_resident_bytes.unwrap_or(0);
+            let registered = device.totals.cb.registered.bytes();
+            expect_at_most(&who, "resident CB bytes", resident, registered)?;
+            let resident = geometry.kernel_resident_bytes.unwrap_or(0);
+            let registered = device.totals.kernel.registered.bytes();
+            expect_at_most(&who, "resident kernel bytes", resident, registered)?;
+            for (class, geometry) in Class::ALL.iter().zip(&geometry.classes) {
+                let charged = device.totals.class(*class).charged.bytes();
+                let sum = geometry.union_bytes + geometry.overlap_bytes;
+                expect(&who, "union + overlap", sum, charged)?;
+                if let Some(capacity) = geometry.capacity {
+                    let most = capacity.total_bytes();
+                    expect_at_most(&who, "union", geometry.union_bytes, most)?;
+                    let largest = geometry.largest_free_bytes.unwrap_or(0);
+                    expect_at_most(&who, "largest free", largest, capacity.per_bank_bytes)?;
+                }
+            }
+        }
+        for process in &self.processes {
+            for (key, ring) in &process.facts.rings {
+                let who = format!("process {} ring {key:?}", process.index);
+                let used = ring.entries.iter().map(|entry| entry.size_bytes).sum();
+                expect(&who, "used", ring.used_bytes, used)?;
+                expect_at_most(&who, "used", used, ring.size_bytes)?;
+            }
+            for (mesh, cache) in &process.facts.prefetchers {
+                let who = format!("process {} prefetcher of mesh {mesh}", process.index);
+                let used = cache.entries.values().map(|entry| entry.size_bytes).sum();
+                expect(&who, "used", cache.used_bytes, used)?;
+                expect_at_most(&who, "used", used, cache.size_bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Counted {
+    fn of(totals: &Totals) -> Self {
+        let mut figures = Vec::new();
+        let mut add = |name: String, value: u64| figures.push((name, value));
+        for class in Class::ALL {
+            let total = totals.class(*class);
+            add(format!("{} charged", class.name()), total.charged.bytes());
+            add(format!("{} requested", class.name()), total.requested_bytes);
+            add(format!("{} buffers", class.name()), total.buffers);
+            add(format!("{} unplaced", class.name()), total.unplaced);
+        }
+        add("CB registered".to_owned(), totals.cb.registered.bytes());
+        add("CB count".to_owned(), totals.cb.count);
+        for (kind, bytes) in totals.cb.by_kind.iter().enumerate() {
+            add(format!("CB kind {kind}"), *bytes);
+        }
+        add(
+            "kernel registered".to_owned(),
+            totals.kernel.registered.bytes(),
+        );
+        add("kernel unique".to_owned(), totals.kernel.unique_bytes);
+        add("kernel count".to_owned(), totals.kernel.count);
+        for (kind, bytes) in totals.kernel.by_kind.iter().enumerate() {
+            add(format!("kernel kind {kind}"), *bytes);
+        }
+        for (core_type, bytes) in totals.kernel.by_core_type.iter().enumerate() {
+            add(format!("kernel core type {core_type}"), *bytes);
+        }
+        Self { figures }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, its) in self.figures.iter_mut().zip(&other.figures) {
+            mine.1 += its.1;
+        }
+    }
+
+    fn compare(&self, counted: &Self, who: &str) -> Result<(), AuditError> {
+        let pairs = self.figures.iter().zip(&counted.figures);
+        pairs
+            .into_iter()
+            .try_for_each(|(kept, counted)| expect(who, &kept.0, kept.1, counted.1))
+    }
+}
+
+fn expect(who: &str, figure: &str, kept: u64, counted: u64) -> Result<(), AuditError> {
+    if kept == counted {
+        return Ok(());
+    }
+    Err(AuditError {
+        what: format!("{figure} of {who}"),
+        kept,
+        counted,
+    })
+}
+
+fn expect_at_most(who: &str, figure: &str, value: u64, most: u64) -> Result<(), AuditError> {
+    if value <= most {
+        return Ok(());
+    }
+    let what = format!("{figure} of {who} (the most there can be is the second figure)");
+    Err(AuditError {
+        what,
+        kept: value,
+        counted: most,
+    })
+}

@@ -1,0 +1,474 @@
+//! Where things lie: unions, overlaps, largest free blocks, occupied L1.
+//!
+//! Totals are kept with every event; this is worked out when somebody asks, in
+//! the asker's thread, from a [`View`]. Each allocator's addresses are sorted
+//! once and shared by all devices of its mesh. What cannot be known, because an
+//! old sender told no places, is `None` and never a guess.
+
+use crate::device::{Capacity, ComputeL1, Device};
+use crate::intervals::{Interval, IntervalSet};
+use crate::process::Allocator;
+use crate::program::{Cb, ProgramOnDevice};
+use crate::view::{ProcessView, View};
+use ttmem_event::core::GRID_SIDE;
+use ttmem_event::{Class, CoreSet, CoreType, CoresId};
+
+/// One allocator of one mesh.
+#[derive(Clone, Debug)]
+pub struct AllocatorGeometry {
+    /// The process, by its place in the view.
+    pub process: usize,
+    /// The mesh, as the process counts them.
+    pub mesh: u32,
+    /// The class.
+    pub class: Class,
+    /// Largest free block of a bank, where capacity and places are known.
+    pub largest_free_bytes: Option<u64>,
+    /// 1 − largest free / free; `None` when nothing is free or it is not known.
+    pub fragmentation: Option<f64>,
+    /// Addresses taken in every bank.
+    taken: IntervalSet,
+    /// Addresses taken in the banks of some cores only.
+    per_core: Vec<(CoreSet, Interval)>,
+    banks: u32,
+}
+
+/// One class of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassGeometry {
+    /// What can be handed out, where known.
+    pub capacity: Option<Capacity>,
+    /// Bytes that somebody holds, each counted once; never above the capacity.
+    pub union_bytes: u64,
+    /// Charged bytes beyond the union: held twice, or more than there is.
+    pub overlap_bytes: u64,
+    /// Largest free block of a bank, where capacity and places are known.
+    pub largest_free_bytes: Option<u64>,
+}
+
+/// One device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceGeometry {
+    /// By class.
+    pub classes: [ClassGeometry; Class::COUNT],
+    /// L1 of the compute cores that is in use for anything.
+    pub occupied_bytes: Option<u64>,
+    /// Per-core storage of the programs that ran last.
+    pub cb_resident_bytes: Option<u64>,
+    /// Kernels of the programs that ran last.
+    pub kernel_resident_bytes: Option<u64>,
+}
+
+/// Where everything lies at one moment.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// Allocators that hold something or have a capacity.
+    pub allocators: Vec<AllocatorGeometry>,
+    /// Devices, as in the view.
+    pub devices: Vec<DeviceGeometry>,
+}
+
+impl View {
+    /// Works out where everything lies.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let mut allocators = Vec::new();
+        let mut on_device: Vec<Vec<usize>> = vec![Vec::new(); self.devices.len()];
+        for (place, process) in self.processes.iter().enumerate() {
+            for allocator in allocators_of(place, process) {
+                for slot in process.facts.meshes[allocator.mesh as usize].devices.iter() {
+                    let device = process.facts.devices[*slot as usize].device;
+                    on_device[device as usize].push(allocators.len());
+                }
+                allocators.push(allocator);
+            }
+        }
+        let devices =
+            self.devices
+                .iter()
+                .zip(&on_device)
+                .enumerate()
+                .map(|(index, (device, on))| {
+                    let index = u32::try_from(index).unwrap_or(u32::MAX);
+                    let on: Vec<&AllocatorGeometry> =
+                        on.iter().map(|place| &allocators[*place]).collect();
+                    self.device_geometry(index, device, &on)
+                });
+        let devices = devices.collect();
+        Geometry {
+            allocators,
+            devices,
+        }
+    }
+
+    fn device_geometry(
+        &self,
+        index: u32,
+        device: &Device,
+        on: &[&AllocatorGeometry],
+    ) -> DeviceGeometry {
+        let residents = self.residents(index, device);
+        DeviceGeometry {
+            classes: std::array::from_fn(|class| {
+                let class = Class::ALL[class];
+                self.class_geometry(class, device, on)
+            }),
+            occupied_bytes: occupied_bytes(device, on, &residents),
+            cb_resident_bytes: (device.totals.cb.unplaced == 0)
+                .then(|| residents.iter().map(Resident::cb_bytes).sum()),
+            kernel_resident_bytes: (device.totals.kernel.unplaced == 0)
+                .then(|| residents.iter().map(Resident::kernel_bytes).sum()),
+        }
+    }
+
+    fn class_geometry(
+        &self,
+        class: Class,
+        device: &Device,
+        on: &[&AllocatorGeometry],
+    ) -> ClassGeometry {
+        let on: Vec<&AllocatorGeometry> = on
+            .iter()
+            .copied()
+            .filter(|allocator| allocator.class == class)
+            .collect();
+        let reported = on
+            .iter()
+            .filter_map(|allocator| self.allocator(allocator).capacity);
+        let capacity = reported
+            .reduce(Capacity::larger)
+            .or(device.facts.capacities[class.index()]);
+        let totals = device.totals.class(class);
+        let charged = totals.charged.bytes();
+        let most = capacity.map_or(u64::MAX, |capacity| capacity.total_bytes());
+        let placed: u64 = on
+            .iter()
+            .map(|allocator| self.placed_bytes(allocator))
+            .sum::<u64>()
+            .min(charged);
+        let union_bytes = (union_bytes(&on).min(placed) + (charged - placed)).min(most);
+        let largest_free_bytes = capacity
+            .filter(|_known| totals.unplaced == 0)
+            .map(|capacity| {
+                let bounds = Interval::new(capacity.base, capacity.per_bank_bytes);
+                match on.as_slice() {
+                    [] => bounds.len(),
+                    [one] if one.per_core.is_empty() => one.taken.largest_gap(bounds),
+                    several => union_of(several, bounds).largest_gap(bounds),
+                }
+            });
+        ClassGeometry {
+            capacity,
+            union_bytes,
+            overlap_bytes: charged - union_bytes.min(charged),
+            largest_free_bytes,
+        }
+    }
+
+    fn allocator(&self, geometry: &AllocatorGeometry) -> &Allocator {
+        let mesh = &self.processes[geometry.process].facts.meshes[geometry.mesh as usize];
+        &mesh.allocators[geometry.class.index()]
+    }
+
+    /// Charged bytes whose places are known.
+    fn placed_bytes(&self, geometry: &AllocatorGeometry) -> u64 {
+        let mesh = &self.processes[geometry.process].facts.meshes[geometry.mesh as usize];
+        if mesh.id.is_none() {
+            0
+        } else {
+            mesh.allocators[geometry.class.index()].charged_bytes
+        }
+    }
+
+    /// The programs that ran last on the cores of a device.
+    fn residents<'v>(&'v self, index: u32, device: &Device) -> Vec<Resident<'v>> {
+        let mut residents = Vec::new();
+        for core_type in CoreType::ALL {
+            for (owner, cores) in device.residency.by_owner(core_type) {
+                let Some(process) = self.process(owner.process) else {
+                    continue;
+                };
+                let program = process.programs.get(owner.program);
+                let slot = process.device_slot(index);
+                let on = slot.and_then(|slot| program?.on_device(slot));
+                if let Some(on) = on {
+                    residents.push(Resident {
+                        process,
+                        on,
+                        core_type,
+                        cores,
+                    });
+                }
+            }
+        }
+        residents
+    }
+}
+
+/// The allocators of a process, each with its addresses sorted.
+fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> {
+    let meshes = &process.facts.meshes;
+    let mut taken: Vec<Vec<Interval>> = vec![Vec::new(); meshes.len() * Class::COUNT];
+    let mut per_core: Vec<Vec<(CoreSet, Interval)>> = vec![Vec::new(); taken.len()];
+    if meshes.iter().any(|mesh| mesh.id.is_some()) {
+        for (_slot, row) in process.buffers.iter() {
+            let at = row.mesh as usize * Class::COUNT + row.class.index();
+            let interval = Interval::new(row.address, row.per_bank_bytes);
+            if row.cores_id == CoresId::NONE {
+                taken[at].push(interval);
+            } else if let Some(cores) = process.facts.definitions.cores(row.cores_id) {
+                per_core[at].push((*cores, interval));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (slot, mesh) in (0_u32..).zip(meshes) {
+        for class in Class::ALL {
+            let allocator = &mesh.allocators[class.index()];
+            if allocator.buffers == 0 && allocator.capacity.is_none() {
+                continue;
+            }
+            let at = slot as usize * Class::COUNT + class.index();
+            let capacity = allocator.capacity;
+            let bounds = capacity.map_or(Interval::new(0, u64::MAX), |capacity| {
+                Interval::new(capacity.base, capacity.per_bank_bytes)
+            });
+            let taken = IntervalSet::union_within(bounds, std::mem::take(&mut taken[at]));
+            let per_core = std::mem::take(&mut per_core[at]);
+            // Lockstep needs the same addresses free in every bank.
+            let blocked = (!per_core.is_empty()).then(|| with_per_core(&taken, &per_core, bounds));
+            let blocked = blocked.as_ref().unwrap_or(&taken);
+            let known = capacity.filter(|_known| mesh.id.is_some());
+            let largest = known.map(|_known| blocked.largest_gap(bounds));
+            let free = known.map(|capacity| capacity.per_bank_bytes - blocked.len());
+            found.push(AllocatorGeometry {
+                process: place,
+                mesh: slot,
+                class: *class,
+                largest_free_bytes: largest,
+                fragmentation: largest
+                    .zip(free)
+                    .and_then(|(largest, free)| ratio(largest, free)),
+                taken,
+                per_core,
+                banks: capacity
+                    .map_or(0, |capacity| capacity.banks)
+                    .max(banks_of(allocator)),
+            });
+        }
+    }
+    found
+}
+
+/// How many banks an allocator without a known capacity takes from.
+fn banks_of(allocator: &Allocator) -> u32 {
+    let banks = allocator
+        .charged_bytes
+        .checked_div(allocator.per_bank_bytes)
+        .unwrap_or(0);
+    u32::try_from(banks).unwrap_or(u32::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(largest: u64, free: u64) -> Option<f64> {
+    (free > 0).then(|| 1.0 - largest as f64 / free as f64)
+}
+
+fn with_per_core(
+    taken: &IntervalSet,
+    per_core: &[(CoreSet, Interval)],
+    bounds: Interval,
+) -> IntervalSet {
+    let some = per_core.iter().map(|(_cores, interval)| *interval);
+    IntervalSet::union_within(bounds, taken.parts().iter().copied().chain(some))
+}
+
+/// Every address that is taken in any bank.
+fn union_of(on: &[&AllocatorGeometry], bounds: Interval) -> IntervalSet {
+    let lockstep = on
+        .iter()
+        .flat_map(|allocator| allocator.taken.parts().iter().copied());
+    let per_core = on.iter().flat_map(|allocator| &allocator.per_core);
+    let per_core = per_core.map(|(_cores, interval)| *interval);
+    IntervalSet::union_within(bounds, lockstep.chain(per_core))
+}
+
+/// Bytes over all banks that at least one allocator takes.
+fn union_bytes(on: &[&AllocatorGeometry]) -> u64 {
+    let mut bytes: u64 = 0;
+    let mut counts: Vec<u32> = on.iter().map(|allocator| allocator.banks).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let everywhere = Interval::new(0, u64::MAX);
+    let mut below = 0;
+    for banks in counts {
+        // Banks `below..banks` are those of every allocator with at least `banks`.
+        let there: Vec<&AllocatorGeometry> = on
+            .iter()
+            .copied()
+            .filter(|allocator| allocator.banks >= banks)
+            .collect();
+        let per_bank = match there.as_slice() {
+            [one] => one.taken.len(),
+            several => {
+                let parts = several
+                    .iter()
+                    .flat_map(|one| one.taken.parts().iter().copied());
+                IntervalSet::union_within(everywhere, parts).len()
+            }
+        };
+        bytes = bytes.saturating_add(per_bank.saturating_mul(u64::from(banks - below)));
+        below = banks;
+    }
+    let per_core: Vec<(CoreSet, Interval)> = on
+        .iter()
+        .flat_map(|allocator| allocator.per_core.iter().copied())
+        .collect();
+    if per_core.is_empty() {
+        return bytes;
+    }
+    let lockstep = on
+        .iter()
+        .flat_map(|allocator| allocator.taken.parts().iter().copied());
+    let lockstep = IntervalSet::union_within(everywhere, lockstep);
+    let mut cores = CoreSet::default();
+    for (some, _interval) in &per_core {
+        cores.insert_all(some);
+    }
+    for index in cores.indices() {
+        let here = IntervalSet::union_within(everywhere, on_core(&per_core, index));
+        bytes = bytes.saturating_add(lockstep.missing_from(&here));
+    }
+    bytes
+}
+
+fn on_core(per_core: &[(CoreSet, Interval)], index: usize) -> impl Iterator<Item = Interval> {
+    let (x, y) = coordinates(index);
+    per_core
+        .iter()
+        .filter(move |(cores, _at)| cores.contains(x, y))
+        .map(|(_cores, at)| *at)
+}
+
+fn coordinates(index: usize) -> (u16, u16) {
+    let side = usize::from(GRID_SIDE);
+    let coordinate = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
+    (coordinate(index % side), coordinate(index / side))
+}
+
+/// A program on the cores where it ran last.
+struct Resident<'v> {
+    process: &'v ProcessView,
+    on: &'v ProgramOnDevice,
+    core_type: CoreType,
+    cores: Vec<usize>,
+}
+
+impl Resident<'_> {
+    /// How many of its cores are in a core set it defined.
+    fn count_in(&self, cores: CoresId) -> u64 {
+        let Some(set) = self.process.facts.definitions.cores(cores) else {
+            return 0;
+        };
+        let inside = |index: &&usize| {
+            let (x, y) = coordinates(**index);
+            set.contains(x, y)
+        };
+        self.cores.iter().filter(inside).count() as u64
+    }
+
+    fn cb_bytes(&self) -> u64 {
+        if self.core_type != CoreType::Tensix {
+            return 0;
+        }
+        let cbs = self.on.placement.cbs.iter();
+        cbs.map(|cb| cb.size_bytes * self.count_in(cb.cores_id))
+            .sum()
+    }
+
+    fn kernel_bytes(&self) -> u64 {
+        let kernels = self.on.placement.kernels.iter();
+        kernels
+            .filter(|kernel| kernel.core_type == Some(self.core_type))
+            .map(|kernel| kernel.binary_bytes.unwrap_or(0) * self.count_in(kernel.cores_id))
+            .sum()
+    }
+
+    /// Its storage on one core that lies in no buffer.
+    fn placed_on(&self, index: usize) -> impl Iterator<Item = &Cb> {
+        let (x, y) = coordinates(index);
+        self.on.placement.cbs.iter().filter(move |cb| {
+            let cores = self.process.facts.definitions.cores(cb.cores_id);
+            !cb.kind.borrows() && cores.is_some_and(|cores| cores.contains(x, y))
+        })
+    }
+}
+
+/// L1 of the compute cores in use: reserved, buffers, storage of what ran last.
+fn occupied_bytes(
+    device: &Device,
+    on: &[&AllocatorGeometry],
+    residents: &[Resident<'_>],
+) -> Option<u64> {
+    let ComputeL1 {
+        cores,
+        bytes_per_core,
+        reserved_bytes,
+    } = device.facts.compute?;
+    let totals = &device.totals;
+    let unplaced = totals.class(Class::L1).unplaced
+        + totals.class(Class::L1Small).unplaced
+        + totals.cb.unplaced;
+    if unplaced > 0 {
+        return None;
+    }
+    let bounds = Interval::new(0, bytes_per_core);
+    let in_l1: Vec<&AllocatorGeometry> = on
+        .iter()
+        .copied()
+        .filter(|allocator| allocator.class.is_l1())
+        .collect();
+    let buffers = in_l1
+        .iter()
+        .flat_map(|allocator| allocator.taken.parts().iter().copied());
+    let reserved = Interval::new(0, reserved_bytes);
+    let base = IntervalSet::union_within(bounds, buffers.chain([reserved]));
+    let mut bytes = base.len().saturating_mul(u64::from(cores.len()));
+
+    let per_core: Vec<(CoreSet, Interval)> = in_l1
+        .iter()
+        .flat_map(|allocator| allocator.per_core.iter().copied())
+        .collect();
+    let mut more: Vec<Vec<Interval>> = Vec::new();
+    let mut places: Vec<usize> = Vec::new();
+    for resident in residents
+        .iter()
+        .filter(|one| one.core_type == CoreType::Tensix)
+    {
+        for index in &resident.cores {
+            let storage = resident.placed_on(*index);
+            places.push(*index);
+            more.push(
+                storage
+                    .map(|cb| Interval::new(cb.address, cb.size_bytes))
+                    .collect(),
+            );
+        }
+    }
+    let ran: std::collections::BTreeSet<usize> = places.iter().copied().collect();
+    for index in cores.indices().filter(|index| !ran.contains(index)) {
+        places.push(index);
+        more.push(Vec::new());
+    }
+    for (index, mut intervals) in places.into_iter().zip(more) {
+        let (x, y) = coordinates(index);
+        if !cores.contains(x, y) {
+            continue;
+        }
+        intervals.extend(on_core(&per_core, index));
+        if !intervals.is_empty() {
+            bytes += base.missing_from(&IntervalSet::union_within(bounds, intervals));
+        }
+    }
+    Some(bytes)
+}

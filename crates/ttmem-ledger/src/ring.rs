@@ -1,0 +1,241 @@
+//! The kernel config ring and the prefetcher cache of a mesh.
+//!
+//! Both are small rings that the runtime manages itself: entries are placed one
+//! after the other and overwrite the oldest. The ledger follows the places that
+//! are reported; what a new entry lies upon is evicted.
+
+use std::collections::{BTreeMap, VecDeque};
+use ttmem_event::ProgramId;
+
+/// More entries than any ring of the runtime has.
+const MAX_ENTRIES: usize = 65_536;
+
+/// An entry of a config ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingEntry {
+    /// The program.
+    pub program: ProgramId,
+    /// Its first address.
+    pub address: u64,
+    /// Its bytes per core.
+    pub size_bytes: u64,
+    /// It may go when this number of completions is reached.
+    pub sync: u64,
+}
+
+/// A kernel config ring: one kind of core, one sub-device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ring {
+    /// First address.
+    pub base: u64,
+    /// Bytes per core.
+    pub size_bytes: u64,
+    /// Entries, oldest first.
+    pub entries: VecDeque<RingEntry>,
+    /// Bytes of the entries.
+    pub used_bytes: u64,
+    /// Whether it was marked full, so that no entry can be trusted to be there.
+    pub filled: bool,
+    /// Times an entry was placed below the one before.
+    pub wraps: u64,
+    /// Entries that had to go.
+    pub evictions: u64,
+    /// Reservations that had to wait.
+    pub stalls: u64,
+    /// Reservations.
+    pub reserves: u64,
+}
+
+impl Ring {
+    pub(crate) fn new(base: u64, size_bytes: u64) -> Self {
+        Self {
+            base,
+            size_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Places an entry; false when it does not lie inside the ring.
+    pub(crate) fn place(&mut self, entry: RingEntry) -> bool {
+        let end = entry.address.checked_add(entry.size_bytes);
+        let ring_end = self.base.saturating_add(self.size_bytes);
+        if entry.address < self.base || end.is_none_or(|end| end > ring_end) {
+            return false;
+        }
+        if self
+            .entries
+            .back()
+            .is_some_and(|last| entry.address < last.address)
+        {
+            self.wraps += 1;
+        }
+        let end = end.unwrap_or(ring_end);
+        self.evict(|old| old.address < end && entry.address < old.address + old.size_bytes);
+        if self.entries.len() == MAX_ENTRIES {
+            self.pop_oldest();
+        }
+        self.filled = false;
+        self.used_bytes += entry.size_bytes;
+        self.entries.push_back(entry);
+        true
+    }
+
+    /// Lets the oldest entries go up to a number of completions.
+    pub(crate) fn free(&mut self, sync: u64) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|oldest| oldest.sync <= sync)
+        {
+            self.pop_oldest();
+        }
+    }
+
+    /// Forgets every entry: the ring holds something else now.
+    pub(crate) fn fill(&mut self) {
+        self.evict(|_all| true);
+        self.filled = true;
+    }
+
+    fn pop_oldest(&mut self) {
+        if let Some(oldest) = self.entries.pop_front() {
+            self.used_bytes -= oldest.size_bytes;
+            self.evictions += 1;
+        }
+    }
+
+    fn evict(&mut self, gone: impl Fn(&RingEntry) -> bool) {
+        let before = self.entries.len();
+        self.entries.retain(|entry| !gone(entry));
+        self.evictions += (before - self.entries.len()) as u64;
+        self.used_bytes = self.entries.iter().map(|entry| entry.size_bytes).sum();
+    }
+}
+
+/// A workload in the prefetcher cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedWorkload {
+    /// The workload.
+    pub workload: u64,
+    /// Its bytes.
+    pub size_bytes: u64,
+}
+
+/// The prefetcher cache of a mesh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefetcher {
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Workloads by their place.
+    pub entries: BTreeMap<u64, CachedWorkload>,
+    /// Bytes of the workloads.
+    pub used_bytes: u64,
+    /// Workloads that were there.
+    pub hits: u64,
+    /// Workloads that were not.
+    pub misses: u64,
+    /// Workloads that had to go.
+    pub evictions: u64,
+    /// Times it was emptied.
+    pub resets: u64,
+}
+
+impl Prefetcher {
+    pub(crate) fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Places a workload that was not there; false when it does not fit the cache.
+    pub(crate) fn place(&mut self, offset: u64, workload: CachedWorkload) -> bool {
+        let end = offset.checked_add(workload.size_bytes);
+        let Some(end) = end.filter(|end| *end <= self.size_bytes) else {
+            return false;
+        };
+        if workload.size_bytes == 0 || self.entries.len() == MAX_ENTRIES {
+            return false;
+        }
+        // Entries are disjoint, so only the one before `offset` can reach into it.
+        let before = self.entries.range(..offset).next_back();
+        let first = before
+            .filter(|(start, old)| *start + old.size_bytes > offset)
+            .map_or(offset, |(start, _old)| *start);
+        let gone: Vec<u64> = self
+            .entries
+            .range(first..end)
+            .map(|(start, _old)| *start)
+            .collect();
+        for start in gone {
+            if let Some(old) = self.entries.remove(&start) {
+                self.used_bytes -= old.size_bytes;
+                self.evictions += 1;
+            }
+        }
+        self.used_bytes += workload.size_bytes;
+        self.entries.insert(offset, workload);
+        true
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.entries.clear();
+        self.used_bytes = 0;
+        self.resets += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(program: u64, address: u64, size_bytes: u64, sync: u64) -> RingEntry {
+        RingEntry {
+            program: ProgramId(program),
+            address,
+            size_bytes,
+            sync,
+        }
+    }
+
+    #[test]
+    fn a_ring_that_wraps_evicts_the_oldest() {
+        let mut ring = Ring::new(1000, 100);
+        assert!(ring.place(entry(1, 1000, 40, 1)));
+        assert!(ring.place(entry(2, 1040, 40, 2)));
+        assert!(ring.place(entry(3, 1000, 30, 3)));
+        let programs: Vec<u64> = ring.entries.iter().map(|entry| entry.program.0).collect();
+        assert_eq!(programs, [2, 3]);
+        assert_eq!((ring.wraps, ring.evictions, ring.used_bytes), (1, 1, 70));
+        ring.free(2);
+        assert_eq!((ring.evictions, ring.used_bytes), (2, 30));
+    }
+
+    #[test]
+    fn an_entry_outside_the_ring_is_refused() {
+        let mut ring = Ring::new(1000, 100);
+        assert!(!ring.place(entry(1, 999, 10, 1)));
+        assert!(!ring.place(entry(1, 1090, 11, 1)));
+        assert!(!ring.place(entry(1, u64::MAX, 2, 1)));
+        assert_eq!(ring, Ring::new(1000, 100));
+    }
+
+    #[test]
+    fn a_prefetched_workload_evicts_what_it_lies_upon() {
+        let mut cache = Prefetcher::new(100);
+        let workload = |workload, size_bytes| CachedWorkload {
+            workload,
+            size_bytes,
+        };
+        assert!(cache.place(0, workload(1, 40)));
+        assert!(cache.place(40, workload(2, 40)));
+        assert!(cache.place(30, workload(3, 20)));
+        assert_eq!(
+            (cache.evictions, cache.used_bytes, cache.entries.len()),
+            (2, 20, 1)
+        );
+        assert!(!cache.place(90, workload(4, 11)));
+        cache.reset();
+        assert_eq!((cache.used_bytes, cache.resets), (0, 1));
+    }
+}

@@ -1,0 +1,162 @@
+//! Sizes, counts, times and durations in few characters.
+//!
+//! Every result has a bounded width, whatever the number, so that tables stay aligned.
+
+use ttmem_api::Timestamp;
+
+/// Characters of the longest size, `1023.9 MiB`.
+pub(super) const SIZE_WIDTH: usize = 10;
+
+/// Characters of the longest count, `999999`.
+pub(super) const COUNT_WIDTH: usize = 6;
+
+/// A size with one decimal in binary units; whole bytes below 1 KiB.
+pub(super) fn bytes(size_bytes: u64) -> String {
+    if size_bytes < 1024 {
+        return format!("{size_bytes} B");
+    }
+    // Tenths are rounded in integers: 1048575 is 1.0 MiB, not 1024.0 KiB.
+    let size = u128::from(size_bytes);
+    let mut unit = 1024;
+    let mut names = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+    let mut name = names.next().unwrap_or_default();
+    loop {
+        let tenths = (size * 10 + unit / 2) / unit;
+        match names.next() {
+            Some(larger) if tenths >= 10_240 => {
+                unit *= 1024;
+                name = larger;
+            }
+            _ => return format!("{}.{} {name}", tenths / 10, tenths % 10),
+        }
+    }
+}
+
+/// A size that may be unknown.
+pub(super) fn bytes_or_unknown(size_bytes: Option<u64>) -> String {
+    size_bytes.map_or_else(|| "unknown".to_owned(), bytes)
+}
+
+/// A count, exact up to six digits and with one decimal beyond, rounded down.
+pub(super) fn count(count: u64) -> String {
+    if count < 1_000_000 {
+        return count.to_string();
+    }
+    let mut unit = 1_000_000;
+    let mut names = ["M", "G", "T", "P", "E"].into_iter();
+    let mut name = names.next().unwrap_or_default();
+    while count / unit >= 1000
+        && let Some(larger) = names.next()
+    {
+        unit *= 1000;
+        name = larger;
+    }
+    format!("{}.{}{name}", count / unit, count % unit / (unit / 10))
+}
+
+/// A count and its noun, which takes an s unless there is exactly one.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!(
+        "{} {noun}{}",
+        count(number),
+        if number == 1 { "" } else { "s" }
+    )
+}
+
+/// A duration in its two largest units.
+pub(super) fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{} d {hours} h", count(days)),
+    }
+}
+
+/// A date and time of day in UTC, to the second.
+pub(super) fn date_time(time: Timestamp) -> String {
+    time.to_string()[..19].replace('T', " ")
+}
+
+/// The time of day on the day of `now`, with the date on any other.
+pub(super) fn time_near(time: Timestamp, now: Timestamp) -> String {
+    let text = date_time(time);
+    if text[..10] == now.to_string()[..10] {
+        text[11..].to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_round_to_one_decimal_and_never_to_1024() {
+        for (size_bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (57_344, "56.0 KiB"),
+            (917_504, "896.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (1_048_524, "1023.9 KiB"),
+            (8_192_000, "7.8 MiB"),
+            (12 << 30, "12.0 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(size_bytes), text);
+        }
+    }
+
+    #[test]
+    fn widths_are_bounded_around_every_power_of_two() {
+        for shift in 0..64 {
+            for number in [
+                (1u64 << shift) - 1,
+                1 << shift,
+                (1 << shift) + 1,
+                999 << shift >> 9,
+            ] {
+                assert!(
+                    bytes(number).len() <= SIZE_WIDTH,
+                    "{number}: {}",
+                    bytes(number)
+                );
+                assert!(
+                    count(number).len() <= COUNT_WIDTH,
+                    "{number}: {}",
+                    count(number)
+                );
+            }
+        }
+        assert!(count(u64::MAX).len() <= COUNT_WIDTH);
+    }
+
+    #[test]
+    fn counts_beyond_six_digits_are_cut_not_rounded_up() {
+        assert_eq!(count(999_999), "999999");
+        assert_eq!(count(1_999_999), "1.9M");
+        assert_eq!(count(999_999_999), "999.9M");
+        assert_eq!(count(1_000_000_000), "1.0G");
+        assert_eq!(counted(1, "buffer"), "1 buffer");
+        assert_eq!(counted(0, "buffer"), "0 buffers");
+    }
+
+    #[test]
+    fn durations_and_times() {
+        assert_eq!(duration(59), "59 s");
+        assert_eq!(duration(61), "1 min 1 s");
+        assert_eq!(duration(11_520), "3 h 12 min");
+        assert_eq!(duration(90_000), "1 d 1 h");
+        let day = 86_400_000_000_000;
+        let now = Timestamp::from_unix_nanos(day + 5_000_000_000);
+        assert_eq!(time_near(Timestamp::from_unix_nanos(day), now), "00:00:00");
+        assert_eq!(
+            time_near(Timestamp::from_unix_nanos(0), now),
+            "1970-01-01 00:00:00"
+        );
+    }
+}

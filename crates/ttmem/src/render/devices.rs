@@ -1,0 +1,413 @@
+//! The devices of a status page: a block each, or a line each when there are many.
+
+use std::collections::BTreeSet;
+
+use ttmem_api::{ClassUsage, Device, Snapshot, Source, Timestamp};
+
+use super::bars::{Share, bar, percent};
+use super::bytes_fmt::{SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
+use super::cells::{Paint, id_ranges, left, paragraph, right, sentence, with_commas};
+
+/// A block takes some ten lines: more than a T3000 of them is not a status any more.
+const MAX_BLOCKS: usize = 8;
+
+/// Where figures begin, behind the name of the class.
+const FIGURES_AT: usize = 11;
+
+/// The columns of a class line beside its bar.
+const LINE_WITHOUT_BAR: usize = 60;
+
+/// The columns of an overview line beside its two bars.
+const OVERVIEW_WITHOUT_BARS: usize = 70;
+
+/// All devices of a snapshot.
+pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
+    if snapshot.devices.len() > MAX_BLOCKS {
+        return overview(snapshot, width, paint);
+    }
+    let mut text = String::new();
+    for device in &snapshot.devices {
+        let block = Block {
+            device,
+            snapshot,
+            width,
+            paint,
+        };
+        text.push('\n');
+        text.push_str(&block.text());
+    }
+    text
+}
+
+/// What makes a device's figures less than exact, each in a few words.
+fn doubts(device: &Device, snapshot: &Snapshot) -> Vec<&'static str> {
+    let holders = || {
+        snapshot.processes.iter().filter(|process| {
+            process.devices.iter().any(|held| {
+                held.id == device.id
+                    && held.unique_id == device.unique_id
+                    && held.scope == device.scope
+            })
+        })
+    };
+    let mut doubts = Vec::new();
+    if device.verified == Some(false) {
+        doubts.push("DIFFERS FROM THE ALLOCATOR");
+    }
+    if holders().any(|process| process.incomplete) {
+        doubts.push("INCOMPLETE");
+    }
+    if holders().any(|process| process.resyncing) {
+        doubts.push("resyncing");
+    }
+    doubts
+}
+
+fn overlap_bytes(device: &Device) -> u64 {
+    [
+        device.dram,
+        device.l1.class(),
+        device.l1_small,
+        device.trace,
+        device.system,
+    ]
+    .iter()
+    .filter_map(|class| class.overlap_bytes)
+    .fold(0, u64::saturating_add)
+}
+
+/// One line per device, and below them what a line has no room for.
+fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
+    let bar_width = (width - OVERVIEW_WITHOUT_BARS) / 2;
+    let usage_width = bar_width + 5 + 1 + SIZE_WIDTH;
+    let head = format!(
+        "{} {} {} {} {} {}",
+        right("ID", 4),
+        left("BOARD", 7),
+        left("DRAM", usage_width),
+        left("L1", usage_width),
+        right("CB", SIZE_WIDTH),
+        right("KERNELS", SIZE_WIDTH),
+    );
+    let mut text = format!("\n{}\n", paint.heading(&head));
+    let mut notes = String::new();
+    for device in &snapshot.devices {
+        let usage = |class: &ClassUsage| {
+            let share = Share::of(class.used_bytes(), class.capacity_bytes);
+            let whole_percent = share.map_or_else(
+                || "-".to_owned(),
+                |share| format!("{}%", share.permille() / 10),
+            );
+            format!(
+                "{}{} {}",
+                painted_bar(share, bar_width, paint),
+                right(&whole_percent, 5),
+                right(&bytes(class.used_bytes()), SIZE_WIDTH),
+            )
+        };
+        let mut doubts: Vec<String> = doubts(device, snapshot)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        if overlap_bytes(device) > 0 {
+            doubts.push(format!(
+                "{} handed out by more than one allocator",
+                bytes(overlap_bytes(device))
+            ));
+        }
+        text.push_str(&format!(
+            "{} {} {} {} {} {}{}\n",
+            right(&device.id.to_string(), 4),
+            left(device.board.as_deref().unwrap_or("unknown"), 7),
+            usage(&device.dram),
+            usage(&device.l1.class()),
+            right(&bytes(device.cb.registered_bytes), SIZE_WIDTH),
+            right(&bytes(device.kernel.registered_bytes), SIZE_WIDTH),
+            if doubts.is_empty() { "" } else { " !" },
+        ));
+        if !doubts.is_empty() {
+            let first = format!("! device {}: ", device.id);
+            notes.push_str(&sentence(&first, &doubts.join(", "), width));
+        }
+    }
+    text.push_str(&paint.warning(&notes));
+    text.push_str(&paint.detail(&origins(&snapshot.devices, width)));
+    text
+}
+
+/// How the figures of an overview are known, and where the rest of them is.
+fn origins(devices: &[Device], width: usize) -> String {
+    let ids = |chosen: &dyn Fn(&Device) -> bool| {
+        let ids: Vec<u32> = devices
+            .iter()
+            .filter(|device| chosen(device))
+            .map(|device| device.id)
+            .collect();
+        id_ranges(&ids)
+    };
+    let sources: BTreeSet<Source> = devices.iter().map(|device| device.source).collect();
+    let mut parts: Vec<String> = sources
+        .into_iter()
+        .map(|source| format!("{source}: {}", ids(&|device| device.source == source)))
+        .collect();
+    if devices.iter().any(|device| device.verified == Some(true)) {
+        parts.push(format!(
+            "verified: {}",
+            ids(&|device| device.verified == Some(true))
+        ));
+    }
+    parts.push("all figures: ttmem status --json".to_owned());
+    sentence("  ", &parts.join("; "), width)
+}
+
+fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
+    let drawn = bar(share, width);
+    share.map_or_else(
+        || paint.detail(&drawn),
+        |share| paint.fullness(&drawn, share.permille()),
+    )
+}
+
+/// One device in full.
+struct Block<'a> {
+    device: &'a Device,
+    snapshot: &'a Snapshot,
+    width: usize,
+    paint: Paint,
+}
+
+impl Block<'_> {
+    fn text(&self) -> String {
+        let Device {
+            dram,
+            l1,
+            l1_small,
+            trace,
+            system,
+            ..
+        } = self.device;
+        let mut text = self.header();
+        text.push_str(&self.class("DRAM", dram));
+        text.push_str(&self.class("L1", &l1.class()));
+        text.push_str(&self.occupied());
+        for (label, class) in [("L1_SMALL", l1_small), ("TRACE", trace), ("SYSTEM", system)] {
+            if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {
+                text.push_str(&self.class(label, class));
+            }
+        }
+        text.push_str(&self.cbs());
+        text.push_str(&self.kernels());
+        text
+    }
+
+    fn header(&self) -> String {
+        let device = self.device;
+        let mut facts = vec![
+            device
+                .board
+                .clone()
+                .unwrap_or_else(|| "unknown board".to_owned()),
+        ];
+        facts.extend(device.arch.clone());
+        if device.remote == Some(true) {
+            facts.push("remote".to_owned());
+        }
+        facts.push(device.source.to_string());
+        if device.verified == Some(true) {
+            facts.push("verified".to_owned());
+        }
+        let doubts = doubts(device, self.snapshot);
+        facts.extend(doubts.iter().map(|doubt| (*doubt).to_owned()));
+        facts.extend(
+            device
+                .scope
+                .as_ref()
+                .map(|scope| format!("visible devices {scope}")),
+        );
+        facts.extend(
+            device
+                .unique_id
+                .map(|unique_id| format!("chip {unique_id}")),
+        );
+        let facts = with_commas(&facts);
+        let title = format!("Device {}", device.id);
+        let text = paragraph(
+            &format!("{title}  "),
+            FIGURES_AT,
+            facts.iter().map(String::as_str),
+            self.width,
+        );
+        let facts = &text[title.len()..];
+        let facts = if doubts.is_empty() {
+            facts.to_owned()
+        } else {
+            self.paint.warning(facts)
+        };
+        format!("{}{facts}", self.paint.heading(&title))
+    }
+
+    fn class(&self, label: &str, class: &ClassUsage) -> String {
+        let buffers = format!(
+            "{} {}",
+            right(&count(class.buffers), 6),
+            if class.buffers == 1 {
+                "buffer"
+            } else {
+                "buffers"
+            }
+        );
+        let mut text = self.usage_line(label, class.used_bytes(), class.capacity_bytes, &buffers);
+        let mut details = self.peak(class.peak_bytes, class.peak_time);
+        if let Some(largest) = class.largest_free_bytes_per_bank {
+            let banks = class.banks.map_or_else(
+                || " per bank".to_owned(),
+                |banks| format!(" × {banks} banks"),
+            );
+            details.push(format!("largest free {}{banks}", bytes(largest)));
+        }
+        if class.requested_bytes != class.charged_bytes {
+            details.push(format!("requested {}", bytes(class.requested_bytes)));
+        }
+        text.push_str(&self.details(&details));
+        if let Some(overlap) = class.overlap_bytes.filter(|overlap| *overlap > 0) {
+            let warning = format!(
+                "overlap {}: allocators charge {} together",
+                bytes(overlap),
+                bytes(class.charged_bytes)
+            );
+            text.push_str(&self.paint.warning(&self.indented(&[warning])));
+        }
+        text
+    }
+
+    /// What lies in L1 altogether, if that is known.
+    fn occupied(&self) -> String {
+        let l1 = &self.device.l1;
+        let Some(occupied) = l1.occupied_bytes else {
+            return String::new();
+        };
+        let mut text = self.usage_line("occupied", occupied, l1.physical_bytes, "physical L1");
+        let mut details = Vec::new();
+        if let Some(reserved) = l1.reserved_bytes {
+            details.push(format!("reserved {}", bytes(reserved)));
+            // Occupied is a union of three: what neither of two accounts for is the third.
+            let small = &self.device.l1_small;
+            let buffers = match (l1.union_bytes, small.union_bytes) {
+                (Some(l1_bytes), Some(small_bytes)) => l1_bytes.checked_add(small_bytes),
+                (Some(l1_bytes), None) if small.charged_bytes == 0 => Some(l1_bytes),
+                _ => None,
+            };
+            if let Some(buffers) = buffers
+                && let Some(cbs) = occupied.checked_sub(reserved.saturating_add(buffers))
+            {
+                details.push(format!("buffers {}", bytes(buffers)));
+                details.push(format!("CBs {}", bytes(cbs)));
+            }
+        }
+        text.push_str(&self.details(&details));
+        text
+    }
+
+    fn cbs(&self) -> String {
+        let cb = &self.device.cb;
+        if cb.count == 0 && cb.registered_bytes == 0 && cb.peak_bytes == 0 {
+            return String::new();
+        }
+        let mut text = self.code_line(
+            "CB",
+            cb.registered_bytes,
+            cb.resident_bytes,
+            &counted(cb.count, "CB"),
+        );
+        let kinds = [
+            ("local", cb.local_bytes),
+            ("global", cb.global_bytes),
+            ("dataflow", cb.dataflow_bytes),
+            ("scratchpad", cb.scratchpad_bytes),
+        ];
+        let mut details = non_zero(kinds.map(|(kind, size)| (kind, size.unwrap_or(0))));
+        details.extend(self.peak(cb.peak_bytes, cb.peak_time));
+        text.push_str(&self.details(&details));
+        text
+    }
+
+    fn kernels(&self) -> String {
+        let kernel = &self.device.kernel;
+        if kernel.count == 0 && kernel.registered_bytes == 0 && kernel.peak_bytes == 0 {
+            return String::new();
+        }
+        let mut text = self.code_line(
+            "Kernels",
+            kernel.registered_bytes,
+            kernel.resident_bytes,
+            &counted(kernel.count, "kernel"),
+        );
+        let mut details = non_zero([
+            ("application", kernel.application_bytes),
+            ("fabric", kernel.fabric_bytes),
+            ("dispatch", kernel.dispatch_bytes),
+            ("unknown kind", kernel.unknown_bytes),
+            ("shared", kernel.shared_bytes),
+        ]);
+        details.extend(self.peak(kernel.peak_bytes, kernel.peak_time));
+        text.push_str(&self.details(&details));
+        text
+    }
+
+    /// A bar, a share, and a word on the right.
+    fn usage_line(&self, label: &str, used: u64, whole: Option<u64>, tail: &str) -> String {
+        let share = Share::of(used, whole);
+        format!(
+            "  {}{} {}  {} of {}  {}\n",
+            left(label, FIGURES_AT - 2),
+            painted_bar(share, self.width - LINE_WITHOUT_BAR, self.paint),
+            right(&percent(share), 6),
+            right(&bytes(used), SIZE_WIDTH),
+            right(&bytes_or_unknown(whole), SIZE_WIDTH),
+            right(tail, 14),
+        )
+    }
+
+    fn code_line(&self, label: &str, registered: u64, resident: Option<u64>, tail: &str) -> String {
+        format!(
+            "  {}registered {}   resident {}{}\n",
+            left(label, FIGURES_AT - 2),
+            right(&bytes(registered), SIZE_WIDTH),
+            right(&bytes_or_unknown(resident), SIZE_WIDTH),
+            right(tail, self.width - 54),
+        )
+    }
+
+    fn peak(&self, peak_bytes: u64, peak_time: Option<Timestamp>) -> Vec<String> {
+        if peak_bytes == 0 {
+            return Vec::new();
+        }
+        let time = peak_time.map(|time| format!(" at {}", time_near(time, self.snapshot.time)));
+        vec![format!(
+            "peak {}{}",
+            bytes(peak_bytes),
+            time.unwrap_or_default()
+        )]
+    }
+
+    fn details(&self, details: &[String]) -> String {
+        if details.is_empty() {
+            return String::new();
+        }
+        self.paint.detail(&self.indented(&with_commas(details)))
+    }
+
+    fn indented(&self, words: &[String]) -> String {
+        let words = words.iter().map(String::as_str);
+        paragraph(&" ".repeat(FIGURES_AT), FIGURES_AT, words, self.width)
+    }
+}
+
+/// The named sizes that are there.
+fn non_zero<const N: usize>(sizes: [(&str, u64); N]) -> Vec<String> {
+    sizes
+        .iter()
+        .filter(|(_, size)| *size > 0)
+        .map(|(name, size)| format!("{name} {}", bytes(*size)))
+        .collect()
+}

@@ -1,0 +1,258 @@
+//! The status page: server, devices, processes, and what does not add up.
+
+use ttmem_api::{Process, ProcessDevice, ProcessState, Snapshot};
+
+use super::bytes_fmt::{
+    COUNT_WIDTH, SIZE_WIDTH, bytes, count, counted, date_time, duration, time_near,
+};
+use super::cells::{Paint, clip, left, paragraph, right, sentence};
+use super::devices::devices;
+use super::layout_width;
+
+/// The columns of a process line beside its name.
+const PROCESS_WITHOUT_NAME: usize = 68;
+
+/// The snapshot as a page for people, for a terminal of `width` columns.
+pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
+    let page = StatusPage {
+        snapshot,
+        width: layout_width(width),
+        paint: Paint { color },
+    };
+    let mut text = page.header();
+    text.push_str(&page.errors());
+    if snapshot.devices.is_empty() {
+        text.push_str(&page.next_step());
+    } else {
+        text.push_str(&devices(snapshot, page.width, page.paint));
+    }
+    text.push_str(&page.processes());
+    text.push_str(&page.notes());
+    text.push_str(&page.anomalies());
+    text
+}
+
+struct StatusPage<'a> {
+    snapshot: &'a Snapshot,
+    width: usize,
+    paint: Paint,
+}
+
+impl StatusPage<'_> {
+    fn header(&self) -> String {
+        let server = &self.snapshot.server;
+        let title = format!(
+            "ttmem {} on {}",
+            clip(&server.version, 16),
+            clip(&self.snapshot.host, 24)
+        );
+        let time = format!("{} UTC", date_time(self.snapshot.time));
+        let time = right(&time, self.width.saturating_sub(title.chars().count()));
+        let facts = format!(
+            "pid {}, up {}, {}, {} applied",
+            server.pid,
+            duration(server.uptime_seconds),
+            counted(server.clients, "client"),
+            counted(server.events_applied, "event"),
+        );
+        let facts = clip(&facts, self.width);
+        format!(
+            "{}{time}\n{}\n",
+            self.paint.heading(&title),
+            self.paint.detail(&facts)
+        )
+    }
+
+    fn errors(&self) -> String {
+        let server = &self.snapshot.server;
+        let mut text = String::new();
+        for error in &self.snapshot.errors {
+            text.push_str(&sentence("! ", error, self.width));
+        }
+        if server.clients_refused > 0 {
+            let refused = format!("{} refused", counted(server.clients_refused, "client"));
+            text.push_str(&sentence("! ", &refused, self.width));
+        }
+        if server.log_lines_elided > 0 {
+            let elided = format!(
+                "{} left out of the event log to keep up; totals are exact",
+                counted(server.log_lines_elided, "line")
+            );
+            text.push_str(&sentence("! ", &elided, self.width));
+        }
+        self.paint.warning(&text)
+    }
+
+    fn next_step(&self) -> String {
+        let mut text = String::from("\n");
+        text.push_str(&paragraph(
+            "",
+            0,
+            "No device has been reported yet: start a workload with TT_ALLOC_TRACKING_ENABLED=1 \
+             in its environment. This server listens on"
+                .split(' '),
+            self.width,
+        ));
+        for socket in &self.snapshot.server.sockets {
+            text.push_str(&format!("  {}\n", clip(socket, self.width - 2)));
+        }
+        text
+    }
+
+    fn processes(&self) -> String {
+        let shown = || {
+            self.snapshot
+                .processes
+                .iter()
+                .filter(|process| process.state != ProcessState::Exited)
+        };
+        if shown().next().is_none() {
+            return String::new();
+        }
+        let head = self.process_line([
+            "PID", "NAME", "STATE", "DRAM", "L1", "CB", "KERNELS", "BUFS",
+        ]);
+        let mut text = format!("\n{}\n", self.paint.heading(&head));
+        for process in shown() {
+            let sum = |figure: fn(&ProcessDevice) -> u64| {
+                process
+                    .devices
+                    .iter()
+                    .map(figure)
+                    .fold(0, u64::saturating_add)
+            };
+            let line = self.process_line([
+                &process.pid.to_string(),
+                process.name.as_deref().unwrap_or("-"),
+                process.state.as_str(),
+                &bytes(sum(|device| device.dram_bytes)),
+                &bytes(sum(|device| device.l1_bytes)),
+                &bytes(sum(|device| device.cb_bytes)),
+                &bytes(sum(|device| device.kernel_bytes)),
+                &count(sum(|device| device.buffers)),
+            ]);
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn process_line(
+        &self,
+        [pid, name, state, dram, l1, cb, kernels, buffers]: [&str; 8],
+    ) -> String {
+        format!(
+            "{} {} {} {} {} {} {} {}",
+            right(pid, 7),
+            left(name, self.width - PROCESS_WITHOUT_NAME),
+            left(state, 8),
+            right(dram, SIZE_WIDTH),
+            right(l1, SIZE_WIDTH),
+            right(cb, SIZE_WIDTH),
+            right(kernels, SIZE_WIDTH),
+            right(buffers, COUNT_WIDTH),
+        )
+    }
+
+    /// What the reader must know to trust the table above, one paragraph per process.
+    fn notes(&self) -> String {
+        let mut doubts = String::new();
+        let mut released = String::new();
+        for process in &self.snapshot.processes {
+            let name = process
+                .name
+                .as_deref()
+                .map(|name| format!(" {}", clip(name, 24)));
+            let subject = format!("pid {}{}: ", process.pid, name.unwrap_or_default());
+            let notes = process_notes(process);
+            if !notes.is_empty() {
+                doubts.push_str(&sentence(
+                    &format!("! {subject}"),
+                    &notes.join("; "),
+                    self.width,
+                ));
+            }
+            if let Some(gone) = &process.released {
+                let what = format!(
+                    "{}, {}, {}, {} at {} ({})",
+                    counted(gone.buffers, "buffer"),
+                    counted(gone.cbs, "CB"),
+                    counted(gone.kernels, "kernel"),
+                    bytes(gone.bytes),
+                    time_near(gone.time, self.snapshot.time),
+                    gone.reason,
+                );
+                released.push_str(&sentence(&format!("  {subject}"), &what, self.width));
+            }
+        }
+        let mut text = self.paint.warning(&doubts);
+        if !released.is_empty() {
+            text.push_str(&format!(
+                "\n{}\n{released}",
+                self.paint.heading("Released at exit")
+            ));
+        }
+        text
+    }
+
+    fn anomalies(&self) -> String {
+        let mut lines = String::new();
+        for (kind, times) in self.snapshot.anomalies.seen() {
+            lines.push_str(&format!(
+                "  {} {}\n",
+                left(kind, 32),
+                right(&count(times), 8)
+            ));
+        }
+        if lines.is_empty() {
+            return String::new();
+        }
+        format!(
+            "\n{}\n{}",
+            self.paint.heading("Anomalies"),
+            self.paint.warning(&lines)
+        )
+    }
+}
+
+fn process_notes(process: &Process) -> Vec<String> {
+    let mut notes = Vec::new();
+    if process.incomplete {
+        notes.push(format!(
+            "INCOMPLETE, {} lost: its totals cannot be trusted",
+            counted(process.lost_events, "event")
+        ));
+    }
+    if process.resyncing {
+        notes.push("resyncing, its figures are those from before it reconnected".to_owned());
+    }
+    if process.state == ProcessState::Detached {
+        notes.push(
+            "detached, the process lives without a connection and keeps what it held".to_owned(),
+        );
+    }
+    if process.elided_events > 0 {
+        notes.push(format!(
+            "{} missing from the log, totals are exact",
+            counted(process.elided_events, "event")
+        ));
+    }
+    let claimed = process.claimed_pid.map(i64::from);
+    if let Some(claimed) = claimed.filter(|claimed| *claimed != i64::from(process.pid)) {
+        notes.push(format!(
+            "calls itself pid {claimed}, perhaps in another pid namespace"
+        ));
+    }
+    if process.anomalies > 0 {
+        notes.push(counted_anomalies(process.anomalies));
+    }
+    notes
+}
+
+fn counted_anomalies(number: u64) -> String {
+    format!(
+        "{} {}",
+        count(number),
+        if number == 1 { "anomaly" } else { "anomalies" }
+    )
+}

@@ -291,10 +291,11 @@ mod tests {
             for index in set.indices() {
                 let (x, y) = ((index % 32) as u16, (index / 32) as u16);
                 prop_assert!(set.contains(x, y));
-                prop_assert!(ranges.iter().any(|range| {
+                let covered = ranges.iter().any(|range| {
                     (range.x_first..=range.x_last).contains(&x)
                         && (range.y_first..=range.y_last).contains(&y)
-                }));
+                });
+                prop_assert!(covered);
             }
         }
     }

@@ -43,8 +43,8 @@ pub struct BufferRow {
     pub layout: Layout,
     /// Which end of the bank it was taken from.
     pub direction: Direction,
-    next: u32,
-    previous: u32,
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
 }
 
 impl BufferRow {

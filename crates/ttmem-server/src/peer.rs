@@ -1,0 +1,234 @@
+//! Who is at the other end of a connection, by the kernel's word.
+//!
+//! Called once per accepted connection by the acceptor. Nothing that the client itself says
+//! enters here, save its name, which it is free to choose and which is therefore for display only.
+//! A process is identified by its pid together with its start time, since pids are reused, and
+//! its death is learned from its pidfd, never by sending signals to a pid.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, sockopt};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Characters of a process name that are kept.
+const MAX_NAME_CHARS: usize = 64;
+
+/// Bytes of a file under `/proc` that are looked at; an argument vector can be megabytes long.
+const MAX_PROC_BYTES: u64 = 4096;
+
+/// Duration of the clock tick that `/proc/<pid>/stat` counts in, in nanoseconds.
+///
+/// The kernel's `USER_HZ` is part of its interface and 100 on every architecture that carries our
+/// devices (x86-64, AArch64, RISC-V).
+const TICK_NANOS: u64 = 1_000_000_000 / 100;
+
+/// A process that connected, as it was when it did.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its pid; none if it lives in a PID namespace that ours cannot see.
+    pub pid: Option<u32>,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+    /// When it started, in clock ticks since boot: with `pid`, its identity.
+    ///
+    /// None if `/proc` hides it, or if it is gone and the pid may be another's by now.
+    pub start_time: Option<u64>,
+    /// When it started, in nanoseconds since 1970: for display, as it moves with the clock.
+    pub start_unix_nanos: Option<u64>,
+    /// What to call it; printable, at most 64 characters, chosen by the process itself.
+    pub name: String,
+    /// Tells of its death: see [`is_alive`]. None if it was gone already.
+    pub pidfd: Option<OwnedFd>,
+}
+
+/// Finds out who connected, or who made the pair for a socket pair.
+///
+/// A process that has vanished or is hidden makes fields empty, not an error.
+pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
+    let credentials = getsockopt(stream, sockopt::PeerCredentials)?;
+    let pid = u32::try_from(credentials.pid())
+        .ok()
+        .filter(|&pid| pid != 0);
+    let (pidfd, process) = match getsockopt(stream, sockopt::PeerPidfd) {
+        Ok(pidfd) => {
+            let process = pid.and_then(|pid| read_through(&pidfd, pid));
+            (Some(pidfd), process)
+        }
+        // A kernel before 6.5.
+        Err(Errno::ENOPROTOOPT) => match pid.and_then(open_unreused) {
+            Some((pidfd, process)) => (Some(pidfd), Some(process)),
+            None => (None, None),
+        },
+        // The kernel knows that the process is gone: its pid tells nothing any more.
+        Err(_) => (None, None),
+    };
+    let (start_time, name) = match process {
+        Some(process) => (Some(process.start_time), process.name),
+        None => (None, None),
+    };
+    Ok(Peer {
+        pid,
+        uid: credentials.uid(),
+        gid: credentials.gid(),
+        start_time,
+        start_unix_nanos: start_time.and_then(unix_nanos_of_start),
+        name: name.unwrap_or_else(|| "unknown".to_owned()),
+        pidfd,
+    })
+}
+
+/// Whether the process behind a pidfd has not exited yet; a zombie counts as dead.
+///
+/// Waiting for the descriptor to become readable is waiting for the process to end.
+pub fn is_alive(pidfd: impl AsFd) -> bool {
+    let pidfd = pidfd.as_fd();
+    loop {
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(
+            &mut fds,
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            }),
+        ) {
+            Ok(ready) => return ready == 0,
+            Err(rustix::io::Errno::INTR) => {}
+            // Memory of a process is never given up on a guess.
+            Err(_) => return true,
+        }
+    }
+}
+
+/// The name under which to show the process `pid`, if `/proc` tells.
+#[must_use]
+pub fn process_name(pid: u32) -> Option<String> {
+    let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {
+        let program = arguments.split(|&byte| byte == 0).next()?;
+        let base = program.rsplit(|&byte| byte == b'/').next()?;
+        printable(base)
+    });
+    from_arguments.or_else(|| {
+        let comm = read_proc(pid, "comm")?;
+        printable(comm.strip_suffix(b"\n").unwrap_or(&comm))
+    })
+}
+
+/// What `/proc` says about a process.
+struct Process {
+    start_time: u64,
+    name: Option<String>,
+}
+
+impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        let start_time = parse_start_time(&read_proc(pid, "stat")?)?;
+        Some(Self {
+            start_time,
+            name: process_name(pid),
+        })
+    }
+}
+
+/// Reads about the process behind `pidfd`, whose pid is `pid`.
+///
+/// None if the pid may have passed to another process before or while it was read.
+fn read_through(pidfd: &OwnedFd, pid: u32) -> Option<Process> {
+    let process = Process::read(pid)?;
+    // A pid is not reused before its process has been waited for.
+    (is_alive(pidfd) || is_unreaped(pidfd.as_fd(), pid)).then_some(process)
+}
+
+/// Whether the process behind `pidfd`, though it may have exited, still occupies `pid`.
+fn is_unreaped(pidfd: BorrowedFd<'_>, pid: u32) -> bool {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    fs::read_to_string(path).is_ok_and(|info| {
+        // -1 once the process has been waited for.
+        let number = info.lines().find_map(|line| line.strip_prefix("Pid:"));
+        number.and_then(|number| number.trim().parse().ok()) == Some(pid)
+    })
+}
+
+/// Opens a pidfd by number, for kernels that cannot derive it from the socket.
+///
+/// Equal start times before and after show that the number stood for one process meanwhile. That
+/// it was the connecting one cannot be shown; it would have to exit, and its pid be reused, between
+/// its connecting and this call.
+fn open_unreused(pid: u32) -> Option<(OwnedFd, Process)> {
+    let before = Process::read(pid)?;
+    let raw_pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let pidfd = pidfd_open(raw_pid, PidfdFlags::empty()).ok()?;
+    let after = read_through(&pidfd, pid)?;
+    (before.start_time == after.start_time).then_some((pidfd, after))
+}
+
+/// The beginning of a file of a process.
+fn read_proc(pid: u32, file: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
+    file.take(MAX_PROC_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Field 22 of `/proc/<pid>/stat`.
+fn parse_start_time(stat: &[u8]) -> Option<u64> {
+    // Field 2 is the command in parentheses and may itself contain spaces and parentheses; no
+    // later field does, so the last one closes it. What follows begins with field 3.
+    let command_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = str::from_utf8(stat.get(command_end + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// When a process started, by today's difference between the two clocks.
+fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
+    let since_boot = nanos(clock_gettime(ClockId::Boottime))?;
+    let since_1970 = nanos(clock_gettime(ClockId::Realtime))?;
+    since_1970
+        .checked_sub(since_boot)?
+        .checked_add(start_ticks.checked_mul(TICK_NANOS)?)
+}
+
+fn nanos(time: Timespec) -> Option<u64> {
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// Text that can be put on a line of its own, or none if nothing is left.
+fn printable(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let name: String = text
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .map(|char| if is_deceptive(char) { '?' } else { char })
+        .collect();
+    (!name.trim().is_empty()).then_some(name)
+}
+
+/// Characters that would end a line, drive a terminal, or hide or reorder text around them.
+fn is_deceptive(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests;

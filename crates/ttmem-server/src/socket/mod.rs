@@ -1,0 +1,20 @@
+//! The server's Unix socket: where it lies, and how it gets and leaves there.
+//!
+//! Used once at start-up and once at shutdown, by `main`'s thread. Paths may lie in `/tmp`, where
+//! anyone can put anything: nothing here follows a link, nothing removes what is not a dead
+//! server's socket or our own, and no client can connect before mode and group are set.
+
+mod bind;
+mod error;
+mod location;
+mod lock;
+mod place;
+mod probe;
+
+pub use bind::{BindOptions, BoundSocket, bind};
+pub use error::BindSocketError;
+pub use location::{
+    EnsureRuntimeDirError, LEGACY_SOCKET_PATH, default_socket_path, ensure_runtime_dir,
+};
+pub use place::FileKind;
+pub use probe::Holder;

@@ -1,1 +1,73 @@
-fn main() {}
+//! What cargo has no word for: the whole test run, and the checks it is made of.
+//!
+//! Run as `cargo xtask WORD`. It needs nothing but Rust: what else a check needs
+//! is installed where that is possible, and otherwise the check says that it
+//! could not run.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a command line program: what it says is what it is for"
+)]
+
+mod arrows;
+mod command;
+mod fuzz;
+mod gate;
+mod suite;
+mod tool;
+
+use anyhow::bail;
+use std::io::Write;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask WORD
+
+  test                        every check, cheap ones first; what CI runs
+  arrows                      the dependencies between crates point the right way
+  fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
+  gate [--bless]              instructions per event against the committed baselines;
+                              --bless writes new baselines
+";
+
+/// How a check that did not fail ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It ran.
+    Passed,
+    /// It could not run, for this reason.
+    Skipped(String),
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // There is nobody left to tell when stderr is closed.
+            let _told = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> anyhow::Result<()> {
+    let outcome = match words {
+        ["test"] => return suite::run(),
+        ["arrows"] => arrows::run()?,
+        ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?)?,
+        ["gate"] => gate::run(gate::Mode::Compare)?,
+        ["gate", "--bless"] => gate::run(gate::Mode::Bless)?,
+        ["help" | "-h" | "--help"] => {
+            print!("{USAGE}");
+            return Ok(());
+        }
+        other => bail!("no such word: {:?}\n\n{USAGE}", other.join(" ")),
+    };
+    match outcome {
+        Outcome::Passed => Ok(()),
+        // Asked for by name, so not running it is no success.
+        Outcome::Skipped(reason) => bail!("could not run: {reason}"),
+    }
+}

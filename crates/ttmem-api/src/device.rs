@@ -23,8 +23,8 @@ pub struct Device {
     pub board: Option<String>,
     /// Reached through another chip rather than over PCIe.
     pub remote: Option<bool>,
-    /// How its figures are known.
-    pub source: Source,
+    /// How its figures are known; `null` until a process speaks of it.
+    pub source: Option<Source>,
     /// Compared with the allocators' own statistics: equal, different, or never compared.
     pub verified: Option<bool>,
     /// DRAM, without the trace region.
@@ -43,14 +43,37 @@ pub struct Device {
     pub kernel: KernelUsage,
     /// Kernel config rings: one per process, mesh, sub-device and core type.
     pub ring: Vec<RingUsage>,
-    /// Prefetcher caches, one per process.
+    /// Prefetcher caches, one per process and mesh.
     pub prefetch: Vec<PrefetchUsage>,
     /// Hits and misses of the four caches.
     pub caches: CacheCounts,
     /// Programs dispatched to this device.
     pub dispatches: u64,
+    /// Traces run on this device.
+    pub trace_replays: u64,
     /// Every allocator over this device.
     pub allocators: Vec<AllocatorUsage>,
+    /// The highest values since each mark of the snapshot, in the order of the marks.
+    pub peaks_since_marks: Vec<PeakBytes>,
+}
+
+/// The highest value of each total over some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakBytes {
+    /// Charged in DRAM.
+    pub dram: u64,
+    /// Charged in L1.
+    pub l1: u64,
+    /// Charged in the small region of L1.
+    pub l1_small: u64,
+    /// Charged in the trace region.
+    pub trace: u64,
+    /// Charged of host memory.
+    pub system: u64,
+    /// Registered circular buffers.
+    pub cb: u64,
+    /// Registered kernels.
+    pub kernel: u64,
 }
 
 /// One class of memory on one device, summed over its allocators.
@@ -170,6 +193,8 @@ pub struct CbUsage {
     pub global_bytes: Option<u64>,
     /// Dataflow buffers.
     pub dataflow_bytes: Option<u64>,
+    /// Dataflow buffers inside L1 buffers.
+    pub dataflow_borrowed_bytes: Option<u64>,
     /// Scratchpads.
     pub scratchpad_bytes: Option<u64>,
     /// How many are live.
@@ -218,19 +243,21 @@ pub struct KernelUsage {
 /// One kernel config ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingUsage {
-    /// The process that fills it.
-    pub pid: u32,
+    /// The process that fills it; `null` from another pid namespace.
+    pub pid: Option<u32>,
     /// The mesh it belongs to.
     pub mesh: Option<u64>,
     /// The kind of core it is on.
     pub core_type: CoreType,
-    /// The sub-device, when there are several.
+    /// The sub-device.
     pub sub_device: Option<u32>,
     /// Its size on each core.
     pub capacity_bytes: Option<u64>,
     /// Taken on each core.
     pub used_bytes: u64,
-    /// What lies in it, oldest first.
+    /// How many programs lie in it.
+    pub entry_count: u64,
+    /// What lies in it, oldest first; of very many only the newest.
     pub entries: Vec<RingEntry>,
     /// How often it began anew.
     pub wraps: u64,
@@ -255,11 +282,13 @@ pub struct RingEntry {
     pub sync: Option<u64>,
 }
 
-/// One process's prefetcher cache.
+/// The prefetcher cache of one process and mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefetchUsage {
-    /// The process that fills it.
-    pub pid: u32,
+    /// The process that fills it; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The mesh it belongs to.
+    pub mesh: Option<u64>,
     /// Its size.
     pub capacity_bytes: Option<u64>,
     /// Taken.
@@ -289,15 +318,17 @@ pub struct CacheCounts {
     pub prefetch_hits: Option<u64>,
     /// Kernels found compiled on disk.
     pub jit_disk_hits: Option<u64>,
+    /// Kernels that had to be compiled.
+    pub jit_disk_misses: Option<u64>,
 }
 
 /// One allocator: a process, a mesh and a class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllocatorUsage {
-    /// Its process.
-    pub pid: u32,
-    /// The instance of that process.
-    pub instance: Option<HexId>,
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance of that process, as 32 hex digits.
+    pub instance: Option<String>,
     /// Its mesh; `null` when the sender does not name one.
     pub mesh: Option<u64>,
     /// Where it allocates.

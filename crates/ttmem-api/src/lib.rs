@@ -27,14 +27,14 @@ mod vocabulary;
 
 pub use client::{ApiClient, ApiRequestError};
 pub use device::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, KernelUsage, L1Usage, PrefetchUsage,
-    RingEntry, RingUsage,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, KernelUsage, L1Usage, PeakBytes,
+    PrefetchUsage, RingEntry, RingUsage,
 };
 pub use hex_id::{HexId, ParseHexIdError};
 pub use problem::{Forgotten, Problem};
-pub use process::{Process, ProcessDevice, Released};
+pub use process::{LeakCandidates, Process, ProcessDevice, Released};
 pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page};
-pub use snapshot::{Anomalies, Server, Snapshot};
+pub use snapshot::{Anomalies, Mark, Server, Snapshot};
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use vocabulary::{
     BufferLayout, CbKind, CoreType, KernelKind, MemoryClass, ProcessState, Source,

@@ -7,10 +7,10 @@ use crate::{HexId, ProcessState, Source, Timestamp};
 /// One process, or one instance of it when it started tracking anew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// The pid the kernel gives for its connection; 0 from another pid namespace.
-    pub pid: u32,
-    /// The instance id of its handshake; old senders have none.
-    pub instance: Option<HexId>,
+    /// The pid the kernel gives for its connection; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance id of its handshake, as 32 hex digits; old senders have none.
+    pub instance: Option<String>,
     /// The command's name.
     pub name: Option<String>,
     /// The user the kernel gives for its connection.
@@ -29,16 +29,31 @@ pub struct Process {
     pub lost_events: u64,
     /// Events missing from the log only; totals are exact.
     pub elided_events: u64,
-    /// The pid an old sender wrote into its messages; shown, never used.
-    pub claimed_pid: Option<i32>,
+    /// The pid it gives itself; shown, never used.
+    pub claimed_pid: Option<i64>,
     /// Anomalies of all kinds in its events.
     pub anomalies: u64,
-    /// Connections it has open.
-    pub connections: u32,
+    /// Frees of buffers that belong to the process it was forked from; no anomaly.
+    ///
+    /// `null` where that is no longer known: of a process that ended.
+    pub inherited_frees: Option<u64>,
+    /// What it still held when it closed its devices; `null` as above.
+    pub leak_candidates: Option<LeakCandidates>,
+    /// Connections it has open, where known.
+    pub connections: Option<u32>,
     /// What it holds, per device it has touched.
     pub devices: Vec<ProcessDevice>,
     /// What it held when it ended; `null` while it lives.
     pub released: Option<Released>,
+}
+
+/// Buffers that outlived the mesh they lay on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakCandidates {
+    /// How many.
+    pub buffers: u64,
+    /// Their charged bytes, on all devices.
+    pub bytes: u64,
 }
 
 /// What one process holds on one device.
@@ -81,6 +96,6 @@ pub struct Released {
     pub bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `goodbye`, `death`, `replaced`, `forgotten`.
+    /// Why: `goodbye`, `died`, `replaced`, `forgotten`.
     pub reason: String,
 }

@@ -29,10 +29,10 @@ pub type KernelPage = Page<KernelRow>;
 /// One live buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferRow {
-    /// Its process.
-    pub pid: u32,
-    /// The instance of that process.
-    pub instance: Option<HexId>,
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance of that process, as 32 hex digits.
+    pub instance: Option<String>,
     /// Logical ids of the devices it lies on.
     pub device_ids: Vec<u32>,
     /// Where it lies.
@@ -64,10 +64,10 @@ pub struct BufferRow {
 /// One kernel of a live program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRow {
-    /// Its process.
-    pub pid: u32,
-    /// The instance of that process.
-    pub instance: Option<HexId>,
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance of that process, as 32 hex digits.
+    pub instance: Option<String>,
     /// Logical ids of the devices it is loaded on.
     pub device_ids: Vec<u32>,
     /// Its program, counted from construction.
@@ -97,10 +97,10 @@ pub struct KernelRow {
 /// One circular buffer, dataflow buffer or scratchpad of a live program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CbRow {
-    /// Its process.
-    pub pid: u32,
-    /// The instance of that process.
-    pub instance: Option<HexId>,
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance of that process, as 32 hex digits.
+    pub instance: Option<String>,
     /// Logical ids of the devices it lies on.
     pub device_ids: Vec<u32>,
     /// Its program, counted from construction.

@@ -21,10 +21,23 @@ pub struct Snapshot {
     pub devices: Vec<Device>,
     /// Every process that holds something, and those that ended lately.
     pub processes: Vec<Process>,
+    /// The latest marks that users set, oldest first.
+    pub marks: Vec<Mark>,
     /// What did not add up, by kind.
     pub anomalies: Anomalies,
     /// What the server failed to do and the reader should know of.
     pub errors: Vec<String>,
+}
+
+/// A mark: a moment with a name, from which peaks are counted as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// The user's number.
+    pub number: u64,
+    /// When it was set.
+    pub time: Timestamp,
 }
 
 /// The server's own state.

@@ -63,6 +63,8 @@ words! {
         Attached = "attached",
         /// Reported by the runtime model.
         Model = "model",
+        /// Reported by a program that calls the tracker itself.
+        Client = "client",
         /// Reported by an instrumented runtime over the old protocol.
         Legacy = "legacy",
         /// Read from the runtime's shared-memory files.
@@ -129,6 +131,8 @@ words! {
         Global = "global",
         /// A dataflow buffer.
         Dataflow = "dataflow",
+        /// A dataflow buffer that lies inside an L1 buffer and takes no memory of its own.
+        DataflowBorrowed = "dataflow_borrowed",
         /// A kernel's scratchpad.
         Scratchpad = "scratchpad",
         /// A word this reader does not know.

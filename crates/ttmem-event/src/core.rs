@@ -287,9 +287,10 @@ mod tests {
         ) {
             let set = CoreSet::from_ranges(ranges.iter().copied()).unwrap();
             prop_assert_eq!(CoreSet::from_ranges(set.ranges()).unwrap(), set);
-            prop_assert_eq!(set.indices().count() as u32, set.len());
+            prop_assert_eq!(u32::try_from(set.indices().count()), Ok(set.len()));
             for index in set.indices() {
-                let (x, y) = ((index % 32) as u16, (index / 32) as u16);
+                let index = u16::try_from(index).unwrap();
+                let (x, y) = (index % GRID_SIDE, index / GRID_SIDE);
                 prop_assert!(set.contains(x, y));
                 let covered = ranges.iter().any(|range| {
                     (range.x_first..=range.x_last).contains(&x)

@@ -137,6 +137,13 @@ impl Ledger {
         }
     }
 
+    /// How many connections a process has.
+    pub fn set_connections(&mut self, process: u32, connections: u32) {
+        if let Some(process) = self.process_mut(process) {
+            process.facts.connections = connections;
+        }
+    }
+
     /// A pid that a process claims to have; shown, never used.
     pub fn set_claimed_pid(&mut self, process: u32, pid: i64) {
         if let Some(process) = self.process_mut(process) {
@@ -195,6 +202,7 @@ impl Ledger {
         let mut fresh = Process::new(old.facts.identity);
         fresh.facts.anomalies = old.facts.anomalies;
         fresh.facts.claimed_pid = old.facts.claimed_pid;
+        fresh.facts.connections = old.facts.connections;
         fresh.facts.leak_candidates = old.facts.leak_candidates;
         fresh.facts.lost_events = carried.lost_events;
         fresh.facts.elided_events = carried.elided_events;

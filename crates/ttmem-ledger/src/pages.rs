@@ -144,6 +144,16 @@ impl<T> PagesView<T> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         rows(&self.pages)
     }
+
+    /// The rows at and behind a slot, by slot; what lies before is not looked at.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
+        let (page, row) = place(first);
+        let pages = self.pages.get(page..).unwrap_or_default();
+        let slots = pages.iter().flat_map(|page| page.iter()).skip(row);
+        (first..)
+            .zip(slots)
+            .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
+    }
 }
 
 #[cfg(test)]

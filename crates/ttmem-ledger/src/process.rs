@@ -232,6 +232,8 @@ pub struct ProcessFacts {
     pub identity: ProcessIdentity,
     /// Whether it can still say something.
     pub state: ProcessState,
+    /// How many connections it has.
+    pub connections: u32,
     /// The pid it claims; shown, never used.
     pub claimed_pid: Option<i64>,
     /// Whether it is sending its whole state anew.
@@ -284,6 +286,7 @@ impl Process {
             facts: ProcessFacts {
                 identity,
                 state: ProcessState::Live,
+                connections: 0,
                 claimed_pid: None,
                 resyncing: false,
                 lost_events: 0,

@@ -1,1 +1,19 @@
-//! x
+//! The server: sessions, the ledger thread, the event log, the read API.
+//!
+//! [`Server::start`] binds the sockets and starts four threads: one talks to
+//! clients and decodes, one owns the ledger, one formats the log, one answers
+//! readers. Commands flow from the first to the second; nothing flows back but
+//! answers. See `ARCHITECTURE.md` for the picture.
+
+mod config;
+pub mod hardware;
+mod ingest;
+pub mod keeper;
+pub mod log;
+pub mod peer;
+mod read;
+mod server;
+pub mod socket;
+
+pub use config::{LogConfig, ServerConfig, SocketConfig};
+pub use server::{Server, ServerHandle, Signals, StartServerError};

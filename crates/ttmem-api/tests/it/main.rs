@@ -5,8 +5,8 @@ use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbPage, CbRow, CbUsage,
     ClassUsage, CoreType, Device, HexId, KernelKind, KernelPage, KernelRow, KernelUsage, L1Usage,
-    MemoryClass, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, RingEntry,
-    RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
+    LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice,
+    ProcessState, Released, RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -31,6 +31,11 @@ fn snapshot() -> Snapshot {
         },
         devices: vec![device()],
         processes: vec![process()],
+        marks: vec![Mark {
+            name: "warm-up".into(),
+            number: 1,
+            time: TIME,
+        }],
         anomalies: Anomalies([("unknown_free".to_owned(), 1)].into()),
         errors: vec!["the log cannot be written".into()],
     }
@@ -44,7 +49,7 @@ fn device() -> Device {
         arch: None,
         board: None,
         remote: None,
-        source: Source::Legacy,
+        source: None,
         verified: None,
         dram: ClassUsage::default(),
         l1: L1Usage::default(),
@@ -54,12 +59,13 @@ fn device() -> Device {
         cb: CbUsage::default(),
         kernel: KernelUsage::default(),
         ring: vec![RingUsage {
-            pid: 2,
+            pid: Some(2),
             mesh: None,
             core_type: CoreType::Tensix,
             sub_device: None,
             capacity_bytes: None,
             used_bytes: 0,
+            entry_count: 1,
             entries: vec![RingEntry {
                 program: None,
                 address: 0,
@@ -72,7 +78,8 @@ fn device() -> Device {
             reserves: 0,
         }],
         prefetch: vec![PrefetchUsage {
-            pid: 2,
+            pid: Some(2),
+            mesh: Some(1),
             capacity_bytes: None,
             used_bytes: 0,
             entries: 0,
@@ -83,8 +90,9 @@ fn device() -> Device {
         }],
         caches: CacheCounts::default(),
         dispatches: 0,
+        trace_replays: 0,
         allocators: vec![AllocatorUsage {
-            pid: 2,
+            pid: Some(2),
             instance: None,
             mesh: None,
             class: MemoryClass::L1Small,
@@ -96,12 +104,13 @@ fn device() -> Device {
             buffers: 0,
             verified: None,
         }],
+        peaks_since_marks: vec![PeakBytes::default()],
     }
 }
 
 fn process() -> Process {
     Process {
-        pid: 2,
+        pid: Some(2),
         instance: None,
         name: None,
         uid: None,
@@ -114,7 +123,9 @@ fn process() -> Process {
         elided_events: 0,
         claimed_pid: Some(-1),
         anomalies: 1,
-        connections: 0,
+        inherited_frees: None,
+        leak_candidates: Some(LeakCandidates::default()),
+        connections: Some(0),
         devices: vec![ProcessDevice {
             id: 0,
             unique_id: None,
@@ -134,7 +145,7 @@ fn process() -> Process {
             kernels: 1,
             bytes: 1,
             time: TIME,
-            reason: "death".into(),
+            reason: "died".into(),
         }),
     }
 }
@@ -169,12 +180,12 @@ fn the_document_has_the_documented_names() {
     let process = &snapshot.processes[0];
     assert_eq!(
         keys(&snapshot),
-        "schema time host server devices processes anomalies errors"
+        "schema time host server devices processes marks anomalies errors"
     );
     assert_eq!(
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
-         kernel ring prefetch caches dispatches allocators"
+         kernel ring prefetch caches dispatches trace_replays allocators peaks_since_marks"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank";
@@ -193,7 +204,7 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(&device.cb),
         "registered_bytes resident_bytes local_bytes global_bytes dataflow_bytes \
-         scratchpad_bytes count peak_bytes peak_time"
+         dataflow_borrowed_bytes scratchpad_bytes count peak_bytes peak_time"
     );
     assert_eq!(
         keys(&device.kernel),
@@ -204,7 +215,8 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(process),
         "pid instance name uid start_time state source incomplete resyncing lost_events \
-         elided_events claimed_pid anomalies connections devices released"
+         elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
+         released"
     );
     assert_eq!(
         keys(&process.devices[0]),
@@ -240,8 +252,8 @@ fn everything_comes_back() {
     let buffers = BufferPage {
         schema: SCHEMA,
         rows: vec![BufferRow {
-            pid: 2,
-            instance: Some(HexId(9)),
+            pid: Some(2),
+            instance: Some("00112233445566778899aabbccddeeff".into()),
             device_ids: vec![0, 1],
             class: MemoryClass::Dram,
             id: HexId(u64::MAX),
@@ -264,7 +276,7 @@ fn everything_comes_back() {
     let kernels = KernelPage {
         schema: SCHEMA,
         rows: vec![KernelRow {
-            pid: 2,
+            pid: Some(2),
             instance: None,
             device_ids: vec![0],
             program: Some(3),
@@ -287,7 +299,7 @@ fn everything_comes_back() {
     let cbs = CbPage {
         schema: SCHEMA,
         rows: vec![CbRow {
-            pid: 2,
+            pid: Some(2),
             instance: None,
             device_ids: vec![0],
             program: None,

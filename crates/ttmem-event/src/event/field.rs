@@ -5,7 +5,7 @@
 
 use super::words::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
-    Layout,
+    Layout, WordValues,
 };
 use crate::core::CoreType;
 use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
@@ -34,6 +34,8 @@ pub(crate) trait Field: Sized + Copy {
     const WIDTH: usize;
     /// The type's name in the protocol document.
     const NAME: &'static str;
+    /// The numbers it can have, where they are words.
+    const VALUES: WordValues = &[];
     /// Writes the value into exactly `WIDTH` bytes.
     fn put(self, bytes: &mut [u8]);
     /// Reads the value from exactly `WIDTH` bytes; `Err` is the offending byte.
@@ -88,6 +90,7 @@ macro_rules! word_fields {
         impl Field for $word {
             const WIDTH: usize = 1;
             const NAME: &'static str = stringify!($word);
+            const VALUES: WordValues = Self::VALUES;
             fn put(self, bytes: &mut [u8]) {
                 bytes[0] = self.code();
             }
@@ -112,6 +115,12 @@ word_fields!(
 impl Field for CoreType {
     const WIDTH: usize = 1;
     const NAME: &'static str = "CoreType";
+    const VALUES: WordValues = &[
+        (Self::Tensix as u8, Self::Tensix.name()),
+        (Self::ActiveEth as u8, Self::ActiveEth.name()),
+        (Self::IdleEth as u8, Self::IdleEth.name()),
+        (Self::Dram as u8, Self::Dram.name()),
+    ];
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self as u8;
     }
@@ -166,6 +175,7 @@ impl Field for Option<KernelId> {
 impl Field for Option<Class> {
     const WIDTH: usize = 1;
     const NAME: &'static str = "Class, all ones = all";
+    const VALUES: WordValues = Class::VALUES;
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self.map_or(u8::MAX, Class::code);
     }

@@ -1,11 +1,12 @@
 //! What can happen to device memory: the whole vocabulary.
 //!
 //! An [`Event`] is a time and a [`What`]. Every kind of event is one row of the
-//! table in [`vocabulary`], from which the type, its 64-byte record and the
-//! tables of `docs/protocol.md` are all derived. The words a row is made of
+//! table in [`vocabulary`], from which the type, its 64-byte record, its [`layout`]
+//! and the tables of `docs/protocol.md` are all derived. The words a row is made of
 //! (classes, kinds, states) are in [`words`].
 
 pub mod field;
+pub mod layout;
 pub mod vocabulary;
 pub mod words;
 

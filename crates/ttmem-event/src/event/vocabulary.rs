@@ -8,6 +8,7 @@
 
 use super::EVENT_BYTES;
 use super::field::{DecodeEventError, Field};
+use super::layout::{self, EventLayout, FieldLayout};
 use super::words::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
     Layout,
@@ -15,40 +16,16 @@ use super::words::{
 use crate::core::CoreType;
 use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
 
-/// One field of an event's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldLayout {
-    /// The field's name.
-    pub name: &'static str,
-    /// The field's type.
-    pub type_name: &'static str,
-    /// First byte.
-    pub offset: usize,
-    /// Bytes.
-    pub width: usize,
-}
-
-/// One kind of event's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventLayout {
-    /// The number in byte 0.
-    pub kind: u8,
-    /// The event's name.
-    pub name: &'static str,
-    /// Its fields.
-    pub fields: &'static [FieldLayout],
-}
-
 macro_rules! events {
     ($(
-        $(#[$doc:meta])*
+        #[doc = $doc:literal]
         $kind:literal $event:ident { $($(#[$fdoc:meta])* $field:ident @ $offset:literal: $type:ty,)* }
     )*) => {
         /// What happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum What {
             $(
-                $(#[$doc])*
+                #[doc = $doc]
                 $event { $($(#[$fdoc])* $field: $type,)* },
             )*
         }
@@ -98,30 +75,19 @@ macro_rules! events {
         pub const LAYOUT: &[EventLayout] = &[$(EventLayout {
             kind: $kind,
             name: stringify!($event),
+            about: $doc,
             fields: &[$(FieldLayout {
                 name: stringify!($field),
                 type_name: <$type as Field>::NAME,
                 offset: $offset,
                 width: <$type as Field>::WIDTH,
+                values: <$type as Field>::VALUES,
             },)*],
         },)*];
 
         /// A fingerprint of the table: two builds that agree on it agree on every byte.
-        pub const LAYOUT_HASH: u64 = fnv1a(concat!(
-            $(stringify!($kind $event), $(stringify!($field @ $offset: $type),)*)*
-        ).as_bytes());
+        pub const LAYOUT_HASH: u64 = layout::fingerprint(LAYOUT);
     };
-}
-
-const fn fnv1a(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut at = 0;
-    while at < bytes.len() {
-        hash ^= bytes[at] as u64;
-        hash = hash.wrapping_mul(0x0000_0100_0000_01b3);
-        at += 1;
-    }
-    hash
 }
 
 events! {

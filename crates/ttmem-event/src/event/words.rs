@@ -3,6 +3,9 @@
 //! The numbers are part of the wire format. Where the runtime has a number of
 //! its own for the same thing, it is the same number.
 
+/// The numbers a one-byte field can have, each with its word.
+pub type WordValues = &'static [(u8, &'static str)];
+
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $text:literal,)* })*) => {$(
         $(#[$doc])*
@@ -15,6 +18,9 @@ macro_rules! words {
         impl $name {
             /// Every value, in the order of its number.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Every number with its word, for the layout of the records that use it.
+            pub const VALUES: WordValues = &[$(($number, $text),)*];
 
             /// The word for JSON and text.
             #[must_use]

@@ -3,7 +3,7 @@
 use super::DecodeFrameError;
 
 /// Reads a payload front to back; every read is checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cursor<'a> {
     frame: &'static str,
     payload: &'a [u8],

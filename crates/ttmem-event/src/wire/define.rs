@@ -16,6 +16,9 @@ const MESH: u8 = 4;
 /// No machine has this many chips; it bounds what a mesh event can cost.
 pub const MAX_MESH_DEVICES: usize = 1024;
 
+/// Bytes of the longest definition: its kind, its length, and as much as that can say.
+pub(super) const MAX_DEFINITION_BYTES: usize = 3 + u16::MAX as usize;
+
 /// Stands for "not known" where a byte is a truth value.
 const UNKNOWN: u8 = 0xFF;
 
@@ -23,7 +26,7 @@ const UNKNOWN: u8 = 0xFF;
 ///
 /// Each is preceded by its kind (1) and its length (2), so that kinds from a
 /// newer peer are passed over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionIter<'a> {
     cursor: Cursor<'a>,
 }
@@ -59,7 +62,7 @@ impl Iterator for DefinitionIter<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.read();
         if item.is_err() {
-            // The boundaries are lost: whatever follows would be noise.
+            // A peer that got one wrong is not to be believed about the others.
             self.cursor = Cursor::new("define", &[]);
         }
         item.transpose()
@@ -137,11 +140,15 @@ fn read_mesh(mut body: Cursor<'_>) -> Result<MeshDefinition, DecodeFrameError> {
     let (rows, columns) = (body.u16()?, body.u16()?);
     let mut devices = Vec::new();
     while !body.is_at_end() {
-        let device = DeviceId(body.u32()?);
-        if devices.contains(&device) || devices.len() == MAX_MESH_DEVICES {
+        if devices.len() == MAX_MESH_DEVICES {
             return Err(body.invalid("device list"));
         }
-        devices.push(device);
+        devices.push(DeviceId(body.u32()?));
+    }
+    let mut sorted = devices.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(body.invalid("device list"));
     }
     Ok(MeshDefinition {
         id,

@@ -1,6 +1,7 @@
 //! The frames themselves.
 
 use super::bytes::{Cursor, put_text};
+use super::define::MAX_DEFINITION_BYTES;
 use super::{DecodeFrameError, DefinitionIter, FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 use crate::define::Definition;
 use crate::event::{Class, DecodeEventError, EVENT_BYTES, Event, Source};
@@ -144,33 +145,47 @@ pub struct Welcome {
 
 /// Why the server does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
 pub enum RefusalCode {
     /// No common version or event table.
-    Version = 1,
+    Version,
     /// Too many clients.
-    Full = 2,
+    Full,
     /// The client broke the protocol.
-    Protocol = 3,
+    Protocol,
     /// The server is shutting down.
-    ShuttingDown = 4,
+    ShuttingDown,
+    /// A reason that only a newer server has; its text still says it.
+    Unknown(u16),
 }
 
 impl RefusalCode {
-    fn from_code(code: u16) -> Option<Self> {
-        [
-            Self::Version,
-            Self::Full,
-            Self::Protocol,
-            Self::ShuttingDown,
-        ]
-        .into_iter()
-        .find(|refusal| *refusal as u16 == code)
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Version => 1,
+            Self::Full => 2,
+            Self::Protocol => 3,
+            Self::ShuttingDown => 4,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    /// The reason with this number.
+    #[must_use]
+    pub const fn from_code(code: u16) -> Self {
+        match code {
+            1 => Self::Version,
+            2 => Self::Full,
+            3 => Self::Protocol,
+            4 => Self::ShuttingDown,
+            other => Self::Unknown(other),
+        }
     }
 }
 
 /// One frame, borrowed from the bytes it came in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Client: who it is; the first frame.
     Hello(Hello<'a>),
@@ -222,8 +237,11 @@ pub enum Frame<'a> {
     Unknown(u8),
 }
 
+const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
 const PEAK_BYTES: usize = 24;
 const COUNTERS_BYTES: usize = 56;
+/// What is left of the longest payload after the sequence number.
+const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
 
 impl<'a> Frame<'a> {
     /// Reads the payload of a frame of this kind.
@@ -283,7 +301,11 @@ impl<'a> Frame<'a> {
             0x81 => {
                 let mut body = Cursor::new("welcome", payload);
                 let version = body.u16()?;
-                let needs_resync = body.u8()? != 0;
+                let needs_resync = match body.u8()? {
+                    0 => false,
+                    1 => true,
+                    _other => return Err(body.invalid("resync flag")),
+                };
                 let _reserved = body.take(5)?;
                 Self::Welcome(Welcome {
                     version,
@@ -294,10 +316,8 @@ impl<'a> Frame<'a> {
             }
             0x82 => {
                 let mut body = Cursor::new("refused", payload);
-                let code = body.u16()?;
-                let code = RefusalCode::from_code(code).ok_or_else(|| body.invalid("code"))?;
                 Self::Refused {
-                    code,
+                    code: RefusalCode::from_code(body.u16()?),
                     reason: body.text("reason")?,
                 }
             }
@@ -381,7 +401,7 @@ impl Frame<'_> {
     /// Appends a frame of this kind whose payload `write` appends.
     ///
     /// The length is filled in afterwards. A payload beyond the limit is the
-    /// caller's mistake: batches are cut before they are written.
+    /// caller's mistake; the methods for what has no bound write several frames.
     pub fn put(out: &mut Vec<u8>, kind: FrameKind, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
@@ -404,16 +424,20 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends definitions.
+    /// Appends definitions, in as many frames as they need; none when there are none.
     pub fn put_define<'d>(
         out: &mut Vec<u8>,
         definitions: impl IntoIterator<Item = &'d Definition>,
     ) {
-        Self::put(out, FrameKind::Define, |out| {
-            for definition in definitions {
-                definition.encode(out);
-            }
-        });
+        let mut definitions = definitions.into_iter().peekable();
+        while definitions.peek().is_some() {
+            Self::put(out, FrameKind::Define, |out| {
+                let full = out.len() + MAX_PAYLOAD_BYTES - MAX_DEFINITION_BYTES;
+                while let Some(definition) = definitions.next_if(|_| out.len() <= full) {
+                    definition.encode(out);
+                }
+            });
+        }
     }
 
     /// Appends a clock.
@@ -425,18 +449,23 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends a batch of events.
+    /// Appends events, in as many frames as they need; none when there are none.
     pub fn put_events<'e>(
         out: &mut Vec<u8>,
         first_sequence: u64,
         events: impl IntoIterator<Item = &'e Event>,
     ) {
-        Self::put(out, FrameKind::Events, |out| {
-            out.extend_from_slice(&first_sequence.to_le_bytes());
-            for event in events {
-                out.extend_from_slice(&event.encode());
-            }
-        });
+        let mut events = events.into_iter().peekable();
+        let mut sequence = first_sequence;
+        while events.peek().is_some() {
+            Self::put(out, FrameKind::Events, |out| {
+                out.extend_from_slice(&sequence.to_le_bytes());
+                for event in events.by_ref().take(EVENTS_PER_FRAME) {
+                    out.extend_from_slice(&event.encode());
+                    sequence = sequence.wrapping_add(1);
+                }
+            });
+        }
     }
 
     /// Appends the end of a resync.
@@ -448,36 +477,40 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends peaks.
+    /// Appends peaks, in as many frames as they need; none when there are none.
     pub fn put_peaks(out: &mut Vec<u8>, peaks: &[PeakRecord]) {
-        Self::put(out, FrameKind::Peaks, |out| {
-            for peak in peaks {
-                out.extend_from_slice(&peak.device.0.to_le_bytes());
-                out.extend_from_slice(&[peak.class.code(), 0, 0, 0]);
-                out.extend_from_slice(&peak.bytes.to_le_bytes());
-                out.extend_from_slice(&peak.time.to_le_bytes());
-            }
-        });
+        for peaks in peaks.chunks(MAX_PAYLOAD_BYTES / PEAK_BYTES) {
+            Self::put(out, FrameKind::Peaks, |out| {
+                for peak in peaks {
+                    out.extend_from_slice(&peak.device.0.to_le_bytes());
+                    out.extend_from_slice(&[peak.class.code(), 0, 0, 0]);
+                    out.extend_from_slice(&peak.bytes.to_le_bytes());
+                    out.extend_from_slice(&peak.time.to_le_bytes());
+                }
+            });
+        }
     }
 
-    /// Appends what programs did.
+    /// Appends what programs did, in as many frames as it needs; none when there is nothing.
     pub fn put_counters(out: &mut Vec<u8>, counters: &[ProgramCounters]) {
-        Self::put(out, FrameKind::Counters, |out| {
-            for program in counters {
-                out.extend_from_slice(&program.program.0.to_le_bytes());
-                out.extend_from_slice(&program.mesh.0.to_le_bytes());
-                out.extend_from_slice(&[0; 4]);
-                for word in [
-                    program.dispatches,
-                    program.program_cache_hits,
-                    program.binary_reuses,
-                    program.first_time,
-                    program.last_time,
-                ] {
-                    out.extend_from_slice(&word.to_le_bytes());
+        for counters in counters.chunks(MAX_PAYLOAD_BYTES / COUNTERS_BYTES) {
+            Self::put(out, FrameKind::Counters, |out| {
+                for program in counters {
+                    out.extend_from_slice(&program.program.0.to_le_bytes());
+                    out.extend_from_slice(&program.mesh.0.to_le_bytes());
+                    out.extend_from_slice(&[0; 4]);
+                    for word in [
+                        program.dispatches,
+                        program.program_cache_hits,
+                        program.binary_reuses,
+                        program.first_time,
+                        program.last_time,
+                    ] {
+                        out.extend_from_slice(&word.to_le_bytes());
+                    }
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Appends a goodbye.
@@ -509,7 +542,7 @@ impl Frame<'_> {
     /// Appends a refusal.
     pub fn put_refused(out: &mut Vec<u8>, code: RefusalCode, reason: &str) {
         Self::put(out, FrameKind::Refused, |out| {
-            out.extend_from_slice(&(code as u16).to_le_bytes());
+            out.extend_from_slice(&code.code().to_le_bytes());
             put_text(out, reason);
         });
     }

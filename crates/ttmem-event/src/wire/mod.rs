@@ -49,11 +49,11 @@ pub enum DecodeFrameError {
     #[error("a frame of {0} bytes is longer than the limit of {MAX_FRAME_BYTES}")]
     TooLong(u32),
     /// A payload ends early, or its parts do not add up.
-    #[error("a {frame} frame ends at byte {at} of {len}")]
+    #[error("a {frame} frame of {len} bytes ends inside the field at byte {at}")]
     Truncated {
         /// The kind of frame.
         frame: &'static str,
-        /// Where reading had to stop.
+        /// Where that field begins.
         at: usize,
         /// Bytes of the payload.
         len: usize,

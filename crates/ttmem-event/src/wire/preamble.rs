@@ -4,8 +4,10 @@ use super::DecodeFrameError;
 use super::bytes::Cursor;
 use crate::event::LAYOUT_HASH;
 
-/// The first byte is above every old message type and every HTTP letter, and is
-/// no UTF-8; the line end at the close shows up a transport that changes bytes.
+/// The bytes that tell a ttmem client from every other peer.
+///
+/// The first is above every old message type and every HTTP letter, and with the
+/// second it is no UTF-8; the line end shows up a transport that changes bytes.
 pub const MAGIC: [u8; 8] = [0xF4, b'T', b'T', b'M', b'E', b'M', b'\r', b'\n'];
 
 /// The version that this build speaks.
@@ -78,7 +80,8 @@ impl Preamble {
                 oldest: self.oldest,
             });
         }
-        if version == VERSION && self.version == VERSION && self.layout_hash != LAYOUT_HASH {
+        // The table of another version has another fingerprint; there the version decides.
+        if self.version == VERSION && self.layout_hash != LAYOUT_HASH {
             return Err(DecodeFrameError::Layout {
                 theirs: self.layout_hash,
                 ours: LAYOUT_HASH,

@@ -145,10 +145,13 @@ fn origins(devices: &[Device], width: usize) -> String {
             .collect();
         id_ranges(&ids)
     };
-    let sources: BTreeSet<Source> = devices.iter().map(|device| device.source).collect();
+    let sources: BTreeSet<Option<Source>> = devices.iter().map(|device| device.source).collect();
     let mut parts: Vec<String> = sources
         .into_iter()
-        .map(|source| format!("{source}: {}", ids(&|device| device.source == source)))
+        .map(|source| {
+            let ids = ids(&|device| device.source == source);
+            format!("{}: {ids}", source_name(source))
+        })
         .collect();
     if devices.iter().any(|device| device.verified == Some(true)) {
         parts.push(format!(
@@ -158,6 +161,11 @@ fn origins(devices: &[Device], width: usize) -> String {
     }
     parts.push("all figures: ttmem status --json".to_owned());
     sentence("  ", &parts.join("; "), width)
+}
+
+/// How figures are known, in a word or two.
+fn source_name(source: Option<Source>) -> &'static str {
+    source.map_or("not in use", Source::as_str)
 }
 
 fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
@@ -212,7 +220,7 @@ impl Block<'_> {
         if device.remote == Some(true) {
             facts.push("remote".to_owned());
         }
-        facts.push(device.source.to_string());
+        facts.push(source_name(device.source).to_owned());
         if device.verified == Some(true) {
             facts.push("verified".to_owned());
         }
@@ -323,6 +331,7 @@ impl Block<'_> {
             ("local", cb.local_bytes),
             ("global", cb.global_bytes),
             ("dataflow", cb.dataflow_bytes),
+            ("borrowed dataflow", cb.dataflow_borrowed_bytes),
             ("scratchpad", cb.scratchpad_bytes),
         ];
         let mut details = non_zero(kinds.map(|(kind, size)| (kind, size.unwrap_or(0))));

@@ -96,6 +96,11 @@ impl<R: DumpRow> Dump<R> {
     }
 }
 
+/// A pid, where this namespace has one for the process.
+fn pid(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())
+}
+
 /// The columns every table begins with.
 fn owner(pid: &str, devices: &str) -> String {
     format!("{} {}", right(pid, PID_WIDTH), left(devices, DEVICES_WIDTH))
@@ -123,7 +128,7 @@ impl DumpRow for BufferRow {
         buffer_line(
             width,
             [
-                &self.pid.to_string(),
+                &pid(self.pid),
                 &id_ranges(&self.device_ids),
                 self.class.as_str(),
                 // Old senders send one number for both: their id is the address.
@@ -180,7 +185,7 @@ impl DumpRow for KernelRow {
         kernel_line(
             width,
             [
-                &self.pid.to_string(),
+                &pid(self.pid),
                 &id_ranges(&self.device_ids),
                 self.kind.as_str(),
                 self.core_type.map_or("-", |core_type| core_type.as_str()),
@@ -226,7 +231,7 @@ impl DumpRow for CbRow {
 
     fn line(&self, _: usize) -> String {
         cb_line([
-            &self.pid.to_string(),
+            &pid(self.pid),
             &id_ranges(&self.device_ids),
             &self
                 .program

@@ -122,7 +122,7 @@ impl StatusPage<'_> {
                     .fold(0, u64::saturating_add)
             };
             let line = self.process_line([
-                &process.pid.to_string(),
+                &pid(process),
                 process.name.as_deref().unwrap_or("-"),
                 process.state.as_str(),
                 &bytes(sum(|device| device.dram_bytes)),
@@ -163,7 +163,7 @@ impl StatusPage<'_> {
                 .name
                 .as_deref()
                 .map(|name| format!(" {}", clip(name, 24)));
-            let subject = format!("pid {}{}: ", process.pid, name.unwrap_or_default());
+            let subject = format!("pid {}{}: ", pid(process), name.unwrap_or_default());
             let notes = process_notes(process);
             if !notes.is_empty() {
                 doubts.push_str(&sentence(
@@ -215,6 +215,13 @@ impl StatusPage<'_> {
     }
 }
 
+/// The pid, where this namespace has one for the process.
+fn pid(process: &Process) -> String {
+    process
+        .pid
+        .map_or_else(|| "-".to_owned(), |pid| pid.to_string())
+}
+
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
     if process.incomplete {
@@ -237,10 +244,20 @@ fn process_notes(process: &Process) -> Vec<String> {
             counted(process.elided_events, "event")
         ));
     }
-    let claimed = process.claimed_pid.map(i64::from);
-    if let Some(claimed) = claimed.filter(|claimed| *claimed != i64::from(process.pid)) {
+    let known = process.pid.map(i64::from);
+    if let Some(claimed) = process
+        .claimed_pid
+        .filter(|claimed| Some(*claimed) != known)
+    {
         notes.push(format!(
             "calls itself pid {claimed}, perhaps in another pid namespace"
+        ));
+    }
+    if let Some(leaks) = process.leak_candidates.filter(|leaks| leaks.buffers > 0) {
+        notes.push(format!(
+            "{} ({}) still held when their devices were closed: leak candidates",
+            counted(leaks.buffers, "buffer"),
+            bytes(leaks.bytes)
         ));
     }
     if process.anomalies > 0 {

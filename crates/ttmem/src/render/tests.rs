@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ttmem_api::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelKind, KernelRow, KernelUsage, L1Usage, MemoryClass, Process, ProcessDevice, ProcessState,
-    Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    KernelKind, KernelRow, KernelUsage, L1Usage, LeakCandidates, MemoryClass, Process,
+    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
@@ -48,6 +48,7 @@ fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
         },
         devices,
         processes,
+        marks: Vec::new(),
         anomalies: Anomalies::default(),
         errors: Vec::new(),
     }
@@ -63,7 +64,7 @@ fn device(id: u32, eighths: u64) -> Device {
         arch: Some("wormhole_b0".into()),
         board: Some("n300".into()),
         remote: Some(id % 2 == 1),
-        source: Source::Attached,
+        source: Some(Source::Attached),
         verified: Some(true),
         dram: ClassUsage {
             capacity_bytes: Some(12 * GIB),
@@ -106,6 +107,7 @@ fn device(id: u32, eighths: u64) -> Device {
             local_bytes: Some(21 * MIB),
             global_bytes: Some(22_805_000 - 21 * MIB),
             dataflow_bytes: Some(0),
+            dataflow_borrowed_bytes: Some(0),
             scratchpad_bytes: Some(0),
             count: 128,
             peak_bytes: 22_805_000,
@@ -132,7 +134,9 @@ fn device(id: u32, eighths: u64) -> Device {
         prefetch: Vec::new(),
         caches: CacheCounts::default(),
         dispatches: 5,
+        trace_replays: 0,
         allocators: Vec::new(),
+        peaks_since_marks: Vec::new(),
     }
 }
 
@@ -151,7 +155,7 @@ fn legacy_device(id: u32) -> Device {
         arch: None,
         board: None,
         remote: None,
-        source: Source::Legacy,
+        source: Some(Source::Legacy),
         verified: None,
         dram: class(3 * GIB, 7),
         l1: class(5 * MIB, 1).into(),
@@ -173,8 +177,8 @@ fn legacy_device(id: u32) -> Device {
 
 fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
     Process {
-        pid,
-        instance: Some(HexId(u64::from(pid))),
+        pid: Some(pid),
+        instance: Some(format!("{pid:032x}")),
         name: Some(name.into()),
         uid: Some(1000),
         start_time: Some(ago(600)),
@@ -186,7 +190,9 @@ fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         elided_events: 0,
         claimed_pid: None,
         anomalies: 0,
-        connections: 1,
+        inherited_frees: Some(0),
+        leak_candidates: Some(LeakCandidates::default()),
+        connections: Some(1),
         devices: devices.iter().map(held).collect(),
         released: None,
     }
@@ -237,6 +243,15 @@ fn troubled() -> Snapshot {
     detached.state = ProcessState::Detached;
     detached.source = Source::Legacy;
     detached.claimed_pid = Some(17);
+    // From another pid namespace, and with something forgotten.
+    let mut nameless = process(0, "", &devices[..1]);
+    nameless.pid = None;
+    nameless.name = None;
+    nameless.claimed_pid = Some(42);
+    nameless.leak_candidates = Some(LeakCandidates {
+        buffers: 2,
+        bytes: 3 * MIB,
+    });
     let mut exited = process(3999, "python", &[]);
     exited.state = ProcessState::Exited;
     exited.released = Some(Released {
@@ -245,9 +260,12 @@ fn troubled() -> Snapshot {
         kernels: 0,
         bytes: 3 * GIB,
         time: ago(30),
-        reason: "death".into(),
+        reason: "died".into(),
     });
-    let mut snapshot = snapshot(devices, vec![incomplete, resyncing, detached, exited]);
+    let mut snapshot = snapshot(
+        devices,
+        vec![incomplete, resyncing, detached, nameless, exited],
+    );
     snapshot.server.log_lines_elided = 1;
     snapshot
         .errors
@@ -264,6 +282,7 @@ fn galaxy() -> Snapshot {
     devices[6].dram.capacity_bytes = None;
     devices[7].board = None;
     devices[31] = legacy_device(31);
+    devices[30].source = None;
     let process = process(4_194_304, "python", &devices);
     let mut incomplete = self::process(4005, "pytest", &devices[9..10]);
     incomplete.incomplete = true;
@@ -385,11 +404,11 @@ fn the_largest_numbers_and_the_worst_names_still_fit() {
         device.kernel.count = u64::MAX;
     }
     for process in &mut worst.processes {
-        process.pid = u32::MAX;
+        process.pid = Some(u32::MAX);
         process.name = Some(name.clone());
         process.lost_events = u64::MAX;
         process.anomalies = u64::MAX;
-        process.claimed_pid = Some(i32::MIN);
+        process.claimed_pid = Some(i64::MIN);
         if let Some(released) = &mut process.released {
             released.reason.clone_from(&name);
         }
@@ -424,7 +443,7 @@ fn percentages_are_of_the_union_and_end_at_a_hundred() {
 
 fn buffer_row(pid: u32) -> BufferRow {
     BufferRow {
-        pid,
+        pid: Some(pid),
         instance: None,
         device_ids: vec![0, 1, 2, 3],
         class: MemoryClass::L1Small,
@@ -444,7 +463,7 @@ fn buffer_row(pid: u32) -> BufferRow {
 
 fn kernel_row() -> KernelRow {
     KernelRow {
-        pid: 4001,
+        pid: Some(4001),
         instance: None,
         device_ids: vec![4, 0, 2, 6],
         program: Some(7),
@@ -463,7 +482,7 @@ fn kernel_row() -> KernelRow {
 
 fn cb_row() -> CbRow {
     CbRow {
-        pid: 4001,
+        pid: Some(4001),
         instance: None,
         device_ids: vec![0],
         program: Some(7),
@@ -491,7 +510,11 @@ fn dumps_of_every_kind() {
         operation: None,
         ..buffer_row(4002)
     };
-    let mut text = dumped(&[&[buffer_row(4001)], &[legacy]]);
+    let nameless = BufferRow {
+        pid: None,
+        ..buffer_row(0)
+    };
+    let mut text = dumped(&[&[buffer_row(4001)], &[legacy, nameless]]);
     let unknown = KernelRow {
         name: None,
         program_name: None,
@@ -518,7 +541,7 @@ fn dumps_of_every_kind() {
 fn dumps_of_hostile_rows_fit() {
     let name = Some("\r\n\u{1b}[31m".repeat(100));
     let buffer = BufferRow {
-        pid: u32::MAX,
+        pid: Some(u32::MAX),
         device_ids: (0..1000).step_by(2).collect(),
         address: Some(u64::MAX),
         charged_bytes: u64::MAX,

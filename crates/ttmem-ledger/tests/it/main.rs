@@ -1,0 +1,15 @@
+//! What the ledger must show, as tests over its public interface.
+//!
+//! [`world`] is the language the other modules are written in. Each test reads
+//! the ledger through it, and every reading audits all totals first.
+
+mod defects;
+mod geometry;
+mod model;
+mod properties;
+mod rulings;
+mod scripts;
+mod seeds;
+mod state;
+mod traces;
+mod world;

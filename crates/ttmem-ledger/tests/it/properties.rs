@@ -1,0 +1,89 @@
+//! What holds after any sequence of events, however contradictory.
+
+use crate::scripts::{Stage, any_scripts, interleaved};
+use crate::state::{everything, live_set};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Turns of up to five processes.
+fn any_order() -> impl Strategy<Value = Vec<usize>> {
+    vec(0..60_usize, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_total_equals_the_live_set_and_nothing_exceeds_what_there_is(
+        scripts in any_scripts(70),
+        order in any_order(),
+        every in 5..40_usize,
+    ) {
+        let mut stage = Stage::new(&scripts);
+        for (step, (who, what)) in interleaved(&scripts, &order).into_iter().enumerate() {
+            stage.play(who, what);
+            if step % every == 0 {
+                stage.ledger.view().audit()?;
+            }
+        }
+        stage.ledger.view().audit()?;
+    }
+
+    #[test]
+    fn any_interleaving_gives_the_same_live_set_and_totals(
+        scripts in any_scripts(50),
+        order in any_order(),
+    ) {
+        let mut in_turn = Stage::new(&scripts);
+        for (who, what) in interleaved(&scripts, &[]) {
+            in_turn.play(who, what);
+        }
+        let mut mixed = Stage::new(&scripts);
+        for (who, what) in interleaved(&scripts, &order) {
+            mixed.play(who, what);
+        }
+        prop_assert_eq!(live_set(&in_turn.ledger.view()), live_set(&mixed.ledger.view()));
+    }
+
+    #[test]
+    fn the_same_order_gives_the_same_state(
+        scripts in any_scripts(40),
+        order in any_order(),
+    ) {
+        let mut one = Stage::new(&scripts);
+        let mut two = Stage::new(&scripts);
+        for (who, what) in interleaved(&scripts, &order) {
+            one.play(who, what);
+            two.play(who, what);
+        }
+        prop_assert_eq!(everything(&one.ledger.view()), everything(&two.ledger.view()));
+    }
+
+    #[test]
+    fn after_everybody_left_nothing_is_held(
+        scripts in any_scripts(40),
+        order in any_order(),
+    ) {
+        let mut stage = Stage::new(&scripts);
+        for (who, what) in interleaved(&scripts, &order) {
+            stage.play(who, what);
+        }
+        let held: Vec<u32> = stage.ledger.view().processes.iter().map(|each| each.index).collect();
+        for slot in held {
+            stage.ledger.depart(slot, ttmem_ledger::Departure::Died, 1);
+        }
+        let view = stage.ledger.view();
+        view.audit()?;
+        for device in &view.devices {
+            for class in &device.totals.classes {
+                prop_assert_eq!((class.charged.bytes(), class.buffers), (0, 0));
+            }
+            prop_assert_eq!((device.totals.cb.registered.bytes(), device.totals.cb.count), (0, 0));
+            prop_assert_eq!(device.totals.kernel.registered.bytes(), 0);
+            prop_assert_eq!(device.totals.kernel.unique_bytes, 0);
+            for core_type in ttmem_event::CoreType::ALL {
+                prop_assert!(device.residency.by_owner(core_type).is_empty());
+            }
+        }
+    }
+}

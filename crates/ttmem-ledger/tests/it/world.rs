@@ -1,0 +1,606 @@
+//! Processes, devices and events in the words of the statements they test.
+//!
+//! A [`World`] is a ledger with a clock that ticks once per event. Whoever
+//! speaks does so through [`World::by`]; an event that is refused fails the
+//! test unless the refusal was announced with [`Speaker::expecting`]. Reading
+//! goes through [`World::view`], which audits every total.
+
+use std::sync::Arc;
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition,
+    DeviceId, Direction, DispatchPath, Event, KernelId, KernelKind, Layout, MeshDefinition, MeshId,
+    MeshKind, ProgramId, Source, TextId, TraceId, What,
+};
+use ttmem_ledger::geometry::{AllocatorGeometry, ClassGeometry, DeviceGeometry};
+use ttmem_ledger::{
+    Anomaly, Capacity, Carried, Departure, Effect, Exit, Ledger, Limits, ProcessIdentity,
+    ProcessView, Totals, View,
+};
+
+/// A board as its runtime reports it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Board {
+    pub(crate) arch: Arch,
+    pub(crate) columns: u16,
+    pub(crate) rows: u16,
+    pub(crate) l1_bytes_per_core: u32,
+    pub(crate) l1_reserved_bytes: u32,
+    /// Class, banks, first address, bytes of a bank.
+    pub(crate) classes: &'static [(Class, u16, u64, u64)],
+}
+
+impl Board {
+    /// One chip with an 8 × 8 grid, as ttnn 0.81.1 opens it with 32 KiB of
+    /// L1_SMALL and 8 MiB of trace region.
+    pub(crate) const N150: Self = Self {
+        arch: Arch::Wormhole,
+        columns: 8,
+        rows: 8,
+        l1_bytes_per_core: 1_499_136,
+        l1_reserved_bytes: 105_824,
+        classes: &[
+            (Class::Dram, 12, 1_048_640, 1_071_988_672),
+            (Class::Trace, 12, 1_073_037_312, 704_512),
+            (Class::L1, 64, 105_824, 1_360_544),
+            (Class::L1Small, 64, 1_466_368, 32_768),
+        ],
+    };
+}
+
+/// A process, by its slot in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(pub(crate) u32);
+
+/// The ledger, a clock, and what the last events did.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) ledger: Ledger,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) now: u64,
+}
+
+/// An identity with nothing but a name that matters.
+pub(crate) fn identity(name: &str, source: Source, visible_devices: &str) -> ProcessIdentity {
+    ProcessIdentity {
+        pid: None,
+        start_time: None,
+        instance: None,
+        uid: 1000,
+        name: name.into(),
+        source,
+        visible_devices: visible_devices.into(),
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Self {
+        Self {
+            ledger: Ledger::new(limits),
+            effects: Vec::new(),
+            now: 0,
+        }
+    }
+
+    /// A world with one process that opened one n150.
+    pub(crate) fn n150() -> (Self, Process) {
+        let mut world = Self::new();
+        let process = world.process("model");
+        world.by(process).chip(0, &Board::N150);
+        (world, process)
+    }
+
+    /// A process with the new client.
+    pub(crate) fn process(&mut self, name: &str) -> Process {
+        self.process_seeing(name, "")
+    }
+
+    /// A process with the new client and a set of visible devices.
+    pub(crate) fn process_seeing(&mut self, name: &str, visible: &str) -> Process {
+        Process(self.ledger.join(identity(name, Source::Attached, visible)))
+    }
+
+    /// A process that speaks the old protocol.
+    pub(crate) fn old_sender(&mut self, name: &str) -> Process {
+        Process(self.ledger.join(identity(name, Source::Legacy, "")))
+    }
+
+    /// The process speaks, about its mesh 0 until it says another.
+    pub(crate) fn by(&mut self, process: Process) -> Speaker<'_> {
+        Speaker {
+            world: self,
+            process,
+            mesh: MeshId(0),
+            expected: None,
+        }
+    }
+
+    pub(crate) fn depart(&mut self, process: Process, departure: Departure) -> Exit {
+        self.now += 1;
+        let exit = self.ledger.depart(process.0, departure, self.now);
+        exit.expect("a process departs once")
+    }
+
+    pub(crate) fn resync(
+        &mut self,
+        process: Process,
+        definitions: &[Definition],
+        whats: &[What],
+        carried: &Carried,
+    ) {
+        let time = self.now;
+        let events: Vec<Event> = whats.iter().map(|what| Event { time, what: *what }).collect();
+        self.ledger
+            .resync(process.0, definitions, &events, carried);
+    }
+
+    /// The ledger at this moment, with all totals audited.
+    pub(crate) fn view(&self) -> View {
+        let view = self.ledger.view();
+        if let Err(error) = view.audit() {
+            unreachable!("{error}");
+        }
+        view
+    }
+
+    /// What everybody holds on a device, by the order the devices became known.
+    pub(crate) fn totals(&self, device: usize) -> Totals {
+        self.view().devices[device].totals
+    }
+
+    /// What a process holds on a device, by the order it spoke of its devices.
+    pub(crate) fn held(&self, process: Process, device: usize) -> Totals {
+        self.process_view(process).facts.devices[device].totals
+    }
+
+    pub(crate) fn process_view(&self, process: Process) -> ProcessView {
+        let view = self.view();
+        view.process(process.0).expect("the process lives").clone()
+    }
+
+    /// Charged bytes of a class on a device.
+    pub(crate) fn charged(&self, device: usize, class: Class) -> u64 {
+        self.totals(device).class(class).charged.bytes()
+    }
+
+    /// Registered bytes of circular buffers on a device.
+    pub(crate) fn cb_bytes(&self, device: usize) -> u64 {
+        self.totals(device).cb.registered.bytes()
+    }
+
+    /// Registered bytes of kernels on a device.
+    pub(crate) fn kernel_bytes(&self, device: usize) -> u64 {
+        self.totals(device).kernel.registered.bytes()
+    }
+
+    pub(crate) fn geometry(&self, device: usize) -> DeviceGeometry {
+        self.view().geometry().devices[device]
+    }
+
+    pub(crate) fn class_geometry(&self, device: usize, class: Class) -> ClassGeometry {
+        self.geometry(device).classes[class.index()]
+    }
+
+    /// The geometry of an allocator, by the order the process defined its meshes.
+    pub(crate) fn allocator(&self, process: Process, mesh: u32, class: Class) -> AllocatorGeometry {
+        let view = self.view();
+        let place = view
+            .processes
+            .iter()
+            .position(|each| each.index == process.0);
+        let found = view.geometry().allocators.into_iter().find(|each| {
+            Some(each.process) == place && each.mesh == mesh && each.class == class
+        });
+        found.expect("the allocator holds something or has a capacity")
+    }
+
+    /// How often something was wrong with a process's events.
+    pub(crate) fn anomalies(&self, process: Process, anomaly: Anomaly) -> u64 {
+        self.process_view(process).facts.anomalies.of(anomaly)
+    }
+
+    /// Everything that was wrong, over all processes.
+    pub(crate) fn all_anomalies(&self) -> u64 {
+        self.view().anomalies.total()
+    }
+}
+
+/// A process that says what it does.
+#[derive(Debug)]
+pub(crate) struct Speaker<'w> {
+    world: &'w mut World,
+    process: Process,
+    mesh: MeshId,
+    expected: Option<Anomaly>,
+}
+
+impl Speaker<'_> {
+    /// What follows is about this mesh.
+    pub(crate) fn on(&mut self, mesh: u32) -> &mut Self {
+        self.mesh = MeshId(mesh);
+        self
+    }
+
+    /// What follows happens at this time.
+    pub(crate) fn at(&mut self, time: u64) -> &mut Self {
+        self.world.now = time - 1;
+        self
+    }
+
+    /// The next event or definition must be refused with this anomaly.
+    pub(crate) fn expecting(&mut self, anomaly: Anomaly) -> &mut Self {
+        self.expected = Some(anomaly);
+        self
+    }
+
+    /// Says it, and checks that it was taken or refused as expected.
+    pub(crate) fn tell(&mut self, what: What) -> &mut Self {
+        self.world.now += 1;
+        let time = self.world.now;
+        let (ledger, effects) = (&mut self.world.ledger, &mut self.world.effects);
+        effects.clear();
+        let outcome = ledger.apply(self.process.0, &Event { time, what }, Some(effects));
+        assert_eq!(outcome.err(), self.expected.take(), "{what:?}");
+        self
+    }
+
+    pub(crate) fn define(&mut self, definition: &Definition) -> &mut Self {
+        let outcome = self.world.ledger.define(self.process.0, definition);
+        assert_eq!(outcome.err(), self.expected.take(), "{definition:?}");
+        self
+    }
+}
+
+/// Definitions.
+impl Speaker<'_> {
+    /// A device and the mesh of it alone, both with this id, and its capacities.
+    pub(crate) fn chip(&mut self, id: u32, board: &Board) -> &mut Self {
+        self.device(id, None, board).mesh(id, &[id], board)
+    }
+
+    pub(crate) fn device(&mut self, id: u32, unique_id: Option<u64>, board: &Board) -> &mut Self {
+        self.define(&device(id, unique_id, board))
+    }
+
+    /// A mesh handle over defined devices, with its capacities.
+    pub(crate) fn mesh(&mut self, id: u32, devices: &[u32], board: &Board) -> &mut Self {
+        self.define(&mesh(id, devices)).on(id);
+        for (class, banks, base, per_bank_bytes) in board.classes {
+            self.tell(capacity(MeshId(id), *class, *banks, *base, *per_bank_bytes));
+        }
+        self
+    }
+
+    pub(crate) fn cores(&mut self, id: u32, cores: CoreSet) -> &mut Self {
+        let id = CoresId(id);
+        self.define(&Definition::Cores { id, cores })
+    }
+
+    pub(crate) fn text(&mut self, id: u32, text: &str) -> &mut Self {
+        let (id, text) = (TextId(id), text.to_owned());
+        self.define(&Definition::Text { id, text })
+    }
+}
+
+/// Buffers.
+impl Speaker<'_> {
+    /// A buffer over all banks, of as many bytes as it takes.
+    pub(crate) fn alloc(&mut self, id: u64, class: Class, address: u64, per_bank: u64) -> &mut Self {
+        self.alloc_asking(id, class, address, per_bank, per_bank)
+    }
+
+    /// A buffer over all banks that was asked for with another size than it takes.
+    pub(crate) fn alloc_asking(
+        &mut self,
+        id: u64,
+        class: Class,
+        address: u64,
+        per_bank: u64,
+        requested: u64,
+    ) -> &mut Self {
+        self.tell(buffer(self.mesh, id, class, address, per_bank, requested))
+    }
+
+    /// A buffer in the banks of some cores only.
+    pub(crate) fn alloc_on_cores(
+        &mut self,
+        id: u64,
+        class: Class,
+        address: u64,
+        per_bank: u64,
+        on: u32,
+    ) -> &mut Self {
+        let mut what = buffer(self.mesh, id, class, address, per_bank, per_bank);
+        if let What::BufferAllocated { cores, .. } = &mut what {
+            *cores = CoresId(on);
+        }
+        self.tell(what)
+    }
+
+    pub(crate) fn free(&mut self, id: u64) -> &mut Self {
+        self.tell(What::BufferFreed {
+            mesh: self.mesh,
+            buffer: BufferId(id),
+        })
+    }
+
+    /// The mesh's allocators give back everything, of one class or of all.
+    pub(crate) fn release_all(&mut self, class: Option<Class>) -> &mut Self {
+        let mesh = self.mesh;
+        self.tell(What::BuffersReleased { mesh, class })
+    }
+
+    pub(crate) fn close_mesh(&mut self) -> &mut Self {
+        self.tell(What::MeshClosed { mesh: self.mesh })
+    }
+
+    pub(crate) fn close_device(&mut self, device: u32) -> &mut Self {
+        let device = DeviceId(device);
+        self.tell(What::DeviceClosed { device })
+    }
+}
+
+/// Programs.
+impl Speaker<'_> {
+    pub(crate) fn create(&mut self, program: u64) -> &mut Self {
+        self.tell(What::ProgramCreated {
+            program: ProgramId(program),
+            name: TextId::NONE,
+            runtime_id: program,
+            pointer: 0,
+        })
+    }
+
+    /// A circular buffer that the program placed itself.
+    pub(crate) fn cb(
+        &mut self,
+        program: u64,
+        number: u32,
+        address: u64,
+        size: u64,
+        cores: u32,
+    ) -> &mut Self {
+        self.storage(CbKind::Local, program, number, address, size, cores)
+    }
+
+    pub(crate) fn storage(
+        &mut self,
+        kind: CbKind,
+        program: u64,
+        number: u32,
+        address: u64,
+        size_bytes: u64,
+        cores: u32,
+    ) -> &mut Self {
+        self.tell(What::CbAllocated {
+            mesh: self.mesh,
+            program: ProgramId(program),
+            cb: number,
+            kind,
+            address,
+            size_bytes,
+            cores: CoresId(cores),
+        })
+    }
+
+    /// The program gives back its storage on the mesh, one number or all of it.
+    pub(crate) fn free_cb(&mut self, program: u64, cb: Option<u32>) -> &mut Self {
+        self.tell(What::CbFreed {
+            mesh: self.mesh,
+            program: ProgramId(program),
+            cb,
+        })
+    }
+
+    /// A kernel on defined cores.
+    pub(crate) fn kernel(
+        &mut self,
+        program: u64,
+        kernel: u64,
+        (kind, core_type): (KernelKind, CoreType),
+        binary_bytes: u64,
+        cores: u32,
+    ) -> &mut Self {
+        self.tell(What::KernelLoaded {
+            mesh: self.mesh,
+            program: ProgramId(program),
+            kernel: KernelId(kernel),
+            name: TextId::NONE,
+            binary_bytes,
+            cores: CoresId(cores),
+            core_count: 0,
+            kind,
+            core_type,
+        })
+    }
+
+    pub(crate) fn unload(&mut self, program: u64, kernel: Option<u64>) -> &mut Self {
+        self.tell(What::KernelUnloaded {
+            mesh: self.mesh,
+            program: ProgramId(program),
+            kernel: kernel.map(KernelId),
+        })
+    }
+
+    /// A run that found the program in its cache.
+    pub(crate) fn dispatch(&mut self, program: u64) -> &mut Self {
+        self.tell(What::Dispatched {
+            mesh: self.mesh,
+            program: ProgramId(program),
+            runtime_id: 0,
+            operation: TextId::NONE,
+            program_cache: CacheResult::Hit,
+            binary_reused: true,
+            path: DispatchPath::Fast,
+        })
+    }
+
+    pub(crate) fn destroy(&mut self, program: u64) -> &mut Self {
+        let program = ProgramId(program);
+        self.tell(What::ProgramDestroyed { program })
+    }
+
+    /// Captures a trace of these programs.
+    pub(crate) fn capture(&mut self, trace: u32, programs: &[u64]) -> &mut Self {
+        let (mesh, trace) = (self.mesh, TraceId(trace));
+        self.tell(What::TraceBegan { mesh, trace });
+        for program in programs {
+            self.dispatch(*program);
+        }
+        self.tell(What::TraceEnded {
+            mesh,
+            trace,
+            bytes: 4096,
+        })
+    }
+
+    pub(crate) fn replay(&mut self, trace: u32) -> &mut Self {
+        let (mesh, trace) = (self.mesh, TraceId(trace));
+        self.tell(What::TraceReplayed { mesh, trace })
+    }
+
+    pub(crate) fn mark(&mut self, name: u32, number: u64) -> &mut Self {
+        let name = TextId(name);
+        self.tell(What::Marked { name, number })
+    }
+}
+
+/// The old protocol.
+impl Speaker<'_> {
+    pub(crate) fn old_alloc(&mut self, device: i32, class: Class, id: u64, size: u64) -> &mut Self {
+        self.tell(What::LegacyAllocated {
+            device,
+            class,
+            size_bytes: size,
+            id,
+        })
+    }
+
+    pub(crate) fn old_free(&mut self, device: i32, id: u64) -> &mut Self {
+        self.tell(What::LegacyFreed { device, id })
+    }
+
+    pub(crate) fn old_cb(&mut self, device: i32, id: u64, size_bytes: u64) -> &mut Self {
+        self.tell(What::LegacyCbAllocated {
+            device,
+            size_bytes,
+            id,
+        })
+    }
+
+    pub(crate) fn old_cb_free(&mut self, device: i32, id: u64, size_bytes: u64) -> &mut Self {
+        self.tell(What::LegacyCbFreed {
+            device,
+            size_bytes,
+            id,
+        })
+    }
+
+    pub(crate) fn old_kernel(
+        &mut self,
+        device: i32,
+        kind: KernelKind,
+        id: u64,
+        size_bytes: u64,
+    ) -> &mut Self {
+        self.tell(What::LegacyKernelLoaded {
+            device,
+            kind,
+            size_bytes,
+            id,
+        })
+    }
+
+    pub(crate) fn old_unload(&mut self, device: i32, id: u64) -> &mut Self {
+        self.tell(What::LegacyKernelUnloaded { device, id })
+    }
+}
+
+/// A buffer over all banks of a mesh.
+pub(crate) fn buffer(
+    mesh: MeshId,
+    id: u64,
+    class: Class,
+    address: u64,
+    per_bank_bytes: u64,
+    requested_bytes: u64,
+) -> What {
+    What::BufferAllocated {
+        mesh,
+        buffer: BufferId(id),
+        class,
+        layout: Layout::Interleaved,
+        direction: Direction::BottomUp,
+        address,
+        requested_bytes,
+        per_bank_bytes,
+        page_bytes: 2048,
+        cores: CoresId::NONE,
+        operation: TextId::NONE,
+        banks: 1,
+    }
+}
+
+pub(crate) fn capacity(
+    mesh: MeshId,
+    class: Class,
+    banks: u16,
+    base: u64,
+    per_bank_bytes: u64,
+) -> What {
+    What::CapacityReported {
+        mesh,
+        class,
+        banks,
+        base,
+        per_bank_bytes,
+        alignment: 32,
+    }
+}
+
+pub(crate) fn device(id: u32, unique_id: Option<u64>, board: &Board) -> Definition {
+    Definition::Device(DeviceDefinition {
+        id: DeviceId(id),
+        logical_id: id,
+        unique_id,
+        arch: board.arch,
+        board: TextId::NONE,
+        remote: None,
+        grid_columns: board.columns,
+        grid_rows: board.rows,
+        l1_bytes_per_core: board.l1_bytes_per_core,
+        l1_reserved_bytes: board.l1_reserved_bytes,
+    })
+}
+
+pub(crate) fn mesh(id: u32, devices: &[u32]) -> Definition {
+    Definition::Mesh(MeshDefinition {
+        id: MeshId(id),
+        kind: MeshKind::Mesh,
+        handle: u64::from(id),
+        rows: 1,
+        columns: u16::try_from(devices.len()).expect("a small mesh"),
+        devices: devices.iter().copied().map(DeviceId).collect(),
+    })
+}
+
+/// What a board's class can hand out.
+pub(crate) fn capacity_of(board: &Board, class: Class) -> Capacity {
+    let mut classes = board.classes.iter();
+    let found = classes.find(|(each, ..)| *each == class);
+    let (_class, banks, base, per_bank_bytes) = *found.expect("the board has the class");
+    Capacity {
+        banks: u32::from(banks),
+        base,
+        per_bank_bytes,
+    }
+}
+
+/// The name of a process, as the view has it.
+pub(crate) fn name_of(process: &ProcessView) -> Arc<str> {
+    Arc::clone(&process.facts.identity.name)
+}

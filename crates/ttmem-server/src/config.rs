@@ -1,0 +1,37 @@
+//! What a server is told when it starts.
+
+use crate::log::{LogFormat, LogTarget};
+use crate::socket::BindOptions;
+use ttmem_event::catalogue::Board;
+use ttmem_event::legacy::BufferTypeNumbering;
+
+/// Where a socket is and who may connect to it.
+pub type SocketConfig = BindOptions;
+
+/// What is logged, how, and where to.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Where events go; errors always go to stderr.
+    pub target: LogTarget,
+    /// How they look.
+    pub format: LogFormat,
+    /// Leave out events; errors stay.
+    pub quiet: bool,
+    /// Also log dispatches and what the caches do.
+    pub verbose: bool,
+}
+
+/// Everything a server is told when it starts.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Its sockets; each serves old clients, new clients and readers.
+    pub sockets: Vec<SocketConfig>,
+    /// The board in the machine; `None` = look into sysfs.
+    pub board: Option<Board>,
+    /// The log.
+    pub log: LogConfig,
+    /// Connections of clients at once.
+    pub max_clients: usize,
+    /// How old clients number buffer types.
+    pub buffer_types: BufferTypeNumbering,
+}

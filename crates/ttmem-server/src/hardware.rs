@@ -1,0 +1,157 @@
+//! Which devices there are before any client speaks of one.
+//!
+//! From the board the user names, else from the driver's files in sysfs. The
+//! device node itself is never opened: that would wake the device.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use ttmem_event::catalogue::{
+    BankedRegion, Board, BoardKind, ChipAttachment, ChipDescription, DeviceOptions,
+};
+use ttmem_event::legacy::{ArchCode, DeviceInfo};
+use ttmem_event::{Class, CoreSet};
+use ttmem_ledger::device::ComputeL1;
+use ttmem_ledger::{Capacity, DeviceFacts};
+
+/// Where the driver lists its devices.
+pub const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
+
+/// A device that is known from the start.
+#[derive(Clone, Debug)]
+pub struct KnownDevice {
+    /// What the ledger is told of it.
+    pub facts: DeviceFacts,
+    /// What old clients are told of it.
+    pub info: DeviceInfo,
+}
+
+/// The chips of a board, numbered as the runtime numbers them.
+#[must_use]
+pub fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
+    let Some(kind) = board.kind() else { return Vec::new() };
+    kind.chips().map(|chip| describe(kind, &chip, chip.logical_id)).collect()
+}
+
+/// The chips behind every card that the driver lists.
+///
+/// The runtime numbers the chips it reaches directly first, then the others.
+#[must_use]
+pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
+    let Ok(entries) = fs::read_dir(class) else { return Vec::new() };
+    let mut cards: Vec<(u32, BoardKind)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let ordinal = name.to_str()?.strip_prefix("tenstorrent!")?.parse().ok()?;
+            let card = fs::read_to_string(entry.path().join("tt_card_type")).ok()?;
+            Some((ordinal, Board::parse(card.trim()).kind()?))
+        })
+        .collect();
+    cards.sort_by_key(|(ordinal, _kind)| *ordinal);
+    let mut chips: Vec<(bool, BoardKind, ChipDescription)> = Vec::new();
+    for (_ordinal, kind) in cards {
+        // One driver entry is one directly reached chip, whatever the product holds in all.
+        let local = kind.chips().find(|chip| chip.attachment == ChipAttachment::Local);
+        let Some(local) = local else { continue };
+        chips.push((false, kind, local));
+        let gateway = local.logical_id;
+        let behind = kind.chips().filter(move |chip| {
+            matches!(chip.attachment, ChipAttachment::Remote { gateway: at } if at == gateway)
+        });
+        chips.extend(behind.map(|chip| (true, kind, chip)));
+    }
+    chips.sort_by_key(|(remote, _kind, _chip)| *remote);
+    (0_u32..).zip(chips).map(|(id, (_remote, kind, chip))| describe(kind, &chip, id)).collect()
+}
+
+fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDevice {
+    let mut facts = DeviceFacts {
+        logical_id,
+        arch: Some(kind.arch()),
+        board: Some(Arc::from(kind.name())),
+        remote: Some(chip.attachment != ChipAttachment::Local),
+        ..DeviceFacts::default()
+    };
+    let mut info = DeviceInfo { arch_type: ArchCode(kind.arch().legacy_code()), ..Default::default() };
+    if let Some(capacities) = kind.capacities(&DeviceOptions::default_of(kind)) {
+        let grid = capacities.compute_grid;
+        facts.compute = Some(ComputeL1 {
+            cores: CoreSet::grid(grid.x, grid.y),
+            bytes_per_core: capacities.l1_bytes_per_core,
+            reserved_bytes: capacities.l1_reserved_bytes_per_core,
+        });
+        // How large L1_SMALL and TRACE are is chosen when a device is opened: not known here.
+        facts.capacities[Class::Dram.index()] = Some(capacity(&capacities.dram));
+        facts.capacities[Class::L1.index()] = Some(capacity(&capacities.l1));
+        info.total_dram_bytes = capacities.physical_dram_bytes();
+        info.total_l1_bytes = capacities.physical_l1_bytes();
+        info.num_dram_channels = capacities.dram.banks;
+        info.dram_bytes_per_channel = capacities.dram_bank_bytes;
+        info.l1_bytes_per_core = u32::try_from(capacities.l1_bytes_per_core).unwrap_or(u32::MAX);
+    }
+    KnownDevice { facts, info }
+}
+
+fn capacity(region: &BankedRegion) -> Capacity {
+    Capacity { banks: region.banks, base: region.base, per_bank_bytes: region.bytes_per_bank }
+}
+
+/// What old clients are told of a device that a client reported.
+#[must_use]
+pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
+    let dram = facts.capacities[Class::Dram.index()];
+    let compute = facts.compute;
+    DeviceInfo {
+        total_dram_bytes: dram.map_or(0, |dram| dram.total_bytes()),
+        total_l1_bytes: compute.map_or(0, |compute| compute.physical_bytes()),
+        arch_type: ArchCode(facts.arch.map_or(0, |arch| arch.legacy_code())),
+        num_dram_channels: dram.map_or(0, |dram| dram.banks),
+        dram_bytes_per_channel: dram.map_or(0, |dram| dram.per_bank_bytes),
+        l1_bytes_per_core: compute
+            .map_or(0, |compute| u32::try_from(compute.bytes_per_core).unwrap_or(u32::MAX)),
+        ..DeviceInfo::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l1_counts_compute_cores_and_not_the_noc_grid() {
+        let devices = devices_of_board(&Board::parse("p150"));
+        assert_eq!(devices.len(), 1);
+        assert_eq!(devices[0].info.total_l1_bytes, 110 * 1_572_864);
+        let wormhole = devices_of_board(&Board::parse("n150"));
+        assert_eq!(wormhole[0].info.total_l1_bytes, 64 * 1_499_136);
+        assert_eq!(wormhole[0].info.total_dram_bytes, 12 << 30);
+    }
+
+    #[test]
+    fn four_cards_with_two_chips_are_four_local_then_four_remote_devices() {
+        let class = tempfile::tempdir().unwrap();
+        for card in 0..4 {
+            let folder = class.path().join(format!("tenstorrent!{card}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("tt_card_type"), "n300\n").unwrap();
+        }
+        fs::create_dir(class.path().join("unrelated")).unwrap();
+        let devices = devices_of_sysfs(class.path());
+        let remote: Vec<Option<bool>> = devices.iter().map(|device| device.facts.remote).collect();
+        assert_eq!(remote[..4], [Some(false); 4]);
+        assert_eq!(remote[4..], [Some(true); 4]);
+        let ids: Vec<u32> = devices.iter().map(|device| device.facts.logical_id).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn no_driver_is_no_devices() {
+        assert!(devices_of_sysfs(Path::new("/nonexistent")).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_board_is_no_devices() {
+        assert!(devices_of_board(&Board::parse("q999")).is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+//! What a client of the new protocol says, as commands for the ledger thread.
+
+use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use std::sync::Arc;
+use ttmem_event::wire::{
+    Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd,
+};
+use ttmem_event::{Definition, Event, Source, What};
+use ttmem_ledger::{Anomaly, Carried};
+
+/// The most that a client may send as its whole state.
+const MAX_RESYNC_BYTES: usize = 2 << 30;
+
+/// Who a client says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Introduced {
+    pub(super) instance: [u8; 16],
+    pub(super) claimed_pid: u32,
+    pub(super) source: Source,
+    pub(super) name: Arc<str>,
+    pub(super) visible_devices: Arc<str>,
+}
+
+/// Why a client's connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ClientError {
+    /// Its bytes are not the protocol's.
+    #[error(transparent)]
+    Decode(#[from] DecodeFrameError),
+    /// It did not introduce itself first.
+    #[error("it sent a frame before its hello")]
+    NotIntroduced,
+    /// A frame came at the wrong time.
+    #[error("a {0} frame has no place here")]
+    Misplaced(&'static str),
+    /// Its state is larger than any may be.
+    #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
+    ResyncTooLarge,
+}
+
+/// What reading frames led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// All frames so far are handled.
+    All,
+    /// It introduced itself: the caller finds the process and calls [`ClientTalk::accept`].
+    Hello(Introduced),
+    /// It left.
+    Goodbye,
+}
+
+/// The commands that frames led to.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) commands: Vec<Command>,
+    events: Vec<Event>,
+    /// Whether the client waits to hear that all is applied.
+    wants_answer: bool,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct ClientTalk {
+    preamble: Vec<u8>,
+    version: Option<u16>,
+    reader: FrameReader,
+    process: Option<ProcessNumber>,
+    clock: Clock,
+    next_sequence: u64,
+    resync: Option<Resync>,
+}
+
+/// The state a client is sending, kept aside until it is complete.
+#[derive(Debug, Default)]
+struct Resync {
+    definitions: Vec<Definition>,
+    events: Vec<Event>,
+    carried: Carried,
+    bytes: usize,
+}
+
+impl ClientTalk {
+    pub(super) fn new() -> Self {
+        Self {
+            preamble: Vec::new(),
+            version: None,
+            reader: FrameReader::default(),
+            process: None,
+            clock: Clock::UNIX_NANOS,
+            next_sequence: 0,
+            resync: None,
+        }
+    }
+
+    /// Takes bytes from the connection.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
+        if self.version.is_none() {
+            let missing = PREAMBLE_BYTES - self.preamble.len();
+            let (more, rest) = bytes.split_at(missing.min(bytes.len()));
+            self.preamble.extend_from_slice(more);
+            bytes = rest;
+            if let Ok(preamble) = self.preamble.as_slice().try_into() {
+                self.version = Some(Preamble::decode(preamble)?.agree()?);
+            }
+        }
+        self.reader.push(bytes);
+        Ok(())
+    }
+
+    /// Whether it has not introduced itself yet.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.process.is_none()
+    }
+
+    /// The version both ends speak.
+    pub(super) fn version(&self) -> u16 {
+        self.version.unwrap_or(0)
+    }
+
+    /// The process behind it is known; its events count from `next_sequence`.
+    pub(super) fn accept(&mut self, process: ProcessNumber, next_sequence: u64) {
+        self.process = Some(process);
+        self.next_sequence = next_sequence;
+    }
+
+    /// The sequence number after the last event it sent.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Handles whole frames until there is a reason to stop.
+    pub(super) fn hear(&mut self, collected: &mut Collected) -> Result<Heard, ClientError> {
+        while let Some(frame) = self.reader.next_frame()? {
+            let Some(process) = self.process else {
+                return match frame {
+                    Frame::Hello(hello) => Ok(Heard::Hello(Introduced {
+                        instance: hello.instance,
+                        claimed_pid: hello.pid,
+                        source: match hello.source {
+                            // Only the old protocol's sessions are that.
+                            Source::Legacy => Source::Client,
+                            source => source,
+                        },
+                        name: hello.name.into(),
+                        visible_devices: hello.visible_devices.into(),
+                    })),
+                    _too_early => Err(ClientError::NotIntroduced),
+                };
+            };
+            match frame {
+                Frame::Hello(_) => return Err(ClientError::Misplaced("second hello")),
+                Frame::Define(definitions) => {
+                    let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
+                    match &mut self.resync {
+                        Some(resync) => {
+                            resync.grow(definitions.len() * size_of::<Definition>())?;
+                            resync.definitions.extend(definitions);
+                        }
+                        None => {
+                            collected.flush(process, None);
+                            collected.commands.push(Command::Define { process, definitions });
+                        }
+                    }
+                }
+                Frame::Clock(clock) => self.clock = clock,
+                Frame::Events { first_sequence, records } => {
+                    collected.wants_answer = true;
+                    take_events(
+                        &mut self.next_sequence,
+                        self.resync.as_mut(),
+                        &self.clock,
+                        process,
+                        first_sequence,
+                        records,
+                        collected,
+                    )?;
+                }
+                Frame::ResyncBegin => {
+                    self.resync = Some(Resync::default());
+                    collected.flush(process, None);
+                    collected.commands.push(Command::ResyncBegan { process });
+                }
+                Frame::Peaks(peaks) => {
+                    let clock = self.clock;
+                    let resync = self.resync.as_mut();
+                    let resync = resync.ok_or(ClientError::Misplaced("peaks"))?;
+                    resync.grow(size_of_val(peaks.as_slice()))?;
+                    resync.carried.peaks.extend(peaks.into_iter().map(|mut peak| {
+                        peak.time = clock.unix_nanos_at(peak.time);
+                        peak
+                    }));
+                }
+                Frame::Counters(counters) => {
+                    let clock = self.clock;
+                    let resync = self.resync.as_mut();
+                    let resync = resync.ok_or(ClientError::Misplaced("counters"))?;
+                    resync.grow(size_of_val(counters.as_slice()))?;
+                    resync.carried.counters.extend(counters.into_iter().map(|mut program| {
+                        program.first_time = clock.unix_nanos_at(program.first_time);
+                        program.last_time = clock.unix_nanos_at(program.last_time);
+                        program
+                    }));
+                }
+                Frame::ResyncEnd(end) => self.end_resync(process, end, collected)?,
+                Frame::Flush => collected.wants_answer = true,
+                Frame::Goodbye(_goodbye) => {
+                    collected.flush(process, None);
+                    return Ok(Heard::Goodbye);
+                }
+                // The memory beside it is not used by this version of the server.
+                Frame::Handover { .. } | Frame::Unknown(_) => {}
+                Frame::Welcome(_) | Frame::Refused { .. } | Frame::Ack { .. } => {
+                    return Err(ClientError::Misplaced("server's"));
+                }
+            }
+        }
+        Ok(Heard::All)
+    }
+
+    fn end_resync(
+        &mut self,
+        process: ProcessNumber,
+        end: ResyncEnd,
+        collected: &mut Collected,
+    ) -> Result<(), ClientError> {
+        let resync = self.resync.take().ok_or(ClientError::Misplaced("resync end"))?;
+        let Resync { definitions, events, mut carried, bytes: _ } = resync;
+        carried.lost_events = end.lost_events;
+        carried.elided_events = end.elided_events;
+        self.next_sequence = end.next_sequence;
+        collected.flush(process, None);
+        collected.commands.push(Command::Resync { process, definitions, events, carried });
+        collected.wants_answer = true;
+        Ok(())
+    }
+}
+
+impl Resync {
+    fn grow(&mut self, bytes: usize) -> Result<(), ClientError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MAX_RESYNC_BYTES { Err(ClientError::ResyncTooLarge) } else { Ok(()) }
+    }
+}
+
+impl Collected {
+    /// Makes a command of the events so far; with an answer if the client waits for one.
+    pub(super) fn flush(
+        &mut self,
+        process: ProcessNumber,
+        acknowledge: Option<(SessionNumber, u64)>,
+    ) {
+        if !self.events.is_empty() || acknowledge.is_some() {
+            let events = std::mem::take(&mut self.events);
+            self.commands.push(Command::Events { process, events, acknowledge });
+        }
+    }
+
+    /// Ends a read: the client is answered once, however many frames it sent.
+    pub(super) fn finish(
+        &mut self,
+        process: ProcessNumber,
+        session: SessionNumber,
+        next_sequence: u64,
+    ) -> bool {
+        let answer = std::mem::take(&mut self.wants_answer);
+        self.flush(process, answer.then_some((session, next_sequence)));
+        answer
+    }
+}
+
+/// Takes the events of a batch: none twice, and none missing unnoticed.
+fn take_events(
+    next_sequence: &mut u64,
+    resync: Option<&mut Resync>,
+    clock: &Clock,
+    process: ProcessNumber,
+    first_sequence: u64,
+    records: &[u8],
+    collected: &mut Collected,
+) -> Result<(), ClientError> {
+    let events = Frame::events(records);
+    let count = events.len() as u64;
+    let decoded = |event: Event| Event { time: clock.unix_nanos_at(event.time), ..event };
+    if let Some(resync) = resync {
+        resync.grow(records.len())?;
+        let live = events.flatten().filter(|event| !event.what.is_legacy());
+        resync.events.extend(live.map(decoded));
+        return Ok(());
+    }
+    let known = next_sequence.saturating_sub(first_sequence);
+    let missing = first_sequence.saturating_sub(*next_sequence);
+    *next_sequence = (*next_sequence).max(first_sequence.saturating_add(count));
+    let mut last_time = 0;
+    for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {
+        match event {
+            Ok(event) if !event.what.is_legacy() => {
+                let event = decoded(event);
+                last_time = event.time;
+                collected.events.push(event);
+            }
+            Ok(_) | Err(_) => {
+                let anomaly = Anomaly::Malformed;
+                collected.commands.push(Command::Refuse { process, anomaly });
+            }
+        }
+    }
+    if missing > 0 {
+        let what = What::EventsLost { count: missing };
+        collected.events.push(Event { time: last_time, what });
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! One connection: what it speaks and what is still to be sent to it.
+
+use super::client::ClientTalk;
+use super::legacy::LegacyTalk;
+use super::poll::Interest;
+use crate::keeper::{ProcessNumber, SessionNumber};
+use rustix::net::{RecvFlags, SendFlags};
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Answers that a connection may wait for before it is read again.
+pub(super) const MAX_OUTSTANDING: u32 = 8;
+
+/// Bytes that may wait for a peer that does not read them.
+const MAX_UNSENT_BYTES: usize = 64 << 10;
+
+/// What a connection speaks.
+#[derive(Debug)]
+pub(super) enum Talk {
+    /// Nothing yet. Old clients connect long before they first report.
+    Silent,
+    /// The old protocol.
+    Legacy(LegacyTalk),
+    /// The new protocol.
+    Client(Box<ClientTalk>),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) number: SessionNumber,
+    pub(super) stream: UnixStream,
+    pub(super) talk: Talk,
+    /// The process behind it, once it matters.
+    pub(super) process: Option<ProcessNumber>,
+    /// One of more connections than there may be: to be refused once it is known how.
+    pub(super) surplus: bool,
+    /// Answers it waits for.
+    pub(super) outstanding: u32,
+    /// What epoll was last told.
+    pub(super) interest: Interest,
+    unsent: Vec<u8>,
+}
+
+/// What reading a connection came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadOutcome {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing now.
+    Empty,
+    /// The peer ended it.
+    End,
+}
+
+impl Session {
+    pub(super) fn new(number: SessionNumber, stream: UnixStream, surplus: bool) -> Self {
+        Self {
+            number,
+            stream,
+            talk: Talk::Silent,
+            process: None,
+            surplus,
+            outstanding: 0,
+            interest: Interest::READ,
+            unsent: Vec::new(),
+        }
+    }
+
+    /// The first byte, left where it is.
+    pub(super) fn peek(&self) -> (ReadOutcome, u8) {
+        let mut byte = [0];
+        let outcome = self.receive(&mut byte, RecvFlags::PEEK);
+        (outcome, byte[0])
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8]) -> ReadOutcome {
+        self.receive(buffer, RecvFlags::empty())
+    }
+
+    fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> ReadOutcome {
+        loop {
+            match rustix::net::recv(&self.stream, &mut *buffer, flags | RecvFlags::DONTWAIT) {
+                Ok((_bytes, 0)) => return ReadOutcome::End,
+                Ok((_bytes, count)) => return ReadOutcome::Bytes(count),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return ReadOutcome::Empty,
+                // A reset after the last bytes were read is an end like any other.
+                Err(_reset) => return ReadOutcome::End,
+            }
+        }
+    }
+
+    /// Sends what can be sent now and keeps the rest; an error ends the connection.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.unsent.extend_from_slice(bytes);
+        self.send_rest()
+    }
+
+    pub(super) fn send_rest(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < self.unsent.len() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(&self.stream, &self.unsent[sent..], flags) {
+                Ok(count) => sent += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.unsent.drain(..sent);
+        if self.unsent.len() > MAX_UNSENT_BYTES {
+            return Err(io::Error::other("it does not read its answers"));
+        }
+        Ok(())
+    }
+
+    /// What epoll should wait for now.
+    pub(super) fn wanted(&self) -> Interest {
+        let held_back = match &self.talk {
+            Talk::Legacy(talk) => talk.is_held_back(),
+            Talk::Silent | Talk::Client(_) => false,
+        };
+        Interest {
+            read: self.outstanding < MAX_OUTSTANDING && !held_back,
+            write: !self.unsent.is_empty(),
+        }
+    }
+}

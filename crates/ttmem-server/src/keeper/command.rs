@@ -1,0 +1,152 @@
+//! What the ledger thread is asked to do.
+
+use crate::log::DumpKind;
+use crossbeam_channel::Sender;
+use ttmem_event::legacy::Generation;
+use ttmem_event::{Definition, Event};
+use ttmem_ledger::{Anomaly, Carried, Departure, ProcessIdentity, ProcessState, Released, View};
+
+/// A process, as the sessions count them; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessNumber(pub u64);
+
+/// A connection, as the sessions count them; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u64);
+
+/// One thing for the ledger thread to do. They are done in the order they come.
+#[derive(Debug)]
+pub enum Command {
+    /// A process appears.
+    Join {
+        /// Its number from now on.
+        process: ProcessNumber,
+        /// Who it is.
+        identity: ProcessIdentity,
+        /// The pid it claims to have.
+        claimed_pid: i64,
+    },
+    /// A process's connections ended, or it came back.
+    State {
+        /// The process.
+        process: ProcessNumber,
+        /// Its state.
+        state: ProcessState,
+        /// How many connections it has.
+        connections: u32,
+    },
+    /// What the process's next events refer to.
+    Define {
+        /// The process.
+        process: ProcessNumber,
+        /// In the order they came.
+        definitions: Vec<Definition>,
+    },
+    /// Events of a process, times in nanoseconds since the epoch.
+    Events {
+        /// The process.
+        process: ProcessNumber,
+        /// In the order they came.
+        events: Vec<Event>,
+        /// Whom to tell that they are applied: the session and the next sequence number.
+        acknowledge: Option<(SessionNumber, u64)>,
+    },
+    /// A report was refused while it was read.
+    Refuse {
+        /// The process.
+        process: ProcessNumber,
+        /// Why.
+        anomaly: Anomaly,
+    },
+    /// A process sends its whole state; until it is complete the old view stays.
+    ResyncBegan {
+        /// The process.
+        process: ProcessNumber,
+    },
+    /// The whole state of a process, to replace what is known.
+    Resync {
+        /// The process.
+        process: ProcessNumber,
+        /// Its definitions.
+        definitions: Vec<Definition>,
+        /// Its live set.
+        events: Vec<Event>,
+        /// Its peaks and counters.
+        carried: Carried,
+    },
+    /// A process is gone.
+    Depart {
+        /// The process.
+        process: ProcessNumber,
+        /// Why.
+        departure: Departure,
+        /// When.
+        time: u64,
+    },
+    /// An old client asks for the totals of a device.
+    LegacyQuery {
+        /// The asker.
+        session: SessionNumber,
+        /// In which form to answer.
+        generation: Generation,
+        /// The device.
+        device: i32,
+    },
+    /// An old client asks for the size of a device, or how many there are (−1).
+    LegacyDeviceInfo {
+        /// The asker.
+        session: SessionNumber,
+        /// In which form to answer.
+        generation: Generation,
+        /// The device.
+        device: i32,
+    },
+    /// A dump or summary is to be printed on the server's log.
+    Print(DumpKind),
+    /// A reader wants everything as it is now.
+    View {
+        /// Where to.
+        reply: Sender<View>,
+    },
+    /// Somebody asks to forget a process.
+    Forget {
+        /// Which pid.
+        pid: u32,
+        /// The asker's user: only the owner, root and the server's own user may.
+        uid: u32,
+        /// When.
+        time: u64,
+        /// What was released, or that it may not.
+        reply: Sender<Result<Vec<Released>, ForgetError>>,
+    },
+    /// The server ends.
+    Stop,
+}
+
+/// Why a process was not forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgetError {
+    /// Nothing is known of it.
+    #[error("no process {0} is tracked")]
+    Unknown(u32),
+    /// It belongs to another user.
+    #[error("process {0} belongs to another user")]
+    NotAllowed(u32),
+}
+
+/// What the ledger thread says to a session.
+#[derive(Debug)]
+pub enum Answer {
+    /// Bytes to send as they are.
+    Bytes {
+        /// To whom.
+        session: SessionNumber,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A process was forgotten on request: its numbers mean nothing any more.
+    Forgotten {
+        /// The process.
+        process: ProcessNumber,
+    },
+}

@@ -1,0 +1,362 @@
+//! The thread that owns the ledger.
+//!
+//! Sessions decode and send [`Command`]s; this thread applies them one after the
+//! other, so that no lock is needed and every answer is about a definite moment.
+//! It never waits for a reader, a session or the log: answers are bounded by what
+//! sessions may have outstanding, log entries that find no room are counted.
+
+mod command;
+
+pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
+
+use crate::hardware::{KnownDevice, info_of};
+use crate::log::{DumpKind, LogEntry, Note, ScribeHandle};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use ttmem_event::Class;
+use ttmem_event::legacy::{
+    DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
+};
+use ttmem_event::wire::Frame;
+use ttmem_ledger::{Change, Departure, Effect, Ledger, Limits, ProcessState, Released, View};
+
+/// Commands that may wait: enough to keep the thread busy, few enough that a
+/// burst backs up into the sockets and not into memory.
+const COMMAND_QUEUE: usize = 256;
+
+/// Log entries handed over at once.
+const LOG_BATCH: usize = 4096;
+
+/// A way to reach the ledger thread.
+#[derive(Clone, Debug)]
+pub struct LedgerHandle {
+    commands: Sender<Command>,
+}
+
+impl LedgerHandle {
+    /// Sends a command, waiting for room; false when the thread has ended.
+    #[must_use]
+    pub fn send(&self, command: Command) -> bool {
+        self.commands.send(command).is_ok()
+    }
+
+    /// Everything as it is after all commands so far; `None` when the thread has ended.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        let (reply, view) = bounded(1);
+        self.commands.send(Command::View { reply }).ok()?;
+        view.recv().ok()
+    }
+
+    /// Forgets what is known of a pid, on behalf of a user.
+    ///
+    /// # Errors
+    /// When nothing is known of it, or the user may not.
+    pub fn forget(&self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
+        let (reply, answer) = bounded(1);
+        let sent = self.commands.send(Command::Forget { pid, uid, time, reply });
+        sent.ok().and_then(|()| answer.recv().ok()).unwrap_or(Err(ForgetError::Unknown(pid)))
+    }
+}
+
+/// What the thread needs besides the ledger.
+#[derive(Debug)]
+pub struct KeeperConfig {
+    /// Devices that are known from the start.
+    pub devices: Vec<KnownDevice>,
+    /// Where log entries go.
+    pub scribe: ScribeHandle,
+    /// Whether events are logged at all.
+    pub log_events: bool,
+    /// Where answers to sessions go; must have room for all that can be outstanding.
+    pub answers: Sender<Answer>,
+    /// Wakes the sessions when there is an answer.
+    pub wake: Arc<OwnedFd>,
+    /// The server's own user, who may forget any process.
+    pub uid: u32,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn start(config: KeeperConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
+    let (commands, queue) = bounded(COMMAND_QUEUE);
+    let thread = std::thread::Builder::new()
+        .name("ttmem-ledger".to_owned())
+        .spawn(move || Keeper::new(config).run(&queue))?;
+    Ok((LedgerHandle { commands }, thread))
+}
+
+struct Keeper {
+    config: KeeperConfig,
+    ledger: Ledger,
+    slots: HashMap<ProcessNumber, u32>,
+    effects: Vec<Effect>,
+    entries: Vec<LogEntry>,
+    answered: bool,
+}
+
+impl Keeper {
+    fn new(config: KeeperConfig) -> Self {
+        let mut ledger = Ledger::new(Limits::default());
+        for device in &config.devices {
+            ledger.configure_device(device.facts.clone());
+        }
+        Self {
+            config,
+            ledger,
+            slots: HashMap::new(),
+            effects: Vec::new(),
+            entries: Vec::new(),
+            answered: false,
+        }
+    }
+
+    fn run(mut self, queue: &Receiver<Command>) {
+        loop {
+            let command = match queue.try_recv() {
+                Ok(command) => command,
+                Err(TryRecvError::Empty) => {
+                    // Nothing to do: whoever waits for answers or lines gets them now.
+                    self.hand_over();
+                    match queue.recv() {
+                        Ok(command) => command,
+                        Err(_disconnected) => break,
+                    }
+                }
+                Err(TryRecvError::Disconnected) => break,
+            };
+            if matches!(command, Command::Stop) {
+                break;
+            }
+            self.execute(command);
+            if self.entries.len() >= LOG_BATCH {
+                self.hand_over();
+            }
+        }
+        self.hand_over();
+        self.print(DumpKind::Summary);
+    }
+
+    fn hand_over(&mut self) {
+        if !self.entries.is_empty() {
+            self.config.scribe.entries(std::mem::take(&mut self.entries));
+        }
+        if std::mem::take(&mut self.answered) {
+            // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
+            let _closed = rustix::io::write(&self.config.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Join { process, identity, claimed_pid } => {
+                let (pid, name) = (identity.pid, Arc::clone(&identity.name));
+                let slot = self.ledger.join(identity);
+                self.ledger.set_claimed_pid(slot, claimed_pid);
+                self.slots.insert(process, slot);
+                self.note(Note::Joined { pid, name });
+            }
+            Command::State { process, state, connections } => {
+                let Some(slot) = self.slots.get(&process).copied() else { return };
+                self.ledger.set_state(slot, state);
+                self.ledger.set_connections(slot, connections);
+                if state == ProcessState::Detached {
+                    let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+                    self.note(Note::Detached { pid });
+                }
+            }
+            Command::Define { process, definitions } => {
+                let Some(slot) = self.slots.get(&process).copied() else { return };
+                for definition in &definitions {
+                    // A refusal is counted where it happens.
+                    let _refused = self.ledger.define(slot, definition);
+                }
+            }
+            Command::Events { process, events, acknowledge } => {
+                if let Some(slot) = self.slots.get(&process).copied() {
+                    self.apply(slot, &events);
+                }
+                if let Some((session, next_sequence)) = acknowledge {
+                    self.acknowledge(session, next_sequence);
+                }
+            }
+            Command::Refuse { process, anomaly } => {
+                if let Some(slot) = self.slots.get(&process).copied() {
+                    self.ledger.refuse(slot, anomaly);
+                }
+            }
+            Command::ResyncBegan { process } => {
+                if let Some(slot) = self.slots.get(&process).copied() {
+                    self.ledger.set_resyncing(slot, true);
+                }
+            }
+            Command::Resync { process, definitions, events, carried } => {
+                if let Some(slot) = self.slots.get(&process).copied() {
+                    self.ledger.resync(slot, &definitions, &events, &carried);
+                }
+            }
+            Command::Depart { process, departure, time } => self.depart(process, departure, time),
+            Command::LegacyQuery { session, generation, device } => {
+                let mut bytes = Vec::with_capacity(generation.record_bytes());
+                encode_response(generation, device, &self.totals(device), &mut bytes);
+                self.answer(Answer::Bytes { session, bytes });
+            }
+            Command::LegacyDeviceInfo { session, generation, device } => {
+                let bytes = self.device_info(generation, device);
+                self.answer(Answer::Bytes { session, bytes });
+            }
+            Command::Print(kind) => self.print(kind),
+            Command::View { reply } => {
+                // An asker that went away needs no answer.
+                let _gone = reply.send(self.ledger.view());
+            }
+            Command::Forget { pid, uid, time, reply } => {
+                let outcome = self.forget(pid, uid, time);
+                let _gone = reply.send(outcome);
+            }
+            Command::Stop => {}
+        }
+    }
+
+    fn apply(&mut self, slot: u32, events: &[ttmem_event::Event]) {
+        let quiet = !self.config.log_events;
+        for event in events {
+            let effects = (!quiet).then_some(&mut self.effects);
+            let outcome = self.ledger.apply(slot, event, effects);
+            if let (Err(anomaly), true) = (outcome, quiet) {
+                // Events may be hidden; what is wrong with them may not.
+                let change = Change::Contradicted { anomaly, what: event.what };
+                let (time, process) = (event.time, slot);
+                self.effects.push(Effect { time, process, device: None, change });
+            }
+        }
+        if !self.effects.is_empty() {
+            let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+            for effect in self.effects.drain(..) {
+                let device = effect.device.and_then(|index| self.ledger.device(index));
+                let device = device.map(|device| device.facts.logical_id);
+                self.entries.push(LogEntry { effect, pid, device });
+            }
+        }
+    }
+
+    fn depart(&mut self, process: ProcessNumber, departure: Departure, time: u64) {
+        let Some(slot) = self.slots.remove(&process) else { return };
+        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+        if let Some(exit) = self.ledger.depart(slot, departure, time) {
+            self.note(Note::Departed { pid, exit });
+        }
+    }
+
+    fn forget(&mut self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
+        let found: Vec<(ProcessNumber, u32)> = self
+            .slots
+            .iter()
+            .filter_map(|(number, slot)| {
+                let identity = self.ledger.identity(*slot)?;
+                (identity.pid == Some(pid)).then_some((*number, identity.uid))
+            })
+            .collect();
+        if found.is_empty() {
+            return Err(ForgetError::Unknown(pid));
+        }
+        let may = |owner: u32| uid == 0 || uid == self.config.uid || uid == owner;
+        if !found.iter().all(|(_number, owner)| may(*owner)) {
+            return Err(ForgetError::NotAllowed(pid));
+        }
+        let mut released = Vec::new();
+        for (process, _owner) in found {
+            let Some(slot) = self.slots.remove(&process) else { continue };
+            if let Some(exit) = self.ledger.depart(slot, Departure::Forgotten, time) {
+                self.note(Note::Departed { pid: Some(pid), exit });
+                released.push(exit.released);
+            }
+            self.answer(Answer::Forgotten { process });
+        }
+        Ok(released)
+    }
+
+    /// What everybody holds on the devices with a logical id.
+    fn totals(&self, logical_id: i32) -> Totals {
+        let mut totals = Totals::default();
+        for device in self.devices_numbered(logical_id) {
+            let held = &device.totals;
+            let class = |class: Class| held.class(class).charged.bytes();
+            totals.dram += class(Class::Dram);
+            totals.l1 += class(Class::L1);
+            totals.l1_small += class(Class::L1Small);
+            totals.trace += class(Class::Trace);
+            totals.cb += held.cb.registered.bytes();
+            totals.kernel += held.kernel.registered.bytes();
+        }
+        totals
+    }
+
+    fn devices_numbered(&self, logical_id: i32) -> impl Iterator<Item = &ttmem_ledger::Device> {
+        let wanted = u32::try_from(logical_id).ok();
+        self.devices().filter(move |device| Some(device.facts.logical_id) == wanted)
+    }
+
+    fn devices(&self) -> impl Iterator<Item = &ttmem_ledger::Device> {
+        (0..self.ledger.device_count())
+            .filter_map(|index| self.ledger.device(u32::try_from(index).ok()?))
+    }
+
+    fn device_info(&self, generation: Generation, device: i32) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(generation.record_bytes());
+        if device == -1 {
+            encode_device_count(generation, self.device_count(), &mut bytes);
+        } else {
+            let info = self.known_info(device);
+            encode_device_info(generation, device, info.as_ref(), &mut bytes);
+        }
+        bytes
+    }
+
+    /// From the configuration, else from what clients opened.
+    fn device_count(&self) -> u32 {
+        let configured = self.config.devices.len();
+        let opened = self.devices().filter(|device| device.facts.arch.is_some()).count();
+        u32::try_from(if configured > 0 { configured } else { opened }).unwrap_or(u32::MAX)
+    }
+
+    fn known_info(&self, logical_id: i32) -> Option<DeviceInfo> {
+        let wanted = u32::try_from(logical_id).ok()?;
+        let mut configured = self.config.devices.iter();
+        let configured = configured.find(|device| device.facts.logical_id == wanted);
+        if let Some(device) = configured {
+            return Some(device.info);
+        }
+        let mut reported = self.devices_numbered(logical_id);
+        let reported = reported.find(|device| device.facts.arch.is_some())?;
+        Some(info_of(&reported.facts))
+    }
+
+    fn acknowledge(&mut self, session: SessionNumber, next_sequence: u64) {
+        let mut bytes = Vec::new();
+        Frame::put_ack(&mut bytes, next_sequence);
+        self.answer(Answer::Bytes { session, bytes });
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        // Full cannot be: sessions stop reading before they could ask for more than fits.
+        let _full = self.config.answers.try_send(answer);
+        self.answered = true;
+    }
+
+    fn print(&mut self, kind: DumpKind) {
+        self.hand_over();
+        self.config.scribe.dump(kind, self.ledger.view());
+    }
+
+    fn note(&mut self, note: Note) {
+        // Keeps its place among the events around it.
+        self.hand_over();
+        self.config.scribe.note(note);
+    }
+}

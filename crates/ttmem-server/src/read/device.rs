@@ -1,0 +1,327 @@
+//! One device of a snapshot: its classes, its L1, its programs, and who allocates on it.
+//!
+//! Totals come from the ledger as they are; whatever needs to know where things lie comes from the
+//! geometry and is null where a sender told no places.
+
+use super::snapshot::{Budget, MAX_LISTED, device_scope};
+use super::words;
+use ttmem_api::{
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, HexId, KernelUsage, L1Usage, PeakBytes,
+    PrefetchUsage, RingUsage, Timestamp,
+};
+use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
+use ttmem_ledger::geometry::{AllocatorGeometry, DeviceGeometry};
+use ttmem_ledger::process::{Mesh, RingKey};
+use ttmem_ledger::ring::{Prefetcher, Ring};
+use ttmem_ledger::{Device, Geometry, Peak, PeakSet, ProcessView, View};
+
+/// The runtime's rings have eight entries; beyond this many the oldest are not listed.
+const MAX_RING_ENTRIES: usize = 64;
+
+/// What lies on one device because a process says so.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    allocators: Vec<AllocatorUsage>,
+    rings: Vec<RingUsage>,
+    prefetchers: Vec<PrefetchUsage>,
+    verdict: Verdict,
+}
+
+/// What the allocators' own statistics say about a device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Verdict {
+    equal: bool,
+    different: bool,
+    /// An allocator that holds something was never compared.
+    open: bool,
+}
+
+impl Verdict {
+    fn add(&mut self, verified: Option<bool>, buffers: u64) {
+        match verified {
+            Some(true) => self.equal = true,
+            Some(false) => self.different = true,
+            None => self.open |= buffers > 0,
+        }
+    }
+
+    fn verified(self) -> Option<bool> {
+        if self.different {
+            Some(false)
+        } else {
+            (self.equal && !self.open).then_some(true)
+        }
+    }
+}
+
+/// The lists of all devices, by device.
+#[derive(Debug)]
+pub(super) struct Listings {
+    pub(super) on_device: Vec<Listed>,
+    /// What had to be left out.
+    pub(super) complaints: Vec<String>,
+}
+
+impl Listings {
+    pub(super) fn of(view: &View, geometry: &Geometry) -> Self {
+        let mut on_device: Vec<Listed> = Vec::new();
+        on_device.resize_with(view.devices.len(), Listed::default);
+        let mut allocators = Budget::new(MAX_LISTED);
+        for each in &geometry.allocators {
+            let process = &view.processes[each.process];
+            let mesh = &process.facts.meshes[each.mesh as usize];
+            let its = &mesh.allocators[each.class.index()];
+            for device in devices_of(process, mesh) {
+                let listed = &mut on_device[device];
+                listed.verdict.add(its.verified, its.buffers);
+                if allocators.take() {
+                    listed.allocators.push(allocator(process, mesh, each));
+                }
+            }
+        }
+        let mut rings = Budget::new(MAX_LISTED);
+        let mut prefetchers = Budget::new(MAX_LISTED);
+        for process in &view.processes {
+            for (key, each) in &process.facts.rings {
+                let mesh = &process.facts.meshes[key.0 as usize];
+                for device in devices_of(process, mesh).filter(|_device| rings.take()) {
+                    on_device[device].rings.push(ring(process, mesh, key, each));
+                }
+            }
+            for (slot, each) in &process.facts.prefetchers {
+                let mesh = &process.facts.meshes[*slot as usize];
+                for device in devices_of(process, mesh).filter(|_device| prefetchers.take()) {
+                    let usage = prefetcher(process, mesh, each);
+                    on_device[device].prefetchers.push(usage);
+                }
+            }
+        }
+        let complaints = [
+            allocators.complaint("allocators"),
+            rings.complaint("config rings"),
+            prefetchers.complaint("prefetcher caches"),
+        ];
+        Self {
+            on_device,
+            complaints: complaints.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// The devices of a mesh, as the view counts them.
+fn devices_of(process: &ProcessView, mesh: &Mesh) -> impl Iterator<Item = usize> {
+    let devices = &process.facts.devices;
+    mesh.devices
+        .iter()
+        .map(|slot| devices[*slot as usize].device as usize)
+}
+
+fn mesh_id(mesh: &Mesh) -> Option<u64> {
+    mesh.id.map(|id| u64::from(id.0))
+}
+
+fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -> AllocatorUsage {
+    let identity = &process.facts.identity;
+    let its = &mesh.allocators[geometry.class.index()];
+    AllocatorUsage {
+        pid: identity.pid,
+        instance: identity.instance.map(words::instance),
+        mesh: mesh_id(mesh),
+        class: words::class(geometry.class),
+        charged_bytes: its.charged_bytes,
+        capacity_bytes: its.capacity.map(|capacity| capacity.total_bytes()),
+        banks: its.capacity.map(|capacity| capacity.banks),
+        largest_free_bytes_per_bank: geometry.largest_free_bytes,
+        fragmentation: geometry.fragmentation,
+        buffers: its.buffers,
+        verified: its.verified,
+    }
+}
+
+fn ring(process: &ProcessView, mesh: &Mesh, key: &RingKey, ring: &Ring) -> RingUsage {
+    let (_mesh, sub_device, core_type) = *key;
+    let oldest_listed = ring.entries.len().saturating_sub(MAX_RING_ENTRIES);
+    let entries = ring.entries.iter().skip(oldest_listed);
+    RingUsage {
+        pid: process.facts.identity.pid,
+        mesh: mesh_id(mesh),
+        core_type: words::core_type(core_type),
+        sub_device: Some(u32::from(sub_device)),
+        capacity_bytes: Some(ring.size_bytes),
+        used_bytes: ring.used_bytes,
+        entry_count: ring.entries.len() as u64,
+        entries: entries
+            .map(|entry| ttmem_api::RingEntry {
+                program: (entry.program != ProgramId(0)).then_some(entry.program.0),
+                address: entry.address,
+                size_bytes: entry.size_bytes,
+                sync: Some(entry.sync),
+            })
+            .collect(),
+        wraps: ring.wraps,
+        evictions: ring.evictions,
+        stalls: ring.stalls,
+        reserves: ring.reserves,
+    }
+}
+
+fn prefetcher(process: &ProcessView, mesh: &Mesh, cache: &Prefetcher) -> PrefetchUsage {
+    PrefetchUsage {
+        pid: process.facts.identity.pid,
+        mesh: mesh_id(mesh),
+        capacity_bytes: Some(cache.size_bytes),
+        used_bytes: cache.used_bytes,
+        entries: cache.entries.len() as u64,
+        hits: cache.hits,
+        misses: cache.misses,
+        evictions: cache.evictions,
+        resets: cache.resets,
+    }
+}
+
+/// One device of a snapshot.
+pub(super) fn device(
+    device: &Device,
+    geometry: &DeviceGeometry,
+    listed: Listed,
+    since_marks: Vec<PeakSet>,
+) -> ttmem_api::Device {
+    let tells_places = matches!(
+        device.source,
+        Some(Source::Attached | Source::Model | Source::Client)
+    );
+    let class = |class: Class| class_usage(device, geometry, class, tells_places);
+    let compute = device.facts.compute;
+    ttmem_api::Device {
+        id: device.facts.logical_id,
+        unique_id: device.facts.unique_id.map(HexId),
+        scope: device_scope(device),
+        arch: device.facts.arch.and_then(words::arch),
+        board: device.facts.board.as_deref().and_then(words::known_text),
+        remote: device.facts.remote,
+        source: device.source.map(words::source),
+        verified: listed.verdict.verified(),
+        dram: class(Class::Dram),
+        l1: L1Usage {
+            physical_bytes: compute.map(|compute| compute.physical_bytes()),
+            reserved_bytes: compute
+                .map(|compute| compute.reserved_bytes * u64::from(compute.cores.len())),
+            occupied_bytes: geometry.occupied_bytes.filter(|_known| tells_places),
+            ..L1Usage::from(class(Class::L1))
+        },
+        l1_small: class(Class::L1Small),
+        trace: class(Class::Trace),
+        system: class(Class::System),
+        cb: cb_usage(device, geometry, tells_places),
+        kernel: kernel_usage(device, geometry, tells_places),
+        ring: listed.rings,
+        prefetch: listed.prefetchers,
+        caches: cache_counts(device, tells_places),
+        dispatches: device.caches.dispatches,
+        trace_replays: device.caches.trace_replays,
+        allocators: listed.allocators,
+        peaks_since_marks: since_marks.iter().map(peak_bytes).collect(),
+    }
+}
+
+/// When a peak was; a total that never was above zero has none.
+fn peak_time(peak: Peak) -> Option<Timestamp> {
+    (peak.bytes > 0).then(|| Timestamp::from_unix_nanos(peak.time))
+}
+
+fn class_usage(
+    device: &Device,
+    geometry: &DeviceGeometry,
+    class: Class,
+    tells_places: bool,
+) -> ClassUsage {
+    let totals = device.totals.class(class);
+    let geometry = &geometry.classes[class.index()];
+    let peak = totals.charged.peak();
+    ClassUsage {
+        capacity_bytes: geometry.capacity.map(|capacity| capacity.total_bytes()),
+        banks: geometry.capacity.map(|capacity| capacity.banks),
+        requested_bytes: totals.requested_bytes,
+        charged_bytes: totals.charged.bytes(),
+        union_bytes: Some(geometry.union_bytes),
+        overlap_bytes: Some(geometry.overlap_bytes),
+        peak_bytes: peak.bytes,
+        peak_time: peak_time(peak),
+        buffers: totals.buffers,
+        largest_free_bytes_per_bank: geometry.largest_free_bytes.filter(|_known| tells_places),
+    }
+}
+
+fn cb_usage(device: &Device, geometry: &DeviceGeometry, tells_places: bool) -> CbUsage {
+    let totals = &device.totals.cb;
+    let peak = totals.registered.peak();
+    // Old senders do not say what their circular buffers are, nor on which cores.
+    let tells_kinds = tells_places && totals.unplaced == 0;
+    let kind = |kind: CbKind| tells_kinds.then(|| totals.by_kind[kind as usize]);
+    CbUsage {
+        registered_bytes: totals.registered.bytes(),
+        resident_bytes: geometry.cb_resident_bytes.filter(|_known| tells_places),
+        local_bytes: kind(CbKind::Local),
+        global_bytes: kind(CbKind::Global),
+        dataflow_bytes: kind(CbKind::Dataflow),
+        dataflow_borrowed_bytes: kind(CbKind::DataflowBorrowed),
+        scratchpad_bytes: kind(CbKind::Scratchpad),
+        count: totals.count,
+        peak_bytes: peak.bytes,
+        peak_time: peak_time(peak),
+    }
+}
+
+fn kernel_usage(device: &Device, geometry: &DeviceGeometry, tells_places: bool) -> KernelUsage {
+    let totals = &device.totals.kernel;
+    let registered = totals.registered.bytes();
+    let peak = totals.registered.peak();
+    let kind = |kind: KernelKind| totals.by_kind[kind as usize];
+    let tells_core_types = tells_places && totals.by_core_type.iter().sum::<u64>() == registered;
+    let core_type =
+        |core_type: CoreType| tells_core_types.then(|| totals.by_core_type[core_type as usize]);
+    KernelUsage {
+        registered_bytes: registered,
+        resident_bytes: geometry.kernel_resident_bytes.filter(|_known| tells_places),
+        application_bytes: kind(KernelKind::Application),
+        fabric_bytes: kind(KernelKind::Fabric),
+        dispatch_bytes: kind(KernelKind::Dispatch),
+        unknown_bytes: kind(KernelKind::Unknown),
+        unique_bytes: totals.unique_bytes,
+        shared_bytes: registered.saturating_sub(totals.unique_bytes),
+        tensix_bytes: core_type(CoreType::Tensix),
+        active_eth_bytes: core_type(CoreType::ActiveEth),
+        idle_eth_bytes: core_type(CoreType::IdleEth),
+        dram_core_bytes: core_type(CoreType::Dram),
+        count: totals.count,
+        peak_bytes: peak.bytes,
+        peak_time: peak_time(peak),
+    }
+}
+
+/// Old senders report no cache.
+fn cache_counts(device: &Device, reported: bool) -> CacheCounts {
+    let caches = &device.caches;
+    let known = |count: u64| reported.then_some(count);
+    CacheCounts {
+        program_cache_hits: known(caches.program_cache_hits),
+        program_cache_misses: known(caches.program_cache_misses),
+        binary_reuses: known(caches.binary_reuses),
+        prefetch_hits: known(caches.prefetch_hits),
+        jit_disk_hits: known(caches.jit_disk_hits),
+        jit_disk_misses: known(caches.jit_disk_misses),
+    }
+}
+
+fn peak_bytes(peaks: &PeakSet) -> PeakBytes {
+    let class = |class: Class| peaks.classes[class.index()].bytes;
+    PeakBytes {
+        dram: class(Class::Dram),
+        l1: class(Class::L1),
+        l1_small: class(Class::L1Small),
+        trace: class(Class::Trace),
+        system: class(Class::System),
+        cb: peaks.cb.bytes,
+        kernel: peaks.kernel.bytes,
+    }
+}

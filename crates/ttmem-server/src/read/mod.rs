@@ -1,0 +1,21 @@
+//! The read API: the ledger as JSON over HTTP, for every viewer.
+//!
+//! A connection whose first byte is that of an HTTP request is handed to the [`HttpThread`]. Each
+//! request takes a view of the ledger, which costs the ledger thread next to nothing, and turns it
+//! into a document on a thread of its own: [`snapshot`] for all totals, [`rows`] for single
+//! buffers, circular buffers and kernels. Nothing here changes the ledger but `forget`, and
+//! nothing here can hold up a session.
+
+mod connection;
+mod device;
+mod http;
+pub mod rows;
+pub mod snapshot;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use connection::{HttpLimits, HttpThread, StartHttpError, refuse};
+pub use http::ReadState;
+pub use snapshot::{ServerFacts, snapshot};

@@ -1,0 +1,390 @@
+//! Pages of live buffers, circular buffers and kernels.
+//!
+//! Rows are ordered by process and by slot within it, and a cursor names the last row given. A
+//! page therefore costs what it holds, however far into the table it begins. Between two pages
+//! the ledger goes on: a row that lives through the whole walk is given exactly once.
+
+use super::words;
+use std::str::FromStr;
+use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, Page, SCHEMA, Timestamp};
+use ttmem_event::{CoresId, TextId};
+use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
+use ttmem_ledger::{ProcessView, View};
+
+/// Rows of a page when the reader does not say.
+pub const DEFAULT_LIMIT: u32 = 1000;
+
+/// The most rows a page can have.
+pub const MAX_LIMIT: u32 = 10_000;
+
+/// Which rows a reader wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    after: Option<Cursor>,
+    limit: usize,
+}
+
+/// Why a page cannot be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageRequestError {
+    /// The cursor is not one that a page ended with.
+    #[error("the cursor is not one of this server's")]
+    Cursor,
+    /// The limit is out of range.
+    #[error("limit {0} is not between 1 and {MAX_LIMIT}")]
+    Limit(u32),
+}
+
+impl PageRequest {
+    /// The first page, or the one behind a cursor.
+    ///
+    /// # Errors
+    /// When the cursor is none, or the limit out of range.
+    pub fn new(cursor: Option<&str>, limit: Option<u32>) -> Result<Self, PageRequestError> {
+        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(PageRequestError::Limit(limit));
+        }
+        let after = cursor.map(str::parse).transpose()?;
+        let limit = limit as usize;
+        Ok(Self { after, limit })
+    }
+}
+
+/// The place of a row: its process, its slot there, and its number within the slot.
+///
+/// A buffer is alone in its slot; a program has many rows in its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    process: u32,
+    slot: u32,
+    row: u32,
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}-{}", self.process, self.slot, self.row)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = PageRequestError;
+
+    fn from_str(text: &str) -> Result<Self, PageRequestError> {
+        let number = |part: Option<&str>| {
+            let digits = part?;
+            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            plain.then(|| digits.parse().ok()).flatten()
+        };
+        let mut parts = text.split('-');
+        let mut next = || number(parts.next()).ok_or(PageRequestError::Cursor);
+        let cursor = Self {
+            process: next()?,
+            slot: next()?,
+            row: next()?,
+        };
+        match parts.next() {
+            Some(_more) => Err(PageRequestError::Cursor),
+            None => Ok(cursor),
+        }
+    }
+}
+
+/// A page of live buffers.
+#[must_use]
+pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
+    page(view, request, |process, first_slot, give| {
+        for (slot, row) in process.buffers.iter_from(first_slot) {
+            give(slot, 0, &mut || buffer_row(view, process, row))?;
+        }
+        Ok(())
+    })
+}
+
+/// A page of live circular buffers.
+#[must_use]
+pub fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
+    program_page(view, request, |on| &on.placement.cbs, cb_key, cb_row)
+}
+
+/// A page of live kernels.
+#[must_use]
+pub fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
+    program_page(
+        view,
+        request,
+        |on| &on.placement.kernels,
+        kernel_key,
+        kernel_row,
+    )
+}
+
+/// The page is full: no further row is needed.
+struct Full;
+
+/// Takes a row's slot, its number there, and how to make it.
+type Give<'g, R> = dyn FnMut(u32, u32, &mut dyn FnMut() -> R) -> Result<(), Full> + 'g;
+
+/// Collects rows behind the cursor until the page is full.
+///
+/// `walk` offers the rows of one process from a slot on, in order; a row is made only if it is
+/// given.
+fn page<R>(
+    view: &View,
+    request: PageRequest,
+    walk: impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full>,
+) -> Page<R> {
+    let first = request.after.map_or((0, 0), |last| (last.process, last.slot));
+    let skipped = view
+        .processes
+        .partition_point(|process| process.index < first.0);
+    let mut rows = Vec::new();
+    let mut last = None;
+    for process in &view.processes[skipped..] {
+        let first_slot = if process.index == first.0 { first.1 } else { 0 };
+        let full = walk(process, first_slot, &mut |slot, row, make| {
+            let cursor = Cursor {
+                process: process.index,
+                slot,
+                row,
+            };
+            if request.after.is_some_and(|after| cursor <= after) {
+                return Ok(());
+            }
+            if rows.len() == request.limit {
+                return Err(Full);
+            }
+            rows.push(make());
+            last = Some(cursor);
+            Ok(())
+        });
+        if full.is_err() {
+            let next = last.map(|last| last.to_string());
+            return Page {
+                schema: SCHEMA,
+                rows,
+                next,
+            };
+        }
+    }
+    Page {
+        schema: SCHEMA,
+        rows,
+        next: None,
+    }
+}
+
+/// A page over what programs have on their devices, equal entries of a program in one row.
+fn program_page<E: Copy, K: Ord, R>(
+    view: &View,
+    request: PageRequest,
+    entries: impl Fn(&ProgramOnDevice) -> &[E],
+    key: impl Fn(&E, &ProgramOnDevice) -> K,
+    make: impl Fn(&Owner<'_>, &E, &ProgramOnDevice, Vec<u32>) -> R,
+) -> Page<R> {
+    page(view, request, |process, first_slot, give| {
+        for (slot, program) in process.programs.iter_from(first_slot) {
+            let owner = Owner { process, program };
+            for (row, group) in (0..).zip(grouped(program, &entries, &key)) {
+                let (_key, first, on) = &group[0];
+                give(slot, row, &mut || {
+                    let devices = group.iter().map(|(_key, _entry, on)| on.device);
+                    make(&owner, first, on, logical_ids(view, process, devices))
+                })?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// An entry with what it is told apart by, and the device it is on.
+type Placed<'p, K, E> = (K, E, &'p ProgramOnDevice);
+
+/// The entries of a program, those that are equal but for their device together.
+///
+/// The runtime places a program once for a whole mesh, so most are.
+fn grouped<'p, E: Copy, K: Ord>(
+    program: &'p Program,
+    entries: impl Fn(&ProgramOnDevice) -> &[E],
+    key: impl Fn(&E, &ProgramOnDevice) -> K,
+) -> Vec<Vec<Placed<'p, K, E>>> {
+    let mut placed: Vec<Placed<'p, K, E>> = Vec::new();
+    for on in &program.on {
+        placed.extend(entries(on).iter().map(|entry| (key(entry, on), *entry, on)));
+    }
+    placed.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut groups: Vec<Vec<Placed<'p, K, E>>> = Vec::new();
+    for each in placed {
+        match groups.last_mut() {
+            // Equal entries of one device are several: old senders can have them.
+            Some(group)
+                if group[0].0 == each.0
+                    && group.last().is_some_and(|last| last.2.device != each.2.device) =>
+            {
+                group.push(each);
+            }
+            _ => groups.push(vec![each]),
+        }
+    }
+    groups
+}
+
+/// A program with its process.
+struct Owner<'v> {
+    process: &'v ProcessView,
+    program: &'v Program,
+}
+
+impl Owner<'_> {
+    /// The client's number of the program; old senders have no programs.
+    fn program_id(&self) -> Option<u64> {
+        is_tracked(self.process).then_some(self.program.id.0)
+    }
+}
+
+/// Whether a process sends identities and places: all but the old ones do.
+fn is_tracked(process: &ProcessView) -> bool {
+    process.facts.identity.source != ttmem_event::Source::Legacy
+}
+
+fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
+    let defined = process.facts.definitions.text(id)?;
+    words::known_text(defined)
+}
+
+fn instance(process: &ProcessView) -> Option<String> {
+    process.facts.identity.instance.map(words::instance)
+}
+
+/// Logical ids of devices that are given as the process counts them.
+fn logical_ids(
+    view: &View,
+    process: &ProcessView,
+    slots: impl IntoIterator<Item = u32>,
+) -> Vec<u32> {
+    let devices = slots.into_iter().filter_map(|slot| {
+        let held = process.facts.devices.get(slot as usize)?;
+        let device = view.devices.get(held.device as usize)?;
+        Some(device.facts.logical_id)
+    });
+    devices.collect()
+}
+
+fn buffer_row(view: &View, process: &ProcessView, row: &ttmem_ledger::BufferRow) -> BufferRow {
+    let mesh = process.facts.meshes.get(row.mesh as usize);
+    let devices = mesh.map_or(&[] as &[u32], |mesh| &mesh.devices);
+    let placed = is_tracked(process);
+    BufferRow {
+        pid: process.facts.identity.pid,
+        instance: instance(process),
+        device_ids: logical_ids(view, process, devices.iter().copied()),
+        class: words::class(row.class),
+        id: HexId(row.id),
+        address: Some(row.address),
+        requested_bytes: row.requested_bytes,
+        charged_bytes: row.charged_bytes(),
+        per_bank_bytes: placed.then_some(row.per_bank_bytes),
+        banks: placed.then_some(u32::from(row.banks)),
+        layout: words::layout(row.layout),
+        page_bytes: (row.page_bytes > 0).then_some(u64::from(row.page_bytes)),
+        aliases: row.references.saturating_sub(1),
+        time: Some(Timestamp::from_unix_nanos(row.time)),
+        operation: defined_text(process, row.operation),
+    }
+}
+
+/// Everything a row shows, its number first: rows of a program come in that order.
+fn cb_key(cb: &Cb, _on: &ProgramOnDevice) -> impl Ord + use<> {
+    let place = (cb.address, cb.size_bytes, cb.cores_id, cb.core_count);
+    (cb.number, cb.kind, place, cb.time)
+}
+
+fn cb_row(owner: &Owner<'_>, cb: &Cb, _on: &ProgramOnDevice, device_ids: Vec<u32>) -> CbRow {
+    let placed = cb.cores_id != CoresId::NONE;
+    CbRow {
+        pid: owner.process.facts.identity.pid,
+        instance: instance(owner.process),
+        device_ids,
+        program: owner.program_id(),
+        // An old sender knows a circular buffer by its address.
+        cb: HexId(if placed {
+            u64::from(cb.number)
+        } else {
+            cb.address
+        }),
+        kind: placed.then(|| words::cb_kind(cb.kind)),
+        address: Some(cb.address),
+        size_bytes: cb.size_bytes,
+        cores: placed.then_some(cb.core_count),
+        total_bytes: cb.total_bytes(),
+        time: Some(Timestamp::from_unix_nanos(cb.time)),
+    }
+}
+
+/// Everything a row shows, the kernel first.
+fn kernel_key(kernel: &Kernel, on: &ProgramOnDevice) -> impl Ord + use<> {
+    let cores = (kernel.core_type, kernel.core_count, kernel.cores_id);
+    let size = (kernel.binary_bytes, kernel.total_bytes);
+    let told = (kernel.name, kernel.kind, kernel.time, on.dispatches);
+    (kernel.id, cores, size, told)
+}
+
+fn kernel_row(
+    owner: &Owner<'_>,
+    kernel: &Kernel,
+    on: &ProgramOnDevice,
+    device_ids: Vec<u32>,
+) -> KernelRow {
+    KernelRow {
+        pid: owner.process.facts.identity.pid,
+        instance: instance(owner.process),
+        device_ids,
+        program: owner.program_id(),
+        program_name: defined_text(owner.process, owner.program.name),
+        kernel: HexId(kernel.id.0),
+        name: defined_text(owner.process, kernel.name),
+        kind: words::kernel_kind(kernel.kind),
+        core_type: kernel.core_type.map(words::core_type),
+        binary_bytes: kernel.binary_bytes,
+        cores: kernel.core_count,
+        total_bytes: kernel.total_bytes,
+        time: Some(Timestamp::from_unix_nanos(kernel.time)),
+        dispatches: on.dispatches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_and_nothing_else_is_one() {
+        let cursor = Cursor {
+            process: 3,
+            slot: u32::MAX,
+            row: 0,
+        };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        for text in [
+            "", "-", "1-2", "1-2-3-4", "1-2-", "+1-2-3", "1- 2-3", "1-2-4294967296", "a-b-c",
+            "１-2-3",
+        ] {
+            assert_eq!(
+                text.parse::<Cursor>(),
+                Err(PageRequestError::Cursor),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_is_checked() {
+        for limit in [0, MAX_LIMIT + 1, u32::MAX] {
+            assert_eq!(
+                PageRequest::new(None, Some(limit)),
+                Err(PageRequestError::Limit(limit))
+            );
+        }
+        assert!(PageRequest::new(Some("0-0-0"), Some(MAX_LIMIT)).is_ok());
+    }
+}

@@ -1,0 +1,272 @@
+//! The snapshot document: every total of a view, with what is unknown left unknown.
+//!
+//! Runs on the reader's thread. Lists that a hostile client could make arbitrarily long are cut,
+//! and the snapshot says so in its errors; totals are never cut.
+
+use super::device::{Listings, device};
+use super::words;
+use std::collections::BTreeMap;
+use ttmem_api::{
+    Anomalies, HexId, LeakCandidates, Mark, Process, ProcessDevice, Released, SCHEMA, Server,
+    Snapshot, Timestamp,
+};
+use ttmem_event::Class;
+use ttmem_ledger::{
+    DepartedView, Device, DeviceKey, Exit, PeakSet, ProcessIdentity, ProcessState, ProcessView,
+    View,
+};
+
+/// More entries of one list than any machine gives rise to, and few enough to send.
+pub(super) const MAX_LISTED: usize = 65_536;
+
+/// What the server knows about itself when a snapshot is taken.
+#[derive(Clone, Debug)]
+pub struct ServerFacts {
+    /// Now.
+    pub time: Timestamp,
+    /// The machine's name.
+    pub host: String,
+    /// The server's pid.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// When it started.
+    pub started: Timestamp,
+    /// Paths it listens on.
+    pub sockets: Vec<String>,
+    /// Connections that send events.
+    pub clients: u64,
+    /// How many it accepts at once.
+    pub clients_limit: Option<u64>,
+    /// Connections refused so far.
+    pub clients_refused: u64,
+    /// Lines left out of the event log.
+    pub log_lines_elided: u64,
+    /// Open connections by the process's slot in the ledger; those not named are not known.
+    pub connections: BTreeMap<u32, u32>,
+    /// What the server failed to do and a reader should know of.
+    pub errors: Vec<String>,
+}
+
+/// How many entries of a list may still be given.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: usize,
+    left_out: u64,
+}
+
+impl Budget {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            left: most,
+            left_out: 0,
+        }
+    }
+
+    /// Whether one more entry may be given; counts it either way.
+    pub(super) fn take(&mut self) -> bool {
+        if self.left == 0 {
+            self.left_out += 1;
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+
+    /// What to tell the reader about entries that were not given.
+    pub(super) fn complaint(&self, noun: &str) -> Option<String> {
+        (self.left_out > 0).then(|| format!("{} {noun} are not listed", self.left_out))
+    }
+}
+
+/// Every total of a view.
+#[must_use]
+pub fn snapshot(view: &View, server: ServerFacts) -> Snapshot {
+    let geometry = view.geometry();
+    let mut errors = server.errors;
+    let Listings {
+        on_device,
+        complaints,
+    } = Listings::of(view, &geometry);
+    errors.extend(complaints);
+    let devices = (0..).zip(&view.devices).zip(on_device);
+    let devices = devices.map(|((index, each), listed)| {
+        let running = each.totals.since_mark();
+        let peaks = view.marks.peaks_since(index, running);
+        let peaks = peaks.map(|(_mark, peaks)| peaks).collect();
+        device(each, &geometry.devices[index], listed, peaks)
+    });
+    let devices = devices.collect();
+
+    let mut budget = Budget::new(MAX_LISTED);
+    let live = view.processes.iter().map(|each| {
+        let connections = match each.facts.state {
+            ProcessState::Live => server.connections.get(&each.index).copied(),
+            ProcessState::Detached | ProcessState::Exited => Some(0),
+        };
+        process(view, each, connections, &mut budget)
+    });
+    let processes = live.chain(view.departed.iter().map(departed)).collect();
+    errors.extend(budget.complaint("devices of processes"));
+
+    Snapshot {
+        schema: SCHEMA,
+        time: server.time,
+        host: server.host,
+        server: Server {
+            pid: server.pid,
+            version: server.version,
+            started: server.started,
+            uptime_seconds: server
+                .time
+                .unix_nanos()
+                .saturating_sub(server.started.unix_nanos())
+                / 1_000_000_000,
+            sockets: server.sockets,
+            clients: server.clients,
+            clients_limit: server.clients_limit,
+            clients_refused: server.clients_refused,
+            events_applied: view.events,
+            log_lines_elided: server.log_lines_elided,
+        },
+        devices,
+        processes,
+        marks: marks(view),
+        anomalies: Anomalies(
+            view.anomalies
+                .iter()
+                .map(|(anomaly, count)| (anomaly.name().to_owned(), count))
+                .collect(),
+        ),
+        errors,
+    }
+}
+
+fn marks(view: &View) -> Vec<Mark> {
+    // Every device has the same marks; one that does not exist adds no peaks to them.
+    let marks = view.marks.peaks_since(usize::MAX, PeakSet::default());
+    marks
+        .map(|(mark, _peaks)| Mark {
+            name: words::text(&mark.name),
+            number: mark.number,
+            time: Timestamp::from_unix_nanos(mark.time),
+        })
+        .collect()
+}
+
+/// What tells one device from another, in the words of the read API.
+pub(super) fn device_scope(device: &Device) -> Option<String> {
+    match &device.key {
+        DeviceKey::Unique(_) => None,
+        DeviceKey::Logical { visible, .. } => words::known_text(visible),
+    }
+}
+
+fn process(
+    view: &View,
+    process: &ProcessView,
+    connections: Option<u32>,
+    budget: &mut Budget,
+) -> Process {
+    let facts = &process.facts;
+    let held = facts.devices.iter().filter(|_held| budget.take());
+    let devices = held.filter_map(|held| {
+        let device = view.devices.get(held.device as usize)?;
+        Some(process_device(device, &held.totals))
+    });
+    Process {
+        state: match facts.state {
+            ProcessState::Live => ttmem_api::ProcessState::Live,
+            ProcessState::Detached => ttmem_api::ProcessState::Detached,
+            ProcessState::Exited => ttmem_api::ProcessState::Exited,
+        },
+        resyncing: facts.resyncing,
+        incomplete: facts.lost_events > 0,
+        lost_events: facts.lost_events,
+        elided_events: facts.elided_events,
+        claimed_pid: facts.claimed_pid,
+        anomalies: facts.anomalies.total(),
+        inherited_frees: Some(facts.inherited_frees),
+        leak_candidates: Some(LeakCandidates {
+            buffers: facts.leak_candidates.buffers,
+            bytes: facts.leak_candidates.buffer_bytes,
+        }),
+        connections,
+        devices: devices.collect(),
+        ..stranger(&facts.identity)
+    }
+}
+
+fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevice {
+    let charged = |class: Class| totals.class(class).charged.bytes();
+    ProcessDevice {
+        id: device.facts.logical_id,
+        unique_id: device.facts.unique_id.map(HexId),
+        scope: device_scope(device),
+        dram_bytes: charged(Class::Dram),
+        l1_bytes: charged(Class::L1),
+        l1_small_bytes: charged(Class::L1Small),
+        trace_bytes: charged(Class::Trace),
+        system_bytes: charged(Class::System),
+        cb_bytes: totals.cb.registered.bytes(),
+        kernel_bytes: totals.kernel.registered.bytes(),
+        buffers: totals.classes.iter().map(|class| class.buffers).sum(),
+    }
+}
+
+fn departed(departed: &DepartedView) -> Process {
+    Process {
+        state: ttmem_api::ProcessState::Exited,
+        incomplete: departed.lost_events > 0,
+        lost_events: departed.lost_events,
+        elided_events: departed.elided_events,
+        claimed_pid: departed.claimed_pid,
+        anomalies: departed.anomalies,
+        connections: Some(0),
+        released: Some(released_at(&departed.exit)),
+        ..stranger(&departed.identity)
+    }
+}
+
+fn released_at(exit: &Exit) -> Released {
+    released(&exit.released, exit.time, exit.departure.name())
+}
+
+/// What was given back for a process.
+pub(super) fn released(released: &ttmem_ledger::Released, time: u64, reason: &str) -> Released {
+    Released {
+        buffers: released.buffers,
+        cbs: released.cbs,
+        kernels: released.kernels,
+        bytes: released
+            .buffer_bytes
+            .saturating_add(released.cb_bytes)
+            .saturating_add(released.kernel_bytes),
+        time: Timestamp::from_unix_nanos(time),
+        reason: reason.to_owned(),
+    }
+}
+
+/// A process of which nothing but its identity is known.
+fn stranger(identity: &ProcessIdentity) -> Process {
+    Process {
+        pid: identity.pid,
+        instance: identity.instance.map(words::instance),
+        name: words::known_text(&identity.name),
+        uid: Some(identity.uid),
+        start_time: identity.start_time.map(Timestamp::from_unix_nanos),
+        state: ttmem_api::ProcessState::Exited,
+        source: words::source(identity.source),
+        incomplete: false,
+        resyncing: false,
+        lost_events: 0,
+        elided_events: 0,
+        claimed_pid: None,
+        anomalies: 0,
+        inherited_frees: None,
+        leak_candidates: None,
+        connections: None,
+        devices: Vec::new(),
+        released: None,
+    }
+}

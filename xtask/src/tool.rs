@@ -1,0 +1,83 @@
+//! Programs that a check needs and a machine with Rust may not have.
+
+use crate::command::{program, read, run};
+use anyhow::{Context, bail};
+use std::process::Stdio;
+
+/// A program and the Debian package it comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    program: &'static str,
+    package: &'static str,
+}
+
+/// Counts instructions.
+pub(crate) const VALGRIND: Tool = Tool {
+    program: "valgrind",
+    package: "valgrind",
+};
+
+/// libFuzzer is C++ and compiled with the fuzz targets.
+pub(crate) const CXX: Tool = Tool {
+    program: "c++",
+    package: "g++",
+};
+
+impl Tool {
+    /// Installs the program unless it is there; the error says why it cannot be.
+    pub(crate) fn ensure(self) -> anyhow::Result<()> {
+        let Self { program, package } = self;
+        if is_there(program) {
+            return Ok(());
+        }
+        println!("{program} is not there: installing it");
+        install(package)
+            .with_context(|| format!("{program} is not there and cannot be installed"))?;
+        if !is_there(program) {
+            bail!("{program} is not there, even with the package {package} installed");
+        }
+        Ok(())
+    }
+}
+
+/// Whether a program can be started.
+pub(crate) fn is_there(name: &str) -> bool {
+    succeeds(&[name, "--version"])
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    let [name, rest @ ..] = words else {
+        return false;
+    };
+    let mut command = program(name);
+    command.args(rest);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::null());
+    command.stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn install(package: &str) -> anyhow::Result<()> {
+    if !is_there("apt-get") {
+        bail!("there is no apt-get; install the package {package} by hand");
+    }
+    let sudo: &[&str] = if read(program("id").arg("-u"))?.trim() == "0" {
+        &[]
+    } else if succeeds(&["sudo", "-n", "true"]) {
+        &["sudo", "-n"]
+    } else {
+        bail!("it needs root; run `sudo apt-get install {package}`");
+    };
+    let apt = |words: &[&str]| {
+        let quiet: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+        let words = [sudo, quiet, words].concat();
+        run(program(words[0]).args(&words[1..]))
+    };
+    let install = ["install", "-y", "--no-install-recommends", package];
+    if apt(&install).is_err() {
+        // The lists of packages are missing or too old.
+        apt(&["update"])?;
+        apt(&install)?;
+    }
+    Ok(())
+}

@@ -73,3 +73,81 @@ impl FrameReader {
         self.buffer.len() - self.consumed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::FrameKind;
+
+    const MAX: usize = MAX_FRAME_BYTES as usize;
+
+    #[test]
+    fn a_header_alone_takes_no_room_for_what_it_announces() {
+        let mut reader = FrameReader::default();
+        let mut header = MAX_FRAME_BYTES.to_le_bytes().to_vec();
+        header.extend([FrameKind::Peaks as u8, 0, 0, 0]);
+        reader.push(&header);
+        assert_eq!(reader.next_frame(), Ok(None));
+        assert!(reader.buffer.capacity() < 64);
+        assert_eq!(reader.pending_bytes(), FRAME_HEADER_BYTES);
+    }
+
+    #[test]
+    fn the_longest_frame_byte_by_byte_is_never_moved() {
+        let mut reader = FrameReader::default();
+        let mut stream = MAX_FRAME_BYTES.to_le_bytes().to_vec();
+        stream.extend([0x7F, 0, 0, 0]);
+        stream.resize(FRAME_HEADER_BYTES + MAX, 0xAA);
+        let (last, before) = stream.split_last().expect("not empty");
+        for (count, byte) in (1..).zip(before) {
+            reader.push(&[*byte]);
+            assert_eq!(reader.buffer.len(), count);
+            assert_eq!(reader.next_frame(), Ok(None));
+        }
+        assert!(reader.buffer.capacity() <= 2 * stream.len());
+        reader.push(&[*last]);
+        assert_eq!(reader.next_frame(), Ok(Some(Frame::Unknown(0x7F))));
+        assert_eq!(reader.pending_bytes(), 0);
+    }
+
+    /// A backlog of many small frames, of which one is taken at each push.
+    #[test]
+    fn moving_the_rest_down_costs_each_byte_one_move_at_most() {
+        let mut reader = FrameReader::default();
+        let mut frame = Vec::new();
+        Frame::put_ack(&mut frame, 1);
+        let frames = 4096;
+        reader.push(&frame.repeat(frames));
+        let mut moved = 0;
+        for _ in 0..frames {
+            assert!(matches!(reader.next_frame(), Ok(Some(Frame::Ack { .. }))));
+            let (consumed, pending) = (reader.consumed, reader.pending_bytes());
+            reader.push(&frame[..1]);
+            if reader.consumed < consumed {
+                moved += pending;
+            }
+        }
+        assert!(moved <= frames * (frame.len() + 1), "{moved} bytes moved");
+        assert!(moved > 0, "nothing was ever given up");
+    }
+
+    #[test]
+    fn a_long_stream_is_not_kept() {
+        let mut reader = FrameReader::default();
+        let mut frame = Vec::new();
+        Frame::put(&mut frame, FrameKind::Events, |out| {
+            out.resize(out.len() + 8 + 64 * 100, 1)
+        });
+        for piece in frame.repeat(200).chunks(1000) {
+            reader.push(piece);
+            while reader.next_frame().expect("whole records").is_some() {}
+        }
+        assert_eq!(reader.pending_bytes(), 0);
+        let bound = 2 * (2 * frame.len() + 1000);
+        assert!(
+            reader.buffer.capacity() <= bound,
+            "{}",
+            reader.buffer.capacity()
+        );
+    }
+}

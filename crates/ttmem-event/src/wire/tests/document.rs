@@ -9,7 +9,8 @@ use crate::event::vocabulary::{LAYOUT, LAYOUT_HASH};
 use crate::event::words::WordValues;
 use crate::event::{MeshKind, Source};
 
-const BEGIN: &str = "<!-- generated from the event table: TTMEM_BLESS=1 cargo test -p ttmem-event document -->\n";
+const BEGIN: &str =
+    "<!-- generated from the event table: TTMEM_BLESS=1 cargo test -p ttmem-event document -->\n";
 const END: &str = "<!-- end of the generated part -->\n";
 
 fn fields_of(event: &EventLayout) -> String {
@@ -43,11 +44,18 @@ fn generated() -> String {
     text += "| kind | event | fields |\n|--:|---|---|\n";
     for event in LAYOUT {
         let (kind, name, about) = (event.kind, event.name, event.about.trim());
-        writeln!(text, "| {kind} | **{name}** {about} | {} |", fields_of(event)).unwrap();
+        writeln!(
+            text,
+            "| {kind} | **{name}** {about} | {} |",
+            fields_of(event)
+        )
+        .unwrap();
     }
     text += "\n| word | numbers |\n|---|---|\n";
     for (name, values) in words() {
-        let values = values.iter().map(|(number, word)| format!("{number} {word}"));
+        let values = values
+            .iter()
+            .map(|(number, word)| format!("{number} {word}"));
         let values = values.collect::<Vec<_>>().join(", ");
         writeln!(text, "| {name} | {values} |").unwrap();
     }

@@ -1,0 +1,9 @@
+//! Frames of the ttmem protocol, cut anywhere.
+
+#![no_main]
+
+#[cfg(not(fuzzing))]
+compile_error!("build the fuzz targets with the flags in fuzz/README.md");
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| ttmem_event::wire::fuzz_body::frames(input));

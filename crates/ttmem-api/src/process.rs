@@ -39,8 +39,8 @@ pub struct Process {
     pub inherited_frees: Option<u64>,
     /// What it still held when it closed its devices; `null` as above.
     pub leak_candidates: Option<LeakCandidates>,
-    /// Connections it has open, where known.
-    pub connections: Option<u32>,
+    /// Connections it has open.
+    pub connections: u32,
     /// What it holds, per device it has touched.
     pub devices: Vec<ProcessDevice>,
     /// What it held when it ended; `null` while it lives.

@@ -130,8 +130,8 @@ pub struct Device {
     pub(crate) announced_l1_peak: u64,
     /// Processes that speak of it.
     pub(crate) references: u32,
-    /// Whether it comes from the configuration and stays.
-    pub(crate) configured: bool,
+    /// The capacities it was configured with; a configured device stays.
+    pub(crate) configured: Option<[Option<Capacity>; Class::COUNT]>,
 }
 
 impl Device {
@@ -145,7 +145,7 @@ impl Device {
             caches: CacheCounters::default(),
             announced_l1_peak: 0,
             references: 0,
-            configured: false,
+            configured: None,
         }
     }
 }

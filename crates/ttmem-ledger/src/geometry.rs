@@ -210,12 +210,14 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
     let meshes = &process.facts.meshes;
     let mut taken: Vec<Vec<Interval>> = vec![Vec::new(); meshes.len() * Class::COUNT];
     let mut per_core: Vec<Vec<(CoreSet, Interval)>> = vec![Vec::new(); taken.len()];
+    let mut most_banks: Vec<u16> = vec![0; taken.len()];
     if meshes.iter().any(|mesh| mesh.id.is_some()) {
         for (_slot, row) in process.buffers.iter() {
             let at = row.mesh as usize * Class::COUNT + row.class.index();
             let interval = Interval::new(row.address, row.per_bank_bytes);
             if row.cores_id == CoresId::NONE {
                 taken[at].push(interval);
+                most_banks[at] = most_banks[at].max(row.banks);
             } else if let Some(cores) = process.facts.definitions.cores(row.cores_id) {
                 per_core[at].push((*cores, interval));
             }
@@ -251,22 +253,14 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
                     .and_then(|(largest, free)| ratio(largest, free)),
                 taken,
                 per_core,
+                // Buffers may have been told before the capacity was.
                 banks: capacity
                     .map_or(0, |capacity| capacity.banks)
-                    .max(banks_of(allocator)),
+                    .max(u32::from(most_banks[at])),
             });
         }
     }
     found
-}
-
-/// How many banks an allocator without a known capacity takes from.
-fn banks_of(allocator: &Allocator) -> u32 {
-    let banks = allocator
-        .charged_bytes
-        .checked_div(allocator.per_bank_bytes)
-        .unwrap_or(0);
-    u32::try_from(banks).unwrap_or(u32::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]

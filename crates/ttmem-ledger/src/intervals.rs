@@ -3,6 +3,8 @@
 //! Everything is half-open, `[start, end)`, and saturates: no interval from
 //! outside can overflow a sum.
 
+use crate::address_sort::sort_by_start;
+
 /// A half-open range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Interval {
@@ -52,9 +54,7 @@ impl IntervalSet {
             .into_iter()
             .filter_map(|interval| interval.clipped(bounds))
             .collect();
-        // The rows of an allocator that was filled in order come in order: the
-        // stable sort finds such runs and costs next to nothing then.
-        parts.sort();
+        sort_by_start(&mut parts);
         parts.dedup_by(|next, last| {
             let touches = next.start <= last.end;
             if touches {

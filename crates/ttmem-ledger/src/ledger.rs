@@ -108,8 +108,9 @@ impl Ledger {
                 id: facts.logical_id,
             },
         };
+        let capacities = facts.capacities;
         if let Ok(index) = self.table.find_or_add(key, || facts, self.limits.devices) {
-            self.table.devices[index as usize].configured = true;
+            self.table.devices[index as usize].configured = Some(capacities);
         }
     }
 
@@ -203,6 +204,7 @@ impl Ledger {
         fresh.facts.anomalies = old.facts.anomalies;
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
+        fresh.facts.inherited_frees = old.facts.inherited_frees;
         fresh.facts.leak_candidates = old.facts.leak_candidates;
         fresh.facts.lost_events = carried.lost_events;
         fresh.facts.elided_events = carried.elided_events;
@@ -285,7 +287,8 @@ impl Ledger {
             .get_mut(index as usize)
             .and_then(Option::as_mut);
         let process = process.ok_or(Anomaly::Undefined)?;
-        if let What::Marked { name, number } = event.what {
+        let may_mark = process.facts.identity.source != Source::Legacy;
+        if let (What::Marked { name, number }, true) = (event.what, may_mark) {
             let name = process.facts.definitions.text(name).cloned();
             self.set_mark(event.time, name.unwrap_or_else(|| Arc::from("")), number);
         }

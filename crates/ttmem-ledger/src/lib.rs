@@ -10,6 +10,7 @@
 //! *registered* is what every live program placed, *resident* what the programs
 //! that ran last on each core placed; *occupied* is L1 in use for anything.
 
+mod address_sort;
 mod anomaly;
 mod apply;
 mod audit;

@@ -150,7 +150,7 @@ impl<T> PagesView<T> {
         let (page, row) = place(first);
         let pages = self.pages.get(page..).unwrap_or_default();
         let slots = pages.iter().flat_map(|page| page.iter()).skip(row);
-        (first..)
+        (first..=u32::MAX)
             .zip(slots)
             .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
     }
@@ -173,6 +173,20 @@ mod tests {
         assert!(view.iter().map(|(_slot, row)| *row).eq(0..1000));
         assert_eq!(pages.len(), 500);
         assert_eq!(pages.get(slots[700]), Some(&-1));
+    }
+
+    #[test]
+    fn a_walk_can_begin_at_any_slot() {
+        let mut pages = Pages::default();
+        for row in 0..1000_u32 {
+            assert_eq!(pages.insert(row), Some(row));
+        }
+        pages.remove(300).unwrap();
+        let view = pages.view();
+        for first in [0, 1, 255, 256, 300, 301, 999, 1000, 5000, u32::MAX] {
+            let behind = view.iter().filter(|(slot, _row)| *slot >= first);
+            assert!(view.iter_from(first).eq(behind), "{first}");
+        }
     }
 
     #[test]

@@ -29,8 +29,12 @@ pub struct KnownDevice {
 /// The chips of a board, numbered as the runtime numbers them.
 #[must_use]
 pub fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
-    let Some(kind) = board.kind() else { return Vec::new() };
-    kind.chips().map(|chip| describe(kind, &chip, chip.logical_id)).collect()
+    let Some(kind) = board.kind() else {
+        return Vec::new();
+    };
+    kind.chips()
+        .map(|chip| describe(kind, &chip, chip.logical_id))
+        .collect()
 }
 
 /// The chips behind every card that the driver lists.
@@ -38,7 +42,9 @@ pub fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
 /// The runtime numbers the chips it reaches directly first, then the others.
 #[must_use]
 pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
-    let Ok(entries) = fs::read_dir(class) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(class) else {
+        return Vec::new();
+    };
     let mut cards: Vec<(u32, BoardKind)> = entries
         .flatten()
         .filter_map(|entry| {
@@ -52,7 +58,9 @@ pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
     let mut chips: Vec<(bool, BoardKind, ChipDescription)> = Vec::new();
     for (_ordinal, kind) in cards {
         // One driver entry is one directly reached chip, whatever the product holds in all.
-        let local = kind.chips().find(|chip| chip.attachment == ChipAttachment::Local);
+        let local = kind
+            .chips()
+            .find(|chip| chip.attachment == ChipAttachment::Local);
         let Some(local) = local else { continue };
         chips.push((false, kind, local));
         let gateway = local.logical_id;
@@ -62,7 +70,10 @@ pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
         chips.extend(behind.map(|chip| (true, kind, chip)));
     }
     chips.sort_by_key(|(remote, _kind, _chip)| *remote);
-    (0_u32..).zip(chips).map(|(id, (_remote, kind, chip))| describe(kind, &chip, id)).collect()
+    (0_u32..)
+        .zip(chips)
+        .map(|(id, (_remote, kind, chip))| describe(kind, &chip, id))
+        .collect()
 }
 
 fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDevice {
@@ -73,7 +84,10 @@ fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDe
         remote: Some(chip.attachment != ChipAttachment::Local),
         ..DeviceFacts::default()
     };
-    let mut info = DeviceInfo { arch_type: ArchCode(kind.arch().legacy_code()), ..Default::default() };
+    let mut info = DeviceInfo {
+        arch_type: ArchCode(kind.arch().legacy_code()),
+        ..Default::default()
+    };
     if let Some(capacities) = kind.capacities(&DeviceOptions::default_of(kind)) {
         let grid = capacities.compute_grid;
         facts.compute = Some(ComputeL1 {
@@ -94,7 +108,11 @@ fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDe
 }
 
 fn capacity(region: &BankedRegion) -> Capacity {
-    Capacity { banks: region.banks, base: region.base, per_bank_bytes: region.bytes_per_bank }
+    Capacity {
+        banks: region.banks,
+        base: region.base,
+        per_bank_bytes: region.bytes_per_bank,
+    }
 }
 
 /// What old clients are told of a device that a client reported.
@@ -108,8 +126,9 @@ pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
         arch_type: ArchCode(facts.arch.map_or(0, |arch| arch.legacy_code())),
         num_dram_channels: dram.map_or(0, |dram| dram.banks),
         dram_bytes_per_channel: dram.map_or(0, |dram| dram.per_bank_bytes),
-        l1_bytes_per_core: compute
-            .map_or(0, |compute| u32::try_from(compute.bytes_per_core).unwrap_or(u32::MAX)),
+        l1_bytes_per_core: compute.map_or(0, |compute| {
+            u32::try_from(compute.bytes_per_core).unwrap_or(u32::MAX)
+        }),
         ..DeviceInfo::default()
     }
 }
@@ -141,7 +160,10 @@ mod tests {
         let remote: Vec<Option<bool>> = devices.iter().map(|device| device.facts.remote).collect();
         assert_eq!(remote[..4], [Some(false); 4]);
         assert_eq!(remote[4..], [Some(true); 4]);
-        let ids: Vec<u32> = devices.iter().map(|device| device.facts.logical_id).collect();
+        let ids: Vec<u32> = devices
+            .iter()
+            .map(|device| device.facts.logical_id)
+            .collect();
         assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 

@@ -5,13 +5,14 @@
 //! readers. Commands flow from the first to the second; nothing flows back but
 //! answers. See `ARCHITECTURE.md` for the picture.
 
+mod clock;
 mod config;
 pub mod hardware;
 mod ingest;
 pub mod keeper;
 pub mod log;
 pub mod peer;
-mod read;
+pub mod read;
 mod server;
 pub mod socket;
 

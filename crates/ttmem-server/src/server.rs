@@ -5,7 +5,7 @@ use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
-use crate::read::{HttpThread, ReadState, ServerFacts};
+use crate::read::{HttpLimits, HttpThread, ReadState, ServerFacts, StartHttpError};
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
+use ttmem_api::Timestamp;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,9 @@ pub enum StartServerError {
     /// The log could not be opened.
     #[error(transparent)]
     Log(#[from] StartLogError),
+    /// Readers cannot be served.
+    #[error(transparent)]
+    Http(#[from] StartHttpError),
     /// The system refused something else.
     #[error("cannot set up {what}")]
     System {
@@ -52,7 +56,6 @@ pub struct Server {
     keeper: JoinHandle<()>,
     scribe: Scribe,
     log: Log,
-    http: HttpThread,
 }
 
 /// A way to reach a running server from the same process.
@@ -104,9 +107,11 @@ impl Server {
             sockets.push(bind(options)?);
         }
         let listeners = sockets.iter().map(BoundSocket::try_clone_listener);
-        let listeners = listeners.collect::<io::Result<_>>().map_err(system("the sockets"))?;
+        let listeners = listeners
+            .collect::<io::Result<_>>()
+            .map_err(system("the sockets"))?;
 
-        let log = Log::start(config.log.target.clone())?;
+        let log = Log::start(config.log.target.clone(), config.log.format)?;
         let options = ScribeOptions {
             format: config.log.format,
             quiet: config.log.quiet,
@@ -120,9 +125,8 @@ impl Server {
         let wake = rustix::event::eventfd(0, eventfd_flags())
             .map_err(|error| system("the wake-up")(error.into()))?;
         let wake = Arc::new(wake);
-        let (answers, answered) =
-            crossbeam_channel::bounded(answer_capacity(config.max_clients));
-        let device_count = devices.len();
+        let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
+        let facts_of_devices = devices.iter().map(|device| device.facts.clone()).collect();
         let (ledger, keeper) = keeper::start(KeeperConfig {
             devices,
             scribe: scribe.handle(),
@@ -134,12 +138,21 @@ impl Server {
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
         let paths: Vec<PathBuf> = sockets.iter().map(BoundSocket::path).collect();
-        let facts = facts_source(&config, &paths, &traffic, &log.handle(), scribe.handle());
-        let state = ReadState::new(ledger.clone(), facts);
-        let http = HttpThread::start(state).map_err(system("the readers' thread"))?;
-        scribe.handle().note(Note::Started { sockets: paths, devices: device_count });
-        let handle =
-            ServerHandle { traffic: Arc::clone(&traffic), wake: Arc::clone(&wake), ledger };
+        let source = facts_source(&config, &paths, &traffic, &log.handle(), scribe.handle());
+        let state = ReadState {
+            ledger: ledger.clone(),
+            facts: source,
+        };
+        let http = HttpThread::start(state, HttpLimits::default())?;
+        scribe.handle().note(Note::Started {
+            sockets: paths,
+            devices: facts_of_devices,
+        });
+        let handle = ServerHandle {
+            traffic: Arc::clone(&traffic),
+            wake: Arc::clone(&wake),
+            ledger,
+        };
         let ingest = Ingest::new(IngestConfig {
             server: config,
             listeners,
@@ -147,13 +160,21 @@ impl Server {
             wake,
             answers: answered,
             ledger: handle.ledger.clone(),
-            http: http.clone(),
+            http,
             log: log.handle(),
+            scribe: scribe.handle(),
             traffic,
             server_instance: instance_number(),
         })
         .map_err(system("the event loop"))?;
-        Ok(Self { ingest, handle, sockets, keeper, scribe, log, http })
+        Ok(Self {
+            ingest,
+            handle,
+            sockets,
+            keeper,
+            scribe,
+            log,
+        })
     }
 
     /// A way to reach it while it runs.
@@ -171,10 +192,11 @@ impl Server {
         // Nobody new gets in, then what was said is applied, then it is written down.
         drop(self.sockets);
         drop(self.ingest);
-        self.http.stop();
         let _ended = self.handle.ledger.send(Command::Stop);
         if self.keeper.join().is_err() {
-            self.log.handle().error("the ledger's thread failed; totals were lost".to_owned());
+            self.log
+                .handle()
+                .error("the ledger's thread failed; totals were lost".to_owned());
         }
         self.scribe.handle().note(Note::Stopped);
         self.scribe.close();
@@ -189,11 +211,19 @@ fn eventfd_flags() -> rustix::event::EventfdFlags {
 
 fn catch_signals() -> io::Result<SignalFd> {
     let mut mask = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1] {
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGUSR1,
+    ] {
         mask.add(signal);
     }
     mask.thread_block()?;
-    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+    Ok(SignalFd::with_flags(
+        &mask,
+        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+    )?)
 }
 
 /// Each client costs two descriptors: its connection, and the one that tells of its death.
@@ -217,16 +247,28 @@ fn facts_source(
     log: &LogHandle,
     scribe: crate::log::ScribeHandle,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
-    let started = SystemTime::now();
-    let sockets: Vec<String> = sockets.iter().map(|path| path.display().to_string()).collect();
-    let clients_limit = config.max_clients as u64;
+    let started = Timestamp::from(SystemTime::now());
+    let host = nix::unistd::gethostname()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let sockets: Vec<String> = sockets
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let clients_limit = Some(config.max_clients as u64);
     let (traffic, log) = (Arc::clone(traffic), log.clone());
     Arc::new(move || ServerFacts {
+        time: Timestamp::from(SystemTime::now()),
+        host: host.clone(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         started,
         sockets: sockets.clone(),
         clients: traffic.clients.load(Ordering::Relaxed),
         clients_limit,
         clients_refused: traffic.refused.load(Ordering::Relaxed),
         log_lines_elided: log.elided() + scribe.elided(),
+        errors: Vec::new(),
     })
 }

@@ -10,10 +10,11 @@ use std::fmt;
 
 /// The tolerance of a workload that never had one, in per cent.
 ///
-/// Hash seeds differ from run to run, and with them how often keys collide: over
-/// repeated runs the counts stayed within 0.5 % of each other. Inlining changes
-/// with unrelated code by one or two per cent. A change that adds a lookup, a
-/// copy of a row or an allocation to the path of an event costs more than this.
+/// The least of a few runs came back to within one per cent every time; single
+/// runs were up to seven above it, where the hash seed made lookups longer.
+/// Unrelated code moves the counts by one or two per cent through inlining. A
+/// change that adds a lookup, a copy of a row or an allocation to the path of an
+/// event costs more than this.
 const DEFAULT_PERCENT: u64 = 4;
 
 /// What stands above the lines, for people.

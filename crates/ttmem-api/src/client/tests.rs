@@ -66,7 +66,7 @@ const SNAPSHOT: &str = r#"{"schema":1,"time":"2026-11-15T08:25:03Z","host":"h",
     "server":{"pid":7,"version":"0.1.0","started":"2026-11-15T08:25:00Z","uptime_seconds":3,
     "sockets":["/run/ttmem/ttmem.sock"],"clients":0,"clients_limit":null,"clients_refused":0,
     "events_applied":0,"log_lines_elided":0,"of_a_newer_server":true},
-    "devices":[],"processes":[],"anomalies":{"unknown_free":2},"errors":[]}"#;
+    "devices":[],"processes":[],"marks":[],"anomalies":{"unknown_free":2},"errors":[]}"#;
 
 const EMPTY_PAGE: &str = r#"{"schema":1,"rows":[],"next":null}"#;
 

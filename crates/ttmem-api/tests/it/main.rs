@@ -125,7 +125,7 @@ fn process() -> Process {
         anomalies: 1,
         inherited_frees: None,
         leak_candidates: Some(LeakCandidates::default()),
-        connections: Some(0),
+        connections: 0,
         devices: vec![ProcessDevice {
             id: 0,
             unique_id: None,

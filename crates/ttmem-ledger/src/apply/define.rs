@@ -9,7 +9,9 @@ use crate::device::{ComputeL1, Device, DeviceFacts, DeviceKey};
 use crate::ledger::Limits;
 use crate::process::{Map, Mesh, Process, ProcessDevice};
 use std::sync::Arc;
-use ttmem_event::{Definition, DeviceDefinition, MeshDefinition, MeshKind, Source};
+use ttmem_event::{
+    CoresId, Definition, DeviceDefinition, MeshDefinition, MeshKind, Source, TextId,
+};
 
 /// All devices, found by their keys.
 #[derive(Debug, Default)]
@@ -36,7 +38,7 @@ impl DeviceTable {
             self.devices.push(device);
             self.devices.len() - 1
         } else {
-            let unused = |device: &Device| device.references == 0 && !device.configured;
+            let unused = |device: &Device| device.references == 0 && device.configured.is_none();
             let index = self
                 .devices
                 .iter()
@@ -62,6 +64,8 @@ pub(crate) struct Introduction<'a> {
 impl Introduction<'_> {
     pub(crate) fn define(&mut self, definition: &Definition) -> Outcome {
         match definition {
+            Definition::Text { id, .. } if *id == TextId::NONE => Err(Anomaly::Malformed),
+            Definition::Cores { id, .. } if *id == CoresId::NONE => Err(Anomaly::Malformed),
             Definition::Text { id, text } => {
                 let known = self.process.facts.definitions.text(*id);
                 if let Some(known) = known {
@@ -103,14 +107,13 @@ impl Introduction<'_> {
                 id: definition.logical_id,
             },
         };
-        let facts = self.facts(definition);
-        let index = self
-            .table
-            .find_or_add(key, || facts.clone(), self.limits.devices)?;
         if let Some(slot) = self.process.device_ids.get(&definition.id.0) {
-            return same(self.process.facts.devices[*slot as usize].device == index);
+            let device = self.process.facts.devices[*slot as usize].device;
+            return same(self.table.devices[device as usize].key == key);
         }
-        let slot = self.hold_device(index)?;
+        let facts = self.facts(definition);
+        let slot = self.hold_device(key, || facts.clone())?;
+        let index = self.process.facts.devices[slot as usize].device;
         self.process.device_ids.insert(definition.id.0, slot);
         learn(&mut self.table.devices[index as usize].facts, facts);
         Ok(())
@@ -136,14 +139,23 @@ impl Introduction<'_> {
     }
 
     /// The process's slot for a device, new if it never spoke of it.
-    fn hold_device(&mut self, index: u32) -> Result<u32, Anomaly> {
+    fn hold_device(
+        &mut self,
+        key: DeviceKey,
+        facts: impl FnOnce() -> DeviceFacts,
+    ) -> Result<u32, Anomaly> {
         let devices = &mut self.process.facts.devices;
-        if let Some(slot) = devices.iter().position(|device| device.device == index) {
+        let known = self.table.index.get(&key);
+        let held = devices
+            .iter()
+            .position(|device| Some(&device.device) == known);
+        if let Some(slot) = held {
             return u32::try_from(slot).map_err(|_many| Anomaly::LimitReached);
         }
         if devices.len() >= self.limits.devices_per_process {
             return Err(Anomaly::LimitReached);
         }
+        let index = self.table.find_or_add(key, facts, self.limits.devices)?;
         let slot = u32::try_from(devices.len()).map_err(|_many| Anomaly::LimitReached)?;
         devices.push(ProcessDevice {
             device: index,
@@ -211,8 +223,7 @@ impl Introduction<'_> {
             logical_id: id,
             ..DeviceFacts::default()
         };
-        let index = self.table.find_or_add(key, facts, self.limits.devices)?;
-        let slot = self.hold_device(index)?;
+        let slot = self.hold_device(key, facts)?;
         let mesh = Mesh::new(MeshKind::Chip, u64::from(id), [slot].into());
         let mesh = self.add_mesh(mesh)?;
         self.process.legacy_meshes.insert(id, mesh);

@@ -59,7 +59,8 @@ impl Scope<'_> {
             return Err(Anomaly::ZeroSize);
         }
         let device = &self.devices[self.device_index(self.mesh(mesh).devices[0]) as usize];
-        let known = device.facts.capacities[class.index()].filter(|_known| device.configured);
+        // Not what runtimes report: their order among processes must not decide what is live.
+        let known = device.configured.and_then(|known| known[class.index()]);
         if size_bytes > known.map_or(ABSURD_BYTES, |capacity| capacity.total_bytes()) {
             return Err(Anomaly::AbsurdSize);
         }

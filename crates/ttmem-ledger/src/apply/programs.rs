@@ -208,10 +208,11 @@ impl Scope<'_> {
         let reused = u64::from(binary_reused);
         for member in members.iter() {
             let on = program.on_device_or_new(*member);
-            on.dispatches += 1;
-            on.program_cache_hits += hit;
+            // A reconnecting client says how far these had come: it may say anything.
+            on.dispatches = on.dispatches.saturating_add(1);
+            on.program_cache_hits = on.program_cache_hits.saturating_add(hit);
             on.program_cache_misses += miss;
-            on.binary_reuses += reused;
+            on.binary_reuses = on.binary_reuses.saturating_add(reused);
             on.first_dispatch.get_or_insert(time);
             on.last_dispatch = Some(time);
             let device = self.process.facts.devices[*member as usize].device;
@@ -314,7 +315,12 @@ impl Scope<'_> {
             let program = self
                 .process
                 .program_index
-                .get(&ProgramKey::Tracked(part.program));
+                .get(&ProgramKey::Tracked(part.program))
+                // Without a part on the device nothing would take it off the cores again.
+                .filter(|slot| {
+                    let program = self.process.programs.get(**slot);
+                    program.is_some_and(|live| live.on_device(part.device).is_some())
+                });
             let Some(program) = program else { continue };
             let owner = Owner {
                 process: self.index,

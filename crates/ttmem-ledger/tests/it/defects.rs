@@ -410,7 +410,13 @@ fn defect_39_every_process_shows_what_it_holds_on_each_device() {
     }
     world.by(one).on(0).alloc(1, Class::Dram, 1_048_640, 10);
     world.by(two).on(1).alloc(1, Class::Dram, 1_048_640, 20);
-    let held = |process, device| world.held(process, device).class(Class::Dram).charged.bytes();
+    let held = |process, device| {
+        world
+            .held(process, device)
+            .class(Class::Dram)
+            .charged
+            .bytes()
+    };
     assert_eq!((held(one, 0), held(one, 1)), (120, 0));
     assert_eq!((held(two, 0), held(two, 1)), (0, 240));
 }
@@ -455,10 +461,15 @@ fn defect_42_a_new_l1_peak_is_told_in_whole_steps() {
         world
             .by(model)
             .alloc(id, Class::L1, 105_824 + id * 4096, 4096);
-        told.extend(world.effects.iter().filter_map(|effect| match effect.change {
-            Change::L1Peak { bytes, .. } => Some(bytes),
-            _other => None,
-        }));
+        told.extend(
+            world
+                .effects
+                .iter()
+                .filter_map(|effect| match effect.change {
+                    Change::L1Peak { bytes, .. } => Some(bytes),
+                    _other => None,
+                }),
+        );
     }
     // Each buffer takes 256 KiB: every fourth makes a step of 1 MiB.
     assert_eq!(told.len(), 25);
@@ -479,4 +490,40 @@ fn defect_46_nobodys_figure_replaces_anothers() {
     assert_eq!(world.cb_bytes(0), 1100 * 64);
     world.depart(two, Departure::Goodbye);
     assert_eq!(world.cb_bytes(0), 100 * 64);
+}
+
+#[test]
+fn defect_53_this_list_names_tests_that_exist() {
+    let list = include_str!("../../../../docs/defects.md");
+    let sources = [
+        ("defects", include_str!("defects.rs")),
+        ("geometry", include_str!("geometry.rs")),
+        ("seeds", include_str!("seeds.rs")),
+        ("rulings::accounting", include_str!("rulings/accounting.rs")),
+        (
+            "rulings::old_senders",
+            include_str!("rulings/old_senders.rs"),
+        ),
+        ("rulings::processes", include_str!("rulings/processes.rs")),
+    ];
+    let mut named = Vec::new();
+    for path in list.split('`').filter_map(|code| code.strip_prefix("it::")) {
+        let Some((module, test)) = path.rsplit_once("::") else {
+            continue;
+        };
+        let source = sources.iter().find(|(name, _text)| *name == module);
+        let (_name, text) = source.expect("a module with tests");
+        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{path}");
+        named.push(test);
+    }
+    // And every test that carries a number is in the list.
+    for line in sources[0].1.lines() {
+        if let Some(test) = line.strip_prefix("fn defect_") {
+            let test = format!("defect_{}", test.trim_end_matches("() {"));
+            assert!(named.contains(&&*test), "{test} is not in the list");
+        }
+    }
+    for number in 1..=53 {
+        assert!(list.contains(&format!("\n| {number} | ")), "{number}");
+    }
 }

@@ -4,6 +4,11 @@ use crate::scripts::{Stage, any_scripts, interleaved};
 use crate::state::{everything, live_set};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::collections::BTreeSet;
+use ttmem_event::CoreType;
+use ttmem_ledger::{Anomaly, Departure};
 
 /// Turns of up to five processes.
 fn any_order() -> impl Strategy<Value = Vec<usize>> {
@@ -11,13 +16,11 @@ fn any_order() -> impl Strategy<Value = Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
     #[test]
     fn every_total_equals_the_live_set_and_nothing_exceeds_what_there_is(
-        scripts in any_scripts(70),
+        scripts in any_scripts(50),
         order in any_order(),
-        every in 5..40_usize,
+        every in 10..60_usize,
     ) {
         let mut stage = Stage::new(&scripts);
         for (step, (who, what)) in interleaved(&scripts, &order).into_iter().enumerate() {
@@ -70,7 +73,7 @@ proptest! {
         }
         let held: Vec<u32> = stage.ledger.view().processes.iter().map(|each| each.index).collect();
         for slot in held {
-            stage.ledger.depart(slot, ttmem_ledger::Departure::Died, 1);
+            stage.ledger.depart(slot, Departure::Died, 1);
         }
         let view = stage.ledger.view();
         view.audit()?;
@@ -81,9 +84,42 @@ proptest! {
             prop_assert_eq!((device.totals.cb.registered.bytes(), device.totals.cb.count), (0, 0));
             prop_assert_eq!(device.totals.kernel.registered.bytes(), 0);
             prop_assert_eq!(device.totals.kernel.unique_bytes, 0);
-            for core_type in ttmem_event::CoreType::ALL {
+            for core_type in CoreType::ALL {
                 prop_assert!(device.residency.by_owner(core_type).is_empty());
             }
         }
     }
+}
+
+/// A property of scripts that never book anything would be empty.
+#[test]
+fn the_scripts_reach_every_total_and_every_contradiction() {
+    let mut runner = TestRunner::deterministic();
+    let (scripts, order) = (any_scripts(50), any_order());
+    let mut unseen: BTreeSet<Anomaly> = Anomaly::ALL.iter().copied().collect();
+    // Only a client beyond all limits gets there; the limits have tests of their own.
+    unseen.remove(&Anomaly::LimitReached);
+    // The codecs refuse these before they become events.
+    unseen.remove(&Anomaly::InvalidClass);
+    let mut most = [0; 8];
+    for _case in 0..100 {
+        let scripts = scripts.new_tree(&mut runner).unwrap().current();
+        let order = order.new_tree(&mut runner).unwrap().current();
+        let mut stage = Stage::new(&scripts);
+        for (who, what) in interleaved(&scripts, &order) {
+            stage.play(who, what);
+            let device = &stage.ledger.device(0).expect("it is configured").totals;
+            let classes = device.classes.map(|class| class.charged.bytes());
+            let kernel = device.kernel.unique_bytes;
+            let cores = device.kernel.by_core_type[CoreType::Tensix as usize];
+            let figures = [device.cb.registered.bytes(), kernel, cores];
+            for (most, now) in most.iter_mut().zip(classes.into_iter().chain(figures)) {
+                *most = now.max(*most);
+            }
+        }
+        let anomalies = stage.ledger.view().anomalies;
+        unseen.retain(|anomaly| anomalies.of(*anomaly) == 0);
+    }
+    assert_eq!(unseen, BTreeSet::new());
+    assert!(most.iter().all(|bytes| *bytes > 0), "{most:?}");
 }

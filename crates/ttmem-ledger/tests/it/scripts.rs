@@ -9,6 +9,7 @@ use crate::world::{Board, capacity, device, identity, mesh};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ttmem_event::catalogue::Arch;
+use ttmem_event::event::layout::FieldLayout;
 use ttmem_event::event::vocabulary::LAYOUT;
 use ttmem_event::event::{EVENT_BYTES, Event};
 use ttmem_event::wire::{PeakRecord, ProgramCounters};
@@ -53,7 +54,7 @@ pub(crate) struct Script {
     pub(crate) steps: Vec<Step>,
 }
 
-const PLAUSIBLE: [u64; 10] = [64, 1, 256, 100, 32, 3840, 1000, 2112, 512, 0];
+const PLAUSIBLE: [u64; 12] = [64, 1, 256, 100, 32, 3840, 1000, 2112, 512, 0, 2000, 1500];
 const HOSTILE: [u64; 7] = [
     u64::MAX,
     u64::MAX - 1,
@@ -79,12 +80,13 @@ fn one_or_all(pick: u32, count: u64) -> u64 {
     if value == count { u64::MAX } else { value }
 }
 
-/// A value for a field of this type, as the record holds it.
-fn field_value(type_name: &str, pick: u32) -> u64 {
+/// A value for a field, as the record holds it.
+fn field_value(field: &FieldLayout, pick: u32) -> u64 {
     let below = |count: usize| u64::from(pick) % count as u64;
-    match type_name {
+    match field.type_name {
         "bool" => below(2),
-        "Class" => below(Class::COUNT),
+        // DRAM and L1 more often than the others: full allocators are wanted too.
+        "Class" => [0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 4][pick as usize % 11],
         "Layout" => below(Layout::ALL.len()),
         "Direction" => below(Direction::ALL.len()),
         "CbKind" => below(CbKind::ALL.len()),
@@ -104,6 +106,8 @@ fn field_value(type_name: &str, pick: u32) -> u64 {
         // A device number of an old sender.
         "i32" => [0, 1, 2, u64::MAX, 1024][pick as usize % 5],
         "u16" => [4, 12, 1, 0, u64::MAX][pick as usize % 5],
+        // The address or pointer that an old sender knows things by.
+        "u64" if field.name == "id" => [64, 256, 1, u64::MAX][pick as usize % 4],
         _number => number(pick),
     }
 }
@@ -113,15 +117,22 @@ pub(crate) fn any_what(old: bool) -> impl Strategy<Value = What> {
     let rows: Vec<_> = LAYOUT
         .iter()
         .filter(|row| old == (row.kind >= 64))
-        // Buffers, storage, kernels and runs make most of what is live.
-        .flat_map(|row| std::iter::repeat_n(row, if row.kind <= 14 { 4 } else { 1 }))
+        .flat_map(|row| {
+            // Buffers, storage, kernels and runs make most of what is live.
+            let often = match row.kind {
+                1 => 25,
+                2..=14 => 4,
+                _rare => 1,
+            };
+            std::iter::repeat_n(row, often)
+        })
         .collect();
     let row = proptest::sample::select(rows);
     (row, proptest::array::uniform16(0..4096_u32)).prop_map(|(row, picks)| {
         let mut record = [0; EVENT_BYTES];
         record[0] = row.kind;
         for (field, pick) in row.fields.iter().zip(picks) {
-            let value = field_value(field.type_name, pick).to_le_bytes();
+            let value = field_value(field, pick).to_le_bytes();
             record[field.offset..][..field.width].copy_from_slice(&value[..field.width]);
         }
         let event = Event::decode(&record).expect("every field holds a value of its type");
@@ -205,7 +216,11 @@ fn any_departure() -> impl Strategy<Value = Departure> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let resync = (vec(any_definition(), 0..4), vec(any_what(false), 0..12), any_carried());
+    let resync = (
+        vec(any_definition(), 0..4),
+        vec(any_what(false), 0..12),
+        any_carried(),
+    );
     prop_oneof![
         80 => any_what(false).prop_map(Step::Say),
         8 => any_definition().prop_map(Step::Define),
@@ -233,7 +248,11 @@ fn any_old_step() -> impl Strategy<Value = Step> {
 /// Three chips, a mesh of two of them, a mesh of one, one of all, and one whose
 /// capacities nobody reports.
 fn prelude() -> Vec<Step> {
-    let ranges = [(1, CoreSet::grid(4, 3)), (2, CoreSet::grid(2, 2)), (3, CoreSet::grid(6, 1))];
+    let ranges = [
+        (1, CoreSet::grid(4, 3)),
+        (2, CoreSet::grid(2, 2)),
+        (3, CoreSet::grid(6, 1)),
+    ];
     let mut steps: Vec<Step> = ranges
         .into_iter()
         .map(|(id, cores)| Definition::Cores {
@@ -289,17 +308,12 @@ pub(crate) fn any_scripts(most_steps: usize) -> impl Strategy<Value = Vec<Script
 }
 
 /// An order of steps: each number names one of the processes that have steps left.
-pub(crate) fn interleaved<'s>(
-    scripts: &'s [Script],
-    order: &[usize],
-) -> Vec<(usize, &'s Step)> {
+pub(crate) fn interleaved<'s>(scripts: &'s [Script], order: &[usize]) -> Vec<(usize, &'s Step)> {
     let mut left: Vec<_> = scripts.iter().map(|script| script.steps.iter()).collect();
     let mut steps = Vec::new();
     let mut turns = order.iter().copied().chain(std::iter::repeat(0));
     loop {
-        let waiting: Vec<usize> = (0..left.len())
-            .filter(|who| left[*who].len() > 0)
-            .collect();
+        let waiting: Vec<usize> = (0..left.len()).filter(|who| left[*who].len() > 0).collect();
         let (Some(turn), false) = (turns.next(), waiting.is_empty()) else {
             return steps;
         };
@@ -361,8 +375,10 @@ impl Stage {
             }
             Step::Resync(state) => {
                 let (definitions, whats, carried) = &**state;
-                let events: Vec<Event> =
-                    whats.iter().map(|what| Event { time, what: *what }).collect();
+                let events: Vec<Event> = whats
+                    .iter()
+                    .map(|what| Event { time, what: *what })
+                    .collect();
                 self.ledger.set_resyncing(slot, true);
                 self.ledger.resync(slot, definitions, &events, carried);
             }

@@ -71,7 +71,10 @@ fn an_application_kernel_of_102400_bytes_on_80_cores_is_8192000_bytes() {
         .by(model)
         .cores(1, CoreSet::grid(8, 10))
         .kernel(1, 12, APPLICATION, 102_400, 1);
-    assert_eq!(by_kind(&world.totals(0), KernelKind::Application), 8_192_000);
+    assert_eq!(
+        by_kind(&world.totals(0), KernelKind::Application),
+        8_192_000
+    );
 }
 
 #[test]

@@ -74,7 +74,12 @@ fn totals(totals: &Totals) -> String {
         .iter()
         .map(|class| {
             let charged = class.charged.bytes();
-            (charged, class.requested_bytes, class.buffers, class.unplaced)
+            (
+                charged,
+                class.requested_bytes,
+                class.buffers,
+                class.unplaced,
+            )
         })
         .collect();
     let (cb, kernel) = (totals.cb, totals.kernel);
@@ -101,7 +106,10 @@ fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>)
             let held = (allocator.charged_bytes, allocator.per_bank_bytes);
             let known = (allocator.capacity, allocator.verified);
             let buffers = allocator.buffers;
-            lines.push(format!("{name} mesh {:?} {held:?} {known:?} {buffers}", mesh.id));
+            lines.push(format!(
+                "{name} mesh {:?} {held:?} {known:?} {buffers}",
+                mesh.id
+            ));
         }
     }
     for (_slot, row) in process.buffers.iter() {
@@ -111,7 +119,11 @@ fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>)
         lines.push(format!("{name} {}", describe_program(program, &key)));
     }
     lines.push(format!("{name} {:?} {:?}", facts.rings, facts.prefetchers));
-    let lost = (facts.lost_events, facts.elided_events, facts.inherited_frees);
+    let lost = (
+        facts.lost_events,
+        facts.elided_events,
+        facts.inherited_frees,
+    );
     lines.push(format!("{name} {lost:?} {:?}", facts.leak_candidates));
     for (anomaly, count) in facts.anomalies.iter() {
         if anomaly != Anomaly::OutsideGrid {
@@ -149,6 +161,11 @@ fn describe_program<K: Debug>(program: &Program, key: &impl Fn(u32) -> K) -> Str
             format!("{:?} {cbs:?} {kernels:?} {sent:?} {runs:?}", key(on.device))
         })
         .collect();
-    let facts = (program.id, program.name, program.runtime_id, program.pointer);
+    let facts = (
+        program.id,
+        program.name,
+        program.runtime_id,
+        program.pointer,
+    );
     format!("program {facts:?} {} {on:?}", program.jit_disk_hits)
 }

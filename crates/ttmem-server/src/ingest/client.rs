@@ -1,5 +1,6 @@
 //! What a client of the new protocol says, as commands for the ledger thread.
 
+use crate::clock::unix_nanos;
 use crate::keeper::{Command, ProcessNumber, SessionNumber};
 use std::sync::Arc;
 use ttmem_event::wire::{
@@ -68,6 +69,8 @@ pub(super) struct ClientTalk {
     clock: Clock,
     next_sequence: u64,
     resync: Option<Resync>,
+    /// Whether its whole state was received on this connection.
+    synced: bool,
 }
 
 /// The state a client is sending, kept aside until it is complete.
@@ -89,6 +92,7 @@ impl ClientTalk {
             clock: Clock::UNIX_NANOS,
             next_sequence: 0,
             resync: None,
+            synced: false,
         }
     }
 
@@ -123,6 +127,11 @@ impl ClientTalk {
         self.next_sequence = next_sequence;
     }
 
+    /// Whether its whole state was received on this connection.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
     /// The sequence number after the last event it sent.
     pub(super) fn next_sequence(&self) -> u64 {
         self.next_sequence
@@ -153,17 +162,23 @@ impl ClientTalk {
                     let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
                     match &mut self.resync {
                         Some(resync) => {
-                            resync.grow(definitions.len() * size_of::<Definition>())?;
+                            resync.grow(definitions.iter().map(memory_bytes).sum())?;
                             resync.definitions.extend(definitions);
                         }
                         None => {
                             collected.flush(process, None);
-                            collected.commands.push(Command::Define { process, definitions });
+                            collected.commands.push(Command::Define {
+                                process,
+                                definitions,
+                            });
                         }
                     }
                 }
                 Frame::Clock(clock) => self.clock = clock,
-                Frame::Events { first_sequence, records } => {
+                Frame::Events {
+                    first_sequence,
+                    records,
+                } => {
                     collected.wants_answer = true;
                     take_events(
                         &mut self.next_sequence,
@@ -185,21 +200,27 @@ impl ClientTalk {
                     let resync = self.resync.as_mut();
                     let resync = resync.ok_or(ClientError::Misplaced("peaks"))?;
                     resync.grow(size_of_val(peaks.as_slice()))?;
-                    resync.carried.peaks.extend(peaks.into_iter().map(|mut peak| {
-                        peak.time = clock.unix_nanos_at(peak.time);
-                        peak
-                    }));
+                    resync
+                        .carried
+                        .peaks
+                        .extend(peaks.into_iter().map(|mut peak| {
+                            peak.time = clock.unix_nanos_at(peak.time);
+                            peak
+                        }));
                 }
                 Frame::Counters(counters) => {
                     let clock = self.clock;
                     let resync = self.resync.as_mut();
                     let resync = resync.ok_or(ClientError::Misplaced("counters"))?;
                     resync.grow(size_of_val(counters.as_slice()))?;
-                    resync.carried.counters.extend(counters.into_iter().map(|mut program| {
-                        program.first_time = clock.unix_nanos_at(program.first_time);
-                        program.last_time = clock.unix_nanos_at(program.last_time);
-                        program
-                    }));
+                    resync
+                        .carried
+                        .counters
+                        .extend(counters.into_iter().map(|mut program| {
+                            program.first_time = clock.unix_nanos_at(program.first_time);
+                            program.last_time = clock.unix_nanos_at(program.last_time);
+                            program
+                        }));
                 }
                 Frame::ResyncEnd(end) => self.end_resync(process, end, collected)?,
                 Frame::Flush => collected.wants_answer = true,
@@ -223,14 +244,28 @@ impl ClientTalk {
         end: ResyncEnd,
         collected: &mut Collected,
     ) -> Result<(), ClientError> {
-        let resync = self.resync.take().ok_or(ClientError::Misplaced("resync end"))?;
-        let Resync { definitions, events, mut carried, bytes: _ } = resync;
+        let resync = self
+            .resync
+            .take()
+            .ok_or(ClientError::Misplaced("resync end"))?;
+        let Resync {
+            definitions,
+            events,
+            mut carried,
+            bytes: _,
+        } = resync;
         carried.lost_events = end.lost_events;
         carried.elided_events = end.elided_events;
         self.next_sequence = end.next_sequence;
         collected.flush(process, None);
-        collected.commands.push(Command::Resync { process, definitions, events, carried });
+        collected.commands.push(Command::Resync {
+            process,
+            definitions,
+            events,
+            carried,
+        });
         collected.wants_answer = true;
+        self.synced = true;
         Ok(())
     }
 }
@@ -238,11 +273,23 @@ impl ClientTalk {
 impl Resync {
     fn grow(&mut self, bytes: usize) -> Result<(), ClientError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > MAX_RESYNC_BYTES { Err(ClientError::ResyncTooLarge) } else { Ok(()) }
+        if self.bytes > MAX_RESYNC_BYTES {
+            Err(ClientError::ResyncTooLarge)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Collected {
+    /// A record that is no event of this protocol.
+    fn refuse(&mut self, process: ProcessNumber) {
+        self.commands.push(Command::Refuse {
+            process,
+            anomaly: Anomaly::Malformed,
+        });
+    }
+
     /// Makes a command of the events so far; with an answer if the client waits for one.
     pub(super) fn flush(
         &mut self,
@@ -251,7 +298,11 @@ impl Collected {
     ) {
         if !self.events.is_empty() || acknowledge.is_some() {
             let events = std::mem::take(&mut self.events);
-            self.commands.push(Command::Events { process, events, acknowledge });
+            self.commands.push(Command::Events {
+                process,
+                events,
+                acknowledge,
+            });
         }
     }
 
@@ -280,33 +331,47 @@ fn take_events(
 ) -> Result<(), ClientError> {
     let events = Frame::events(records);
     let count = events.len() as u64;
-    let decoded = |event: Event| Event { time: clock.unix_nanos_at(event.time), ..event };
+    let decoded = |event: Event| Event {
+        time: clock.unix_nanos_at(event.time),
+        ..event
+    };
     if let Some(resync) = resync {
         resync.grow(records.len())?;
-        let live = events.flatten().filter(|event| !event.what.is_legacy());
-        resync.events.extend(live.map(decoded));
+        for event in events {
+            match event {
+                Ok(event) if !event.what.is_legacy() => resync.events.push(decoded(event)),
+                Ok(_) | Err(_) => collected.refuse(process),
+            }
+        }
         return Ok(());
     }
     let known = next_sequence.saturating_sub(first_sequence);
     let missing = first_sequence.saturating_sub(*next_sequence);
     *next_sequence = (*next_sequence).max(first_sequence.saturating_add(count));
-    let mut last_time = 0;
+    if missing > 0 {
+        let what = What::EventsLost { count: missing };
+        collected.events.push(Event {
+            time: unix_nanos(),
+            what,
+        });
+    }
     for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {
         match event {
             Ok(event) if !event.what.is_legacy() => {
-                let event = decoded(event);
-                last_time = event.time;
-                collected.events.push(event);
+                collected.events.push(decoded(event));
             }
-            Ok(_) | Err(_) => {
-                let anomaly = Anomaly::Malformed;
-                collected.commands.push(Command::Refuse { process, anomaly });
-            }
+            Ok(_) | Err(_) => collected.refuse(process),
         }
     }
-    if missing > 0 {
-        let what = What::EventsLost { count: missing };
-        collected.events.push(Event { time: last_time, what });
-    }
     Ok(())
+}
+
+/// What a definition costs while it is kept aside.
+fn memory_bytes(definition: &Definition) -> usize {
+    let beside = match definition {
+        Definition::Text { text, .. } => text.len(),
+        Definition::Mesh(mesh) => size_of_val(mesh.devices.as_slice()),
+        Definition::Cores { .. } | Definition::Device(_) => 0,
+    };
+    size_of::<Definition>() + beside
 }

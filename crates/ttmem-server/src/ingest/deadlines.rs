@@ -15,7 +15,10 @@ pub(super) struct Deadlines<T> {
 
 impl<T> Deadlines<T> {
     pub(super) fn new(delay: Duration) -> Self {
-        Self { delay, queue: VecDeque::new() }
+        Self {
+            delay,
+            queue: VecDeque::new(),
+        }
     }
 
     pub(super) fn push(&mut self, now: Instant, item: T) {
@@ -29,6 +32,8 @@ impl<T> Deadlines<T> {
 
     /// The next one that is due by now.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<T> {
-        self.queue.pop_front_if(|(due, _item)| *due <= now).map(|(_due, item)| item)
+        self.queue
+            .pop_front_if(|(due, _item)| *due <= now)
+            .map(|(_due, item)| item)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::session::MAX_OUTSTANDING;
 use crate::keeper::{Command, ProcessNumber, SessionNumber};
-use crate::log::DumpKind;
+use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
@@ -34,6 +34,7 @@ pub(super) enum Pause {
 pub(super) struct Asker {
     pub(super) session: SessionNumber,
     pub(super) process: Option<ProcessNumber>,
+    pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
     pub(super) numbering: BufferTypeNumbering,
     pub(super) time: u64,
@@ -44,8 +45,8 @@ pub(super) struct Asker {
 pub(super) struct Handled {
     pub(super) commands: Vec<Command>,
     pub(super) asked: u32,
-    /// Reports that name no class or are no request, for the error log.
-    pub(super) errors: Vec<String>,
+    /// Reports that name no class or are no request, for the log.
+    pub(super) notes: Vec<Note>,
 }
 
 impl LegacyTalk {
@@ -70,7 +71,8 @@ impl LegacyTalk {
     /// The quiet is over.
     pub(super) fn quiet(&mut self) {
         let requests = &mut self.requests;
-        self.framer.quiet(&mut |generation, request| requests.push_back((generation, request)));
+        self.framer
+            .quiet(&mut |generation, request| requests.push_back((generation, request)));
     }
 
     /// The sender is gone: what it reported still counts, what it asked does not.
@@ -81,7 +83,8 @@ impl LegacyTalk {
     /// The connection ended.
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
         let requests = &mut self.requests;
-        self.framer.finish(&mut |generation, request| requests.push_back((generation, request)))
+        self.framer
+            .finish(&mut |generation, request| requests.push_back((generation, request)))
     }
 
     /// Whether requests wait for answers to earlier ones.
@@ -93,7 +96,9 @@ impl LegacyTalk {
     pub(super) fn handle(&mut self, asker: &Asker, handled: &mut Handled) -> Pause {
         let mut events = Vec::with_capacity(self.requests.len());
         let pause = loop {
-            let Some((generation, request)) = self.requests.front() else { break Pause::Done };
+            let Some((generation, request)) = self.requests.front() else {
+                break Pause::Done;
+            };
             let (generation, request) = (*generation, *request);
             if is_question(request.kind) {
                 if self.unheard {
@@ -106,17 +111,24 @@ impl LegacyTalk {
             }
             if is_report(request.kind) {
                 let Some(process) = asker.process else {
-                    break Pause::Identity { claimed_pid: request.process_id };
+                    break Pause::Identity {
+                        claimed_pid: request.process_id,
+                    };
                 };
                 match event_of(&request, asker.numbering) {
-                    Some(what) => events.push(Event { time: asker.time, what }),
+                    Some(what) => events.push(Event {
+                        time: asker.time,
+                        what,
+                    }),
                     None => {
                         let anomaly = ttmem_ledger::Anomaly::InvalidClass;
                         handled.commands.push(Command::Refuse { process, anomaly });
-                        handled.errors.push(format!(
-                            "⚠️  Invalid buffer_type {} for buffer {} on device {}",
-                            request.buffer_type, request.buffer_id, request.device_id
-                        ));
+                        handled.notes.push(Note::InvalidBufferType {
+                            pid: asker.pid,
+                            buffer_type: request.buffer_type,
+                            id: request.buffer_id,
+                            device: request.device_id,
+                        });
                     }
                 }
             } else {
@@ -133,7 +145,11 @@ impl LegacyTalk {
 fn flush(asker: &Asker, events: &mut Vec<Event>, handled: &mut Handled) {
     if let (Some(process), false) = (asker.process, events.is_empty()) {
         let events = std::mem::take(events);
-        handled.commands.push(Command::Events { process, events, acknowledge: None });
+        handled.commands.push(Command::Events {
+            process,
+            events,
+            acknowledge: None,
+        });
     }
 }
 
@@ -156,13 +172,24 @@ fn is_question(kind: RequestKind) -> bool {
 fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut Handled) {
     let (session, device) = (asker.session, request.device_id);
     let command = match request.kind {
-        RequestKind::Query => Command::LegacyQuery { session, generation, device },
-        RequestKind::DeviceInfoQuery => Command::LegacyDeviceInfo { session, generation, device },
+        RequestKind::Query => Command::LegacyQuery {
+            session,
+            generation,
+            device,
+        },
+        RequestKind::DeviceInfoQuery => Command::LegacyDeviceInfo {
+            session,
+            generation,
+            device,
+        },
         RequestKind::DumpRemaining => Command::Print(DumpKind::Remaining),
         RequestKind::DumpKernels => Command::Print(DumpKind::Kernels),
         other => {
             // A reply that a client sent, as far as anything can be read into it.
-            handled.errors.push(format!("Unknown message type: {}", other.code()));
+            handled.notes.push(Note::UnknownMessage {
+                pid: asker.pid,
+                message_type: other.code(),
+            });
             let Some(process) = asker.process else { return };
             let anomaly = ttmem_ledger::Anomaly::Malformed;
             Command::Refuse { process, anomaly }
@@ -178,14 +205,32 @@ fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<What> {
     Some(match request.kind {
         RequestKind::Alloc => {
             let class = Class::from_code(numbering.class_code(request.buffer_type)?)?;
-            What::LegacyAllocated { device, class, size_bytes, id }
+            What::LegacyAllocated {
+                device,
+                class,
+                size_bytes,
+                id,
+            }
         }
         RequestKind::Free => What::LegacyFreed { device, id },
-        RequestKind::CbAlloc => What::LegacyCbAllocated { device, size_bytes, id },
-        RequestKind::CbFree => What::LegacyCbFreed { device, size_bytes, id },
+        RequestKind::CbAlloc => What::LegacyCbAllocated {
+            device,
+            size_bytes,
+            id,
+        },
+        RequestKind::CbFree => What::LegacyCbFreed {
+            device,
+            size_bytes,
+            id,
+        },
         RequestKind::KernelLoad => {
             let kind = KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown);
-            What::LegacyKernelLoaded { device, kind, size_bytes, id }
+            What::LegacyKernelLoaded {
+                device,
+                kind,
+                size_bytes,
+                id,
+            }
         }
         RequestKind::KernelUnload => What::LegacyKernelUnloaded { device, id },
         _no_report => return None,

@@ -12,18 +12,19 @@ mod poll;
 mod processes;
 mod session;
 
+use crate::clock::unix_nanos;
 use crate::config::ServerConfig;
 use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
-use crate::log::{DumpKind, LogHandle};
+use crate::log::{DumpKind, LogHandle, Note, ScribeHandle};
 use crate::peer::{self, Peer};
-use crate::read::HttpThread;
+use crate::read::{self, HttpThread};
 use client::{ClientTalk, Collected, Heard, Introduced};
 use crossbeam_channel::Receiver;
 use deadlines::Deadlines;
-use legacy::{Asker, Handled, LegacyTalk, Pause};
+use legacy::{Asker, Handled, Pause};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use poll::{Interest, Poller, Ready, Token};
+use poll::{Interest, Poller, Ready, ReadyList, Token};
 use processes::{ProcessKey, Processes};
 use session::{MAX_OUTSTANDING, ReadOutcome, Session, Talk};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use ttmem_event::Source;
 use ttmem_event::wire::{Frame, MAGIC, RefusalCode, Welcome};
 use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
@@ -61,13 +62,13 @@ const MAX_PROCESSES: usize = 65_536;
 
 /// What other threads can see of this one.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Connections of clients now.
-    pub clients: AtomicU64,
+    pub(crate) clients: AtomicU64,
     /// Connections that were refused.
-    pub refused: AtomicU64,
+    pub(crate) refused: AtomicU64,
     /// Set to end the thread; it looks when it is woken.
-    pub stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
 }
 
 /// How many answers can be outstanding in all.
@@ -87,6 +88,7 @@ pub(crate) struct IngestConfig {
     pub(crate) ledger: LedgerHandle,
     pub(crate) http: HttpThread,
     pub(crate) log: LogHandle,
+    pub(crate) scribe: ScribeHandle,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) server_instance: u64,
 }
@@ -136,11 +138,12 @@ impl Ingest {
     /// Serves until a signal or the owner says stop.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut last_round = Instant::now();
+        let mut list = ReadyList::new();
         while !self.config.traffic.stop.load(Ordering::Acquire) {
-            let timeout = self.next_deadline().map(|due| {
-                due.saturating_duration_since(Instant::now())
-            });
-            let ready = self.poller.wait(timeout)?;
+            let timeout = self
+                .next_deadline()
+                .map(|due| due.saturating_duration_since(Instant::now()));
+            let ready = self.poller.wait(&mut list, timeout)?;
             let now = Instant::now();
             self.bytes_this_round = 0;
             for one in ready {
@@ -157,10 +160,14 @@ impl Ingest {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.quiet.next(), self.introductions.next(), self.accept_pause]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.quiet.next(),
+            self.introductions.next(),
+            self.accept_pause,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn serve(&mut self, ready: Ready, now: Instant) {
@@ -186,7 +193,9 @@ impl Ingest {
 
     fn pass_deadlines(&mut self, now: Instant) {
         while let Some(number) = self.quiet.pop_due(now) {
-            let Some(session) = self.sessions.get_mut(&number) else { continue };
+            let Some(session) = self.sessions.get_mut(&number) else {
+                continue;
+            };
             if let Talk::Legacy(talk) = &mut session.talk
                 && talk.wants_quiet()
             {
@@ -195,13 +204,16 @@ impl Ingest {
             }
         }
         while let Some(number) = self.introductions.pop_due(now) {
-            let undecided = self.sessions.get(&number).is_some_and(|session| match &session.talk {
-                // Silence is no offence: an old client connects long before it reports,
-                // and dies of SIGPIPE if it finds the connection closed.
-                Talk::Silent => session.surplus,
-                Talk::Legacy(talk) => talk.is_undecided(),
-                Talk::Client(talk) => talk.is_undecided(),
-            });
+            let undecided = self
+                .sessions
+                .get(&number)
+                .is_some_and(|session| match &session.talk {
+                    // Silence is no offence: an old client connects long before it reports,
+                    // and dies of SIGPIPE if it finds the connection closed.
+                    Talk::Silent => session.surplus,
+                    Talk::Legacy(talk) => talk.is_undecided(),
+                    Talk::Client(talk) => talk.is_undecided(),
+                });
             if undecided {
                 self.close(number, Some("it did not say who it is in time".to_owned()));
             }
@@ -209,7 +221,9 @@ impl Ingest {
         if self.accept_pause.is_some_and(|until| until <= now) {
             self.accept_pause = None;
             for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-                let _gone = self.poller.change(listener, Token::Listener(place), Interest::READ);
+                let _gone = self
+                    .poller
+                    .change(listener, Token::Listener(place), Interest::READ);
             }
         }
     }
@@ -233,7 +247,9 @@ impl Ingest {
     fn accept(&mut self, place: u64, now: Instant) {
         let place = usize::try_from(place).unwrap_or(usize::MAX);
         loop {
-            let Some(listener) = self.config.listeners.get(place) else { return };
+            let Some(listener) = self.config.listeners.get(place) else {
+                return;
+            };
             let stream = match listener.accept() {
                 Ok((stream, _address)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -248,14 +264,17 @@ impl Ingest {
             }
             self.last_session += 1;
             let number = SessionNumber(self.last_session);
-            let registered = stream
-                .set_nonblocking(true)
-                .and_then(|()| self.poller.add(&stream, Token::Session(number), Interest::READ));
+            let registered = stream.set_nonblocking(true).and_then(|()| {
+                self.poller
+                    .add(&stream, Token::Session(number), Interest::READ)
+            });
             if let Err(error) = registered {
-                self.config.log.error(format!("cannot serve a connection: {error}"));
+                self.config
+                    .log
+                    .error(format!("cannot serve a connection: {error}"));
                 continue;
             }
-            self.sessions.insert(number, Session::new(number, stream, surplus));
+            self.sessions.insert(number, Session::new(stream, surplus));
             self.show_traffic();
             if surplus {
                 self.introductions.push(now, number);
@@ -265,9 +284,14 @@ impl Ingest {
 
     /// Out of descriptors: trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        self.config.log.error(format!("cannot accept connections for a moment: {error}"));
+        self.config
+            .log
+            .error(format!("cannot accept connections for a moment: {error}"));
         for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-            let none = Interest { read: false, write: false };
+            let none = Interest {
+                read: false,
+                write: false,
+            };
             let _gone = self.poller.change(listener, Token::Listener(place), none);
         }
         self.accept_pause = Some(now + Duration::from_millis(200));
@@ -278,19 +302,25 @@ impl Ingest {
         // One line each time the count doubles: a flood must not become a flood of lines.
         if (refused + 1).is_power_of_two() {
             let most = self.config.server.max_clients;
-            self.config.log.error(format!(
-                "refused a connection: {most} clients are the most (--max-clients); {} refused so far",
+            let reason = format!(
+                "{most} clients are the most (--max-clients); {} refused so far",
                 refused + 1
-            ));
+            );
+            self.config.scribe.note(Note::Refused { pid: None, reason });
         }
     }
 
     fn show_traffic(&self) {
-        self.config.traffic.clients.store(self.sessions.len() as u64, Ordering::Relaxed);
+        self.config
+            .traffic
+            .clients
+            .store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
     fn read_session(&mut self, number: SessionNumber, now: Instant) {
-        let Some(session) = self.sessions.get(&number) else { return };
+        let Some(session) = self.sessions.get(&number) else {
+            return;
+        };
         if matches!(session.talk, Talk::Silent) {
             match session.peek() {
                 (ReadOutcome::Empty, _) => return,
@@ -302,7 +332,9 @@ impl Ingest {
                 }
             }
         }
-        let Some(session) = self.sessions.get(&number) else { return };
+        let Some(session) = self.sessions.get(&number) else {
+            return;
+        };
         if !session.wanted().read {
             // Its earlier questions come first; what it sent stays in the socket.
             return self.update_interest(number);
@@ -322,7 +354,9 @@ impl Ingest {
 
     /// Finds out what a connection speaks; false when it is no longer ours.
     fn recognise(&mut self, number: SessionNumber, first: u8, now: Instant) -> bool {
-        let Some(session) = self.sessions.get_mut(&number) else { return false };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return false;
+        };
         let surplus = session.surplus;
         match first {
             1..=12 if surplus => {
@@ -331,7 +365,7 @@ impl Ingest {
                 false
             }
             1..=12 => {
-                session.talk = Talk::Legacy(LegacyTalk::default());
+                session.talk = Talk::Legacy(Box::default());
                 self.introductions.push(now, number);
                 true
             }
@@ -353,7 +387,8 @@ impl Ingest {
                 true
             }
             other => {
-                let reason = format!("its first byte is {other:#04x}, which no protocol begins with");
+                let reason =
+                    format!("its first byte is {other:#04x}, which no protocol begins with");
                 self.close(number, Some(reason));
                 false
             }
@@ -361,18 +396,22 @@ impl Ingest {
     }
 
     fn hand_to_http(&mut self, number: SessionNumber) {
-        let Some(session) = self.sessions.remove(&number) else { return };
+        let Some(session) = self.sessions.remove(&number) else {
+            return;
+        };
         self.show_traffic();
         let _closed = self.poller.remove(&session.stream);
         let uid = rustix::net::sockopt::socket_peercred(&session.stream)
             .map_or(u32::MAX, |credentials| credentials.uid.as_raw());
         if let Err(stream) = self.config.http.serve(session.stream, uid) {
-            HttpThread::refuse(stream);
+            read::refuse(stream);
         }
     }
 
     fn hear(&mut self, number: SessionNumber, bytes: &[u8], now: Instant) {
-        let Some(session) = self.sessions.get_mut(&number) else { return };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         match &mut session.talk {
             Talk::Silent => {}
             Talk::Legacy(talk) => {
@@ -398,20 +437,25 @@ impl Ingest {
     fn handle_legacy(&mut self, number: SessionNumber) {
         loop {
             let time = unix_nanos();
-            let Some(session) = self.sessions.get_mut(&number) else { return };
+            let Some(session) = self.sessions.get_mut(&number) else {
+                return;
+            };
             let asker = Asker {
                 session: number,
                 process: session.process,
+                pid: session.pid,
                 outstanding: session.outstanding,
                 numbering: self.config.server.buffer_types,
                 time,
             };
-            let Talk::Legacy(talk) = &mut session.talk else { return };
+            let Talk::Legacy(talk) = &mut session.talk else {
+                return;
+            };
             let mut handled = Handled::default();
             let pause = talk.handle(&asker, &mut handled);
             session.outstanding += handled.asked;
-            for error in handled.errors {
-                self.config.log.error(error);
+            for note in handled.notes {
+                self.config.scribe.note(note);
             }
             for command in handled.commands {
                 self.send(command);
@@ -430,17 +474,23 @@ impl Ingest {
 
     fn handle_client(&mut self, number: SessionNumber) {
         loop {
-            let Some(session) = self.sessions.get_mut(&number) else { return };
+            let Some(session) = self.sessions.get_mut(&number) else {
+                return;
+            };
             let process = session.process;
-            let Talk::Client(talk) = &mut session.talk else { return };
+            let Talk::Client(talk) = &mut session.talk else {
+                return;
+            };
             let mut collected = Collected::default();
             let heard = talk.hear(&mut collected);
             let next_sequence = talk.next_sequence();
+            let synced = talk.is_synced();
             if let Some(process) = process {
                 let asked = collected.finish(process, number, next_sequence);
                 session.outstanding += u32::from(asked);
                 if let Some(entry) = self.processes.get_mut(process) {
                     entry.next_sequence = next_sequence;
+                    entry.synced |= synced;
                 }
                 for command in collected.commands {
                     self.send(command);
@@ -519,24 +569,32 @@ impl Ingest {
             }
         };
         // Only one connection speaks for an instance: the newest.
-        let earlier: Vec<SessionNumber> =
-            self.processes.get_mut(process).map_or(Vec::new(), |entry| entry.sessions.clone());
+        let earlier: Vec<SessionNumber> = self
+            .processes
+            .get_mut(process)
+            .map_or(Vec::new(), |entry| entry.sessions.clone());
         self.attach(number, process);
         for session in earlier {
             self.close(session, None);
         }
-        let next_sequence =
-            self.processes.get_mut(process).map_or(0, |entry| entry.next_sequence);
+        let (next_sequence, synced) = self
+            .processes
+            .get_mut(process)
+            .map_or((0, false), |entry| (entry.next_sequence, entry.synced));
         let server_instance = self.config.server_instance;
-        let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
-        let Talk::Client(talk) = &mut session.talk else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return Ok(());
+        };
+        let Talk::Client(talk) = &mut session.talk else {
+            return Ok(());
+        };
         talk.accept(process, next_sequence);
         let mut bytes = Vec::new();
         Frame::put_welcome(
             &mut bytes,
             &Welcome {
                 version: talk.version(),
-                needs_resync: known.is_none(),
+                needs_resync: !synced,
                 server_instance,
                 next_sequence,
             },
@@ -557,18 +615,29 @@ impl Ingest {
         claimed_pid: i64,
     ) -> Result<ProcessNumber, String> {
         if self.processes.len() >= MAX_PROCESSES {
-            return Err(format!("{MAX_PROCESSES} processes are the most that can be known"));
+            return Err(format!(
+                "{MAX_PROCESSES} processes are the most that can be known"
+            ));
         }
         let process = self.processes.insert(key, pidfd);
-        if let Some(pidfd) = self.processes.get_mut(process).and_then(|entry| entry.pidfd.as_ref())
+        if let Some(pidfd) = self
+            .processes
+            .get_mut(process)
+            .and_then(|entry| entry.pidfd.as_ref())
         {
-            let added = self.poller.add(pidfd, Token::Process(process), Interest::READ);
+            let added = self
+                .poller
+                .add(pidfd, Token::Process(process), Interest::READ);
             if let Err(error) = added {
                 self.processes.remove(process);
                 return Err(format!("cannot watch the process: {error}"));
             }
         }
-        self.send(Command::Join { process, identity, claimed_pid });
+        self.send(Command::Join {
+            process,
+            identity,
+            claimed_pid,
+        });
         Ok(process)
     }
 
@@ -579,13 +648,19 @@ impl Ingest {
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
             let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
-            self.send(Command::State { process, state: ProcessState::Live, connections });
+            self.send(Command::State {
+                process,
+                state: ProcessState::Live,
+                connections,
+            });
         }
     }
 
     /// The peer ended the connection: what it sent before counts.
     fn end(&mut self, number: SessionNumber) {
-        let Some(session) = self.sessions.get_mut(&number) else { return };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         let mut reason = None;
         if let Talk::Legacy(talk) = &mut session.talk {
             if let Err(error) = talk.finish() {
@@ -598,15 +673,16 @@ impl Ingest {
     }
 
     fn close(&mut self, number: SessionNumber, reason: Closed) {
-        let Some(session) = self.sessions.remove(&number) else { return };
+        let Some(session) = self.sessions.remove(&number) else {
+            return;
+        };
         self.show_traffic();
         let _closed = self.poller.remove(&session.stream);
         if let Some(reason) = reason {
-            let who = rustix::net::sockopt::socket_peercred(&session.stream)
-                .map_or_else(|_unknown| "a peer".to_owned(), |credentials| {
-                    format!("process {}", credentials.pid.as_raw_nonzero())
-                });
-            self.config.log.error(format!("closed the connection of {who}: {reason}"));
+            self.config.scribe.note(Note::Dropped {
+                pid: session.pid,
+                reason,
+            });
         }
         if let Some(process) = session.process {
             self.detach(process, number);
@@ -615,7 +691,9 @@ impl Ingest {
 
     /// A connection of a process ended: the process keeps what it holds while it lives.
     fn detach(&mut self, process: ProcessNumber, number: SessionNumber) {
-        let Some(entry) = self.processes.get_mut(process) else { return };
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
         entry.sessions.retain(|session| *session != number);
         if !entry.sessions.is_empty() {
             return;
@@ -623,7 +701,11 @@ impl Ingest {
         let lives = entry.pidfd.as_ref().is_some_and(peer::is_alive);
         if lives {
             let state = ProcessState::Detached;
-            self.send(Command::State { process, state, connections: 0 });
+            self.send(Command::State {
+                process,
+                state,
+                connections: 0,
+            });
         } else {
             self.depart(process, Departure::Died);
         }
@@ -631,7 +713,9 @@ impl Ingest {
 
     /// A process died: all that it sent before is read, then it is let go.
     fn bury(&mut self, process: ProcessNumber, now: Instant) {
-        let Some(entry) = self.processes.get_mut(process) else { return };
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
         for number in entry.sessions.clone() {
             self.drain(number, now);
             self.close(number, None);
@@ -660,7 +744,9 @@ impl Ingest {
     }
 
     fn depart(&mut self, process: ProcessNumber, departure: Departure) {
-        let Some(entry) = self.processes.remove(process) else { return };
+        let Some(entry) = self.processes.remove(process) else {
+            return;
+        };
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
@@ -669,7 +755,11 @@ impl Ingest {
                 session.process = None;
             }
         }
-        self.send(Command::Depart { process, departure, time: unix_nanos() });
+        self.send(Command::Depart {
+            process,
+            departure,
+            time: unix_nanos(),
+        });
     }
 
     fn take_answers(&mut self) {
@@ -678,8 +768,13 @@ impl Ingest {
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
         while let Ok(answer) = self.config.answers.try_recv() {
             match answer {
-                Answer::Bytes { session: number, bytes } => {
-                    let Some(session) = self.sessions.get_mut(&number) else { continue };
+                Answer::Bytes {
+                    session: number,
+                    bytes,
+                } => {
+                    let Some(session) = self.sessions.get_mut(&number) else {
+                        continue;
+                    };
                     session.outstanding = session.outstanding.saturating_sub(1);
                     if let Err(error) = session.send(&bytes) {
                         self.close(number, Some(error.to_string()));
@@ -697,12 +792,16 @@ impl Ingest {
 
     /// The ledger let a process go on request; if it speaks again it is a new one.
     fn forget(&mut self, process: ProcessNumber) {
-        let Some(entry) = self.processes.remove(process) else { return };
+        let Some(entry) = self.processes.remove(process) else {
+            return;
+        };
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
         for number in entry.sessions {
-            let Some(session) = self.sessions.get_mut(&number) else { continue };
+            let Some(session) = self.sessions.get_mut(&number) else {
+                continue;
+            };
             session.process = None;
             if matches!(session.talk, Talk::Client(_)) {
                 // It has to introduce itself anew, and then sends all it holds.
@@ -712,7 +811,9 @@ impl Ingest {
     }
 
     fn refuse(&mut self, number: SessionNumber, code: RefusalCode, reason: &str) {
-        let Some(session) = self.sessions.get_mut(&number) else { return };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         let mut bytes = Vec::new();
         Frame::put_refused(&mut bytes, code, reason);
         // It is about to be closed: whether it reads this is its business.
@@ -720,16 +821,15 @@ impl Ingest {
     }
 
     fn update_interest(&mut self, number: SessionNumber) {
-        let Some(session) = self.sessions.get_mut(&number) else { return };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         let wanted = session.wanted();
         if wanted != session.interest {
             session.interest = wanted;
-            let _closed = self.poller.change(&session.stream, Token::Session(number), wanted);
+            let _closed = self
+                .poller
+                .change(&session.stream, Token::Session(number), wanted);
         }
     }
-}
-
-fn unix_nanos() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -56,7 +56,10 @@ pub(super) struct Interest {
 }
 
 impl Interest {
-    pub(super) const READ: Self = Self { read: true, write: false };
+    pub(super) const READ: Self = Self {
+        read: true,
+        write: false,
+    };
 
     fn flags(self) -> epoll::EventFlags {
         let mut flags = epoll::EventFlags::empty();
@@ -76,17 +79,25 @@ pub(super) struct Ready {
     pub(super) write: bool,
 }
 
+/// Room for what is ready; belongs to the thread that waits.
+pub(super) struct ReadyList(Vec<epoll::Event>);
+
+impl ReadyList {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(256))
+    }
+}
+
 /// The descriptors that are waited for.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, events: Vec::with_capacity(256) })
+        Ok(Self { epoll })
     }
 
     pub(super) fn add(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
@@ -104,18 +115,22 @@ impl Poller {
     }
 
     /// Waits until something is ready or the time is over.
-    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Ready>> {
+    pub(super) fn wait(
+        &self,
+        list: &mut ReadyList,
+        timeout: Option<Duration>,
+    ) -> io::Result<Vec<Ready>> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
+        list.0.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut list.0), timeout.as_ref()) {
             Ok(_count) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         }
-        let ready = self.events.iter().map(|event| {
+        let ready = list.0.iter().map(|event| {
             let flags = event.flags;
             let ended = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             Ready {

@@ -16,7 +16,11 @@ pub(super) enum ProcessKey {
     /// An old sender; all its connections are one process.
     Old { pid: u32, start_time: u64 },
     /// A client.
-    Client { pid: u32, start_time: u64, instance: [u8; 16] },
+    Client {
+        pid: u32,
+        start_time: u64,
+        instance: [u8; 16],
+    },
     /// A peer whose pid cannot be seen.
     Connection(SessionNumber),
 }
@@ -26,9 +30,11 @@ impl ProcessKey {
     pub(super) fn of(peer: &Peer, instance: Option<[u8; 16]>, session: SessionNumber) -> Self {
         match (peer.pid, peer.start_time, instance) {
             (Some(pid), Some(start_time), None) => Self::Old { pid, start_time },
-            (Some(pid), Some(start_time), Some(instance)) => {
-                Self::Client { pid, start_time, instance }
-            }
+            (Some(pid), Some(start_time), Some(instance)) => Self::Client {
+                pid,
+                start_time,
+                instance,
+            },
             _hidden => Self::Connection(session),
         }
     }
@@ -43,6 +49,8 @@ pub(super) struct ProcessEntry {
     pub(super) pidfd: Option<OwnedFd>,
     /// The next sequence number that a client is expected to send.
     pub(super) next_sequence: u64,
+    /// Whether a client's whole state was ever received.
+    pub(super) synced: bool,
 }
 
 /// All processes that may hold something.
@@ -69,7 +77,13 @@ impl Processes {
     pub(super) fn insert(&mut self, key: ProcessKey, pidfd: Option<OwnedFd>) -> ProcessNumber {
         self.last += 1;
         let number = ProcessNumber(self.last);
-        let entry = ProcessEntry { key, sessions: Vec::new(), pidfd, next_sequence: 0 };
+        let entry = ProcessEntry {
+            key,
+            sessions: Vec::new(),
+            pidfd,
+            next_sequence: 0,
+            synced: false,
+        };
         self.entries.insert(number, entry);
         self.numbers.insert(key, number);
         number
@@ -83,11 +97,20 @@ impl Processes {
 
     /// Other instances that ran under the same pid: a program that was replaced by exec.
     pub(super) fn replaced_by(&self, key: &ProcessKey) -> Vec<ProcessNumber> {
-        let ProcessKey::Client { pid, start_time, instance } = *key else { return Vec::new() };
+        let ProcessKey::Client {
+            pid,
+            start_time,
+            instance,
+        } = *key
+        else {
+            return Vec::new();
+        };
         let is_other = |other: &ProcessKey| match *other {
-            ProcessKey::Client { pid: p, start_time: s, instance: i } => {
-                (p, s) == (pid, start_time) && i != instance
-            }
+            ProcessKey::Client {
+                pid: p,
+                start_time: s,
+                instance: i,
+            } => (p, s) == (pid, start_time) && i != instance,
             ProcessKey::Old { .. } | ProcessKey::Connection(_) => false,
         };
         let mut found: Vec<ProcessNumber> = self

@@ -3,7 +3,7 @@
 use super::client::ClientTalk;
 use super::legacy::LegacyTalk;
 use super::poll::Interest;
-use crate::keeper::{ProcessNumber, SessionNumber};
+use crate::keeper::ProcessNumber;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ pub(super) enum Talk {
     /// Nothing yet. Old clients connect long before they first report.
     Silent,
     /// The old protocol.
-    Legacy(LegacyTalk),
+    Legacy(Box<LegacyTalk>),
     /// The new protocol.
     Client(Box<ClientTalk>),
 }
@@ -28,8 +28,9 @@ pub(super) enum Talk {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) number: SessionNumber,
     pub(super) stream: UnixStream,
+    /// The pid of the peer, for the log only.
+    pub(super) pid: Option<u32>,
     pub(super) talk: Talk,
     /// The process behind it, once it matters.
     pub(super) process: Option<ProcessNumber>,
@@ -54,10 +55,12 @@ pub(super) enum ReadOutcome {
 }
 
 impl Session {
-    pub(super) fn new(number: SessionNumber, stream: UnixStream, surplus: bool) -> Self {
+    pub(super) fn new(stream: UnixStream, surplus: bool) -> Self {
+        let credentials = rustix::net::sockopt::socket_peercred(&stream).ok();
+        let pid = credentials.map(|credentials| credentials.pid.as_raw_nonzero().get());
         Self {
-            number,
             stream,
+            pid: pid.and_then(|pid| u32::try_from(pid).ok()),
             talk: Talk::Silent,
             process: None,
             surplus,

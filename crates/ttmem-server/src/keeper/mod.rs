@@ -37,6 +37,11 @@ pub struct LedgerHandle {
 }
 
 impl LedgerHandle {
+    /// A handle to whoever receives these commands.
+    pub(crate) fn to(commands: Sender<Command>) -> Self {
+        Self { commands }
+    }
+
     /// Sends a command, waiting for room; false when the thread has ended.
     #[must_use]
     pub fn send(&self, command: Command) -> bool {
@@ -57,8 +62,15 @@ impl LedgerHandle {
     /// When nothing is known of it, or the user may not.
     pub fn forget(&self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
         let (reply, answer) = bounded(1);
-        let sent = self.commands.send(Command::Forget { pid, uid, time, reply });
-        sent.ok().and_then(|()| answer.recv().ok()).unwrap_or(Err(ForgetError::Unknown(pid)))
+        let sent = self.commands.send(Command::Forget {
+            pid,
+            uid,
+            time,
+            reply,
+        });
+        sent.ok()
+            .and_then(|()| answer.recv().ok())
+            .unwrap_or(Err(ForgetError::Unknown(pid)))
     }
 }
 
@@ -88,7 +100,7 @@ pub fn start(config: KeeperConfig) -> std::io::Result<(LedgerHandle, JoinHandle<
     let thread = std::thread::Builder::new()
         .name("ttmem-ledger".to_owned())
         .spawn(move || Keeper::new(config).run(&queue))?;
-    Ok((LedgerHandle { commands }, thread))
+    Ok((LedgerHandle::to(commands), thread))
 }
 
 struct Keeper {
@@ -144,7 +156,9 @@ impl Keeper {
 
     fn hand_over(&mut self) {
         if !self.entries.is_empty() {
-            self.config.scribe.entries(std::mem::take(&mut self.entries));
+            self.config
+                .scribe
+                .entries(std::mem::take(&mut self.entries));
         }
         if std::mem::take(&mut self.answered) {
             // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
@@ -154,15 +168,25 @@ impl Keeper {
 
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Join { process, identity, claimed_pid } => {
+            Command::Join {
+                process,
+                identity,
+                claimed_pid,
+            } => {
                 let (pid, name) = (identity.pid, Arc::clone(&identity.name));
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
                 self.slots.insert(process, slot);
                 self.note(Note::Joined { pid, name });
             }
-            Command::State { process, state, connections } => {
-                let Some(slot) = self.slots.get(&process).copied() else { return };
+            Command::State {
+                process,
+                state,
+                connections,
+            } => {
+                let Some(slot) = self.slots.get(&process).copied() else {
+                    return;
+                };
                 self.ledger.set_state(slot, state);
                 self.ledger.set_connections(slot, connections);
                 if state == ProcessState::Detached {
@@ -170,14 +194,23 @@ impl Keeper {
                     self.note(Note::Detached { pid });
                 }
             }
-            Command::Define { process, definitions } => {
-                let Some(slot) = self.slots.get(&process).copied() else { return };
+            Command::Define {
+                process,
+                definitions,
+            } => {
+                let Some(slot) = self.slots.get(&process).copied() else {
+                    return;
+                };
                 for definition in &definitions {
                     // A refusal is counted where it happens.
                     let _refused = self.ledger.define(slot, definition);
                 }
             }
-            Command::Events { process, events, acknowledge } => {
+            Command::Events {
+                process,
+                events,
+                acknowledge,
+            } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
                     self.apply(slot, &events);
                 }
@@ -195,18 +228,35 @@ impl Keeper {
                     self.ledger.set_resyncing(slot, true);
                 }
             }
-            Command::Resync { process, definitions, events, carried } => {
+            Command::Resync {
+                process,
+                definitions,
+                events,
+                carried,
+            } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
                     self.ledger.resync(slot, &definitions, &events, &carried);
                 }
             }
-            Command::Depart { process, departure, time } => self.depart(process, departure, time),
-            Command::LegacyQuery { session, generation, device } => {
+            Command::Depart {
+                process,
+                departure,
+                time,
+            } => self.depart(process, departure, time),
+            Command::LegacyQuery {
+                session,
+                generation,
+                device,
+            } => {
                 let mut bytes = Vec::with_capacity(generation.record_bytes());
                 encode_response(generation, device, &self.totals(device), &mut bytes);
                 self.answer(Answer::Bytes { session, bytes });
             }
-            Command::LegacyDeviceInfo { session, generation, device } => {
+            Command::LegacyDeviceInfo {
+                session,
+                generation,
+                device,
+            } => {
                 let bytes = self.device_info(generation, device);
                 self.answer(Answer::Bytes { session, bytes });
             }
@@ -215,7 +265,12 @@ impl Keeper {
                 // An asker that went away needs no answer.
                 let _gone = reply.send(self.ledger.view());
             }
-            Command::Forget { pid, uid, time, reply } => {
+            Command::Forget {
+                pid,
+                uid,
+                time,
+                reply,
+            } => {
                 let outcome = self.forget(pid, uid, time);
                 let _gone = reply.send(outcome);
             }
@@ -230,9 +285,17 @@ impl Keeper {
             let outcome = self.ledger.apply(slot, event, effects);
             if let (Err(anomaly), true) = (outcome, quiet) {
                 // Events may be hidden; what is wrong with them may not.
-                let change = Change::Contradicted { anomaly, what: event.what };
+                let change = Change::Contradicted {
+                    anomaly,
+                    what: event.what,
+                };
                 let (time, process) = (event.time, slot);
-                self.effects.push(Effect { time, process, device: None, change });
+                self.effects.push(Effect {
+                    time,
+                    process,
+                    device: None,
+                    change,
+                });
             }
         }
         if !self.effects.is_empty() {
@@ -240,13 +303,19 @@ impl Keeper {
             for effect in self.effects.drain(..) {
                 let device = effect.device.and_then(|index| self.ledger.device(index));
                 let device = device.map(|device| device.facts.logical_id);
-                self.entries.push(LogEntry { effect, pid, device });
+                self.entries.push(LogEntry {
+                    effect,
+                    pid,
+                    device,
+                });
             }
         }
     }
 
     fn depart(&mut self, process: ProcessNumber, departure: Departure, time: u64) {
-        let Some(slot) = self.slots.remove(&process) else { return };
+        let Some(slot) = self.slots.remove(&process) else {
+            return;
+        };
         let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
         if let Some(exit) = self.ledger.depart(slot, departure, time) {
             self.note(Note::Departed { pid, exit });
@@ -271,9 +340,14 @@ impl Keeper {
         }
         let mut released = Vec::new();
         for (process, _owner) in found {
-            let Some(slot) = self.slots.remove(&process) else { continue };
+            let Some(slot) = self.slots.remove(&process) else {
+                continue;
+            };
             if let Some(exit) = self.ledger.depart(slot, Departure::Forgotten, time) {
-                self.note(Note::Departed { pid: Some(pid), exit });
+                self.note(Note::Departed {
+                    pid: Some(pid),
+                    exit,
+                });
                 released.push(exit.released);
             }
             self.answer(Answer::Forgotten { process });
@@ -299,7 +373,8 @@ impl Keeper {
 
     fn devices_numbered(&self, logical_id: i32) -> impl Iterator<Item = &ttmem_ledger::Device> {
         let wanted = u32::try_from(logical_id).ok();
-        self.devices().filter(move |device| Some(device.facts.logical_id) == wanted)
+        self.devices()
+            .filter(move |device| Some(device.facts.logical_id) == wanted)
     }
 
     fn devices(&self) -> impl Iterator<Item = &ttmem_ledger::Device> {
@@ -321,7 +396,10 @@ impl Keeper {
     /// From the configuration, else from what clients opened.
     fn device_count(&self) -> u32 {
         let configured = self.config.devices.len();
-        let opened = self.devices().filter(|device| device.facts.arch.is_some()).count();
+        let opened = self
+            .devices()
+            .filter(|device| device.facts.arch.is_some())
+            .count();
         u32::try_from(if configured > 0 { configured } else { opened }).unwrap_or(u32::MAX)
     }
 

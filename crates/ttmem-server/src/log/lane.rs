@@ -5,7 +5,6 @@
 //! finds the queue full, or that the output refuses, is counted by line, and a notice with the
 //! count takes its place as soon as text gets through again.
 
-use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
+use super::format::LogFormat;
 use super::output::Output;
 
 /// Text collected before it is written although more is waiting, in bytes.
@@ -85,6 +85,7 @@ pub(super) fn start(
     thread_name: &str,
     limits: Limits,
     output: Output,
+    format: LogFormat,
     report: impl Fn(String) + Send + 'static,
 ) -> io::Result<LaneThread> {
     let (sender, receiver) = bounded(limits.blocks);
@@ -100,6 +101,7 @@ pub(super) fn start(
         receiver,
         shared: Arc::clone(&shared),
         output,
+        format,
         report,
         batch: String::new(),
         flushers: Vec::new(),
@@ -216,6 +218,7 @@ struct Writer<R> {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
     output: Output,
+    format: LogFormat,
     report: R,
     batch: String,
     flushers: Vec<Sender<()>>,
@@ -282,7 +285,8 @@ impl<R: Fn(String)> Writer<R> {
     /// Puts the notice of a gap into the batch.
     fn mention(&mut self, lines: u64) {
         if lines > 0 {
-            push_notice(&mut self.batch, lines, "the log's reader is too slow");
+            let reason = "the log's reader is too slow";
+            self.format.write_gap(&mut self.batch, lines, reason);
         }
     }
 
@@ -309,7 +313,8 @@ impl<R: Fn(String)> Writer<R> {
             if failure.inside_line {
                 notice.push('\n');
             }
-            push_notice(&mut notice, failure.lost_lines, &failure.reason);
+            self.format
+                .write_gap(&mut notice, failure.lost_lines, &failure.reason);
             if let Err(again) = self.output.write_all(notice.as_bytes()) {
                 let lines = line_count(text);
                 failure.lost_lines += lines;
@@ -338,12 +343,6 @@ impl<R: Fn(String)> Writer<R> {
             });
         }
     }
-}
-
-fn push_notice(text: &mut String, lines: u64, reason: &str) {
-    // One wording for any number, so that one pattern finds them all.
-    let written = writeln!(text, "… {lines} log lines were not written: {reason}");
-    debug_assert!(written.is_ok(), "formatting into a String cannot fail");
 }
 
 fn line_count(text: &[u8]) -> u64 {

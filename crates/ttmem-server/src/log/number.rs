@@ -16,6 +16,18 @@ pub fn cpp_double(value: f64) -> CppDouble {
     CppDouble(value)
 }
 
+/// Bytes as megabytes of 2^20, the C++ way.
+#[must_use]
+pub fn megabytes(bytes: u64) -> CppDouble {
+    CppDouble(bytes as f64 / f64::from(1 << 20))
+}
+
+/// Bytes as kilobytes of 2^10, the C++ way.
+#[must_use]
+pub fn kilobytes(bytes: u64) -> CppDouble {
+    CppDouble(bytes as f64 / f64::from(1 << 10))
+}
+
 /// A `double` to be displayed the C++ way; made by [`cpp_double`].
 #[derive(Debug, Clone, Copy)]
 pub struct CppDouble(f64);

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::format::LogFormat;
 use super::lane::{self, Lane, LaneThread, Limits, Pushed};
 use super::output::Output;
 use super::rotate::{LogFileOptions, OpenLogFileError, RotatingFile};
@@ -16,7 +17,7 @@ use super::rotate::{LogFileOptions, OpenLogFileError, RotatingFile};
 pub const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Enough for a burst of a few hundred thousand lines while a terminal scrolls.
-const EVENT_LIMITS: Limits = Limits {
+pub(super) const EVENT_LIMITS: Limits = Limits {
     blocks: 4096,
     bytes: 16 << 20,
 };
@@ -77,7 +78,7 @@ pub struct LogHandle {
 
 impl Log {
     /// Opens the target and starts the writer threads.
-    pub fn start(target: LogTarget) -> Result<Self, StartLogError> {
+    pub fn start(target: LogTarget, format: LogFormat) -> Result<Self, StartLogError> {
         let (events, is_file) = match target {
             LogTarget::Stdout => {
                 let fd = io::stdout().as_fd().try_clone_to_owned();
@@ -104,24 +105,25 @@ impl Log {
             fd,
             name: "standard error",
         };
-        Self::with_outputs(events, is_file, EVENT_LIMITS, errors, FLUSH_WAIT)
+        Self::with_outputs(events, is_file, EVENT_LIMITS, errors, FLUSH_WAIT, format)
             .map_err(StartLogError::Thread)
     }
 
-    fn with_outputs(
+    pub(super) fn with_outputs(
         events: Output,
         errors_in_events: bool,
         event_limits: Limits,
         errors: Output,
         close_wait: Duration,
+        format: LogFormat,
     ) -> io::Result<Self> {
         // A failure of standard error has nowhere to be told; its lines stay counted.
-        let errors = lane::start("log-errors", ERROR_LIMITS, errors, |_| {})?;
+        let errors = lane::start("log-errors", ERROR_LIMITS, errors, format, |_| {})?;
         let report_to = errors.lane().clone();
         let report = move |line| {
-            report_to.push(line);
+            report_to.push(format.failure(line));
         };
-        let events = lane::start("log-events", event_limits, events, report)?;
+        let events = lane::start("log-events", event_limits, events, format, report)?;
         let handle = LogHandle {
             events: events.lane().clone(),
             errors: errors.lane().clone(),

@@ -18,4 +18,4 @@ mod tests;
 
 pub use connection::{HttpLimits, HttpThread, StartHttpError, refuse};
 pub use http::ReadState;
-pub use snapshot::{ServerFacts, snapshot};
+pub use snapshot::ServerFacts;

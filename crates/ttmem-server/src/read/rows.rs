@@ -2,7 +2,8 @@
 //!
 //! Rows are ordered by process and by slot within it, and a cursor names the last row given. A
 //! page therefore costs what it holds, however far into the table it begins. Between two pages
-//! the ledger goes on: a row that lives through the whole walk is given exactly once.
+//! the ledger goes on: a buffer that lives through the whole walk is given exactly once, and so
+//! are the rows of a program that does not change meanwhile.
 
 use super::words;
 use std::str::FromStr;
@@ -104,7 +105,13 @@ pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
 /// A page of live circular buffers.
 #[must_use]
 pub fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
-    program_page(view, request, |on| &on.placement.cbs, cb_key, cb_row)
+    program_page(
+        view,
+        request,
+        |on| on.placement.cbs.as_slice(),
+        cb_key,
+        cb_row,
+    )
 }
 
 /// A page of live kernels.
@@ -113,7 +120,7 @@ pub fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
     program_page(
         view,
         request,
-        |on| &on.placement.kernels,
+        |on| on.placement.kernels.as_slice(),
         kernel_key,
         kernel_row,
     )
@@ -134,7 +141,9 @@ fn page<R>(
     request: PageRequest,
     walk: impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full>,
 ) -> Page<R> {
-    let first = request.after.map_or((0, 0), |last| (last.process, last.slot));
+    let first = request
+        .after
+        .map_or((0, 0), |last| (last.process, last.slot));
     let skipped = view
         .processes
         .partition_point(|process| process.index < first.0);
@@ -219,7 +228,9 @@ fn grouped<'p, E: Copy, K: Ord>(
             // Equal entries of one device are several: old senders can have them.
             Some(group)
                 if group[0].0 == each.0
-                    && group.last().is_some_and(|last| last.2.device != each.2.device) =>
+                    && group
+                        .last()
+                        .is_some_and(|last| last.2.device != each.2.device) =>
             {
                 group.push(each);
             }
@@ -366,7 +377,15 @@ mod tests {
         };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
         for text in [
-            "", "-", "1-2", "1-2-3-4", "1-2-", "+1-2-3", "1- 2-3", "1-2-4294967296", "a-b-c",
+            "",
+            "-",
+            "1-2",
+            "1-2-3-4",
+            "1-2-",
+            "+1-2-3",
+            "1- 2-3",
+            "1-2-4294967296",
+            "a-b-c",
             "１-2-3",
         ] {
             assert_eq!(

@@ -5,7 +5,6 @@
 
 use super::device::{Listings, device};
 use super::words;
-use std::collections::BTreeMap;
 use ttmem_api::{
     Anomalies, HexId, LeakCandidates, Mark, Process, ProcessDevice, Released, SCHEMA, Server,
     Snapshot, Timestamp,
@@ -42,8 +41,6 @@ pub struct ServerFacts {
     pub clients_refused: u64,
     /// Lines left out of the event log.
     pub log_lines_elided: u64,
-    /// Open connections by the process's slot in the ledger; those not named are not known.
-    pub connections: BTreeMap<u32, u32>,
     /// What the server failed to do and a reader should know of.
     pub errors: Vec<String>,
 }
@@ -99,13 +96,10 @@ pub fn snapshot(view: &View, server: ServerFacts) -> Snapshot {
     let devices = devices.collect();
 
     let mut budget = Budget::new(MAX_LISTED);
-    let live = view.processes.iter().map(|each| {
-        let connections = match each.facts.state {
-            ProcessState::Live => server.connections.get(&each.index).copied(),
-            ProcessState::Detached | ProcessState::Exited => Some(0),
-        };
-        process(view, each, connections, &mut budget)
-    });
+    let live = view
+        .processes
+        .iter()
+        .map(|each| process(view, each, &mut budget));
     let processes = live.chain(view.departed.iter().map(departed)).collect();
     errors.extend(budget.complaint("devices of processes"));
 
@@ -162,12 +156,7 @@ pub(super) fn device_scope(device: &Device) -> Option<String> {
     }
 }
 
-fn process(
-    view: &View,
-    process: &ProcessView,
-    connections: Option<u32>,
-    budget: &mut Budget,
-) -> Process {
+fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
     let facts = &process.facts;
     let held = facts.devices.iter().filter(|_held| budget.take());
     let devices = held.filter_map(|held| {
@@ -191,7 +180,7 @@ fn process(
             buffers: facts.leak_candidates.buffers,
             bytes: facts.leak_candidates.buffer_bytes,
         }),
-        connections,
+        connections: facts.connections,
         devices: devices.collect(),
         ..stranger(&facts.identity)
     }
@@ -222,7 +211,6 @@ fn departed(departed: &DepartedView) -> Process {
         elided_events: departed.elided_events,
         claimed_pid: departed.claimed_pid,
         anomalies: departed.anomalies,
-        connections: Some(0),
         released: Some(released_at(&departed.exit)),
         ..stranger(&departed.identity)
     }
@@ -265,7 +253,7 @@ fn stranger(identity: &ProcessIdentity) -> Process {
         anomalies: 0,
         inherited_frees: None,
         leak_candidates: None,
-        connections: None,
+        connections: 0,
         devices: Vec::new(),
         released: None,
     }

@@ -192,7 +192,7 @@ fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         anomalies: 0,
         inherited_frees: Some(0),
         leak_candidates: Some(LeakCandidates::default()),
-        connections: Some(1),
+        connections: 1,
         devices: devices.iter().map(held).collect(),
         released: None,
     }

@@ -26,7 +26,7 @@ fn stream(fd: impl Into<OwnedFd>) -> Output {
 
 fn start_lane(limits: Limits, output: Output) -> (LaneThread, Receiver<String>) {
     let (sender, reports) = bounded(100);
-    let thread = start("lane-test", limits, output, move |line| {
+    let thread = start("lane-test", limits, output, LogFormat::Plain, move |line| {
         sender.send(line).unwrap()
     });
     (thread.unwrap(), reports)
@@ -307,6 +307,7 @@ fn a_line_cut_off_by_a_failure_is_ended() {
             reopen_requested: AtomicBool::new(false),
         }),
         output: stream(broken),
+        format: LogFormat::Plain,
         report: |_| {},
         batch: String::new(),
         flushers: Vec::new(),

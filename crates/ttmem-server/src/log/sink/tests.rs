@@ -14,7 +14,14 @@ fn log_to(events: Output, errors_in_events: bool) -> (Log, PipeReader) {
         fd: writer.into(),
         name: "the test's errors",
     };
-    let log = Log::with_outputs(events, errors_in_events, EVENT_LIMITS, errors, WATCHDOG);
+    let log = Log::with_outputs(
+        events,
+        errors_in_events,
+        EVENT_LIMITS,
+        errors,
+        WATCHDOG,
+        LogFormat::Plain,
+    );
     (log.unwrap(), reader)
 }
 

@@ -1,0 +1,339 @@
+//! Who a process and a device are, and what a reconnect carries over.
+
+use super::{DRAM_BASE, L1_BASE};
+use crate::world::{Board, World, buffer, device, mesh};
+use ttmem_event::wire::{PeakRecord, ProgramCounters};
+use ttmem_event::{
+    BufferId, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceId, MeshId, ProgramId,
+    TraceId, What,
+};
+use ttmem_ledger::{Anomaly, Carried, Departure, DeviceKey, Limits, ProcessState, Released};
+
+#[test]
+fn a_fork_starts_empty_and_frees_of_its_parents_buffers_are_inherited() {
+    let (mut world, parent) = World::n150();
+    world.by(parent).alloc(7, Class::Dram, DRAM_BASE, 100);
+    let child = world.process("child");
+    let first_buffer = BufferId(8);
+    world
+        .by(child)
+        .tell(What::Forked { first_buffer })
+        .chip(0, &Board::N150)
+        .free(7)
+        .alloc(8, Class::Dram, DRAM_BASE, 10)
+        .free(8)
+        .expecting(Anomaly::UnknownFree)
+        .free(8);
+    assert_eq!(world.charged(0, Class::Dram), 1200);
+    assert_eq!(world.process_view(child).facts.inherited_frees, 1);
+    assert_eq!(world.all_anomalies(), 1);
+    world.by(parent).free(7);
+    assert_eq!(world.charged(0, Class::Dram), 0);
+}
+
+#[test]
+fn a_chip_is_its_unique_id_else_its_number_among_the_visible() {
+    let mut world = World::new();
+    let (one, two) = (
+        world.process_seeing("one", "0,1"),
+        world.process_seeing("two", "1"),
+    );
+    // The same chip under two numbers.
+    world.by(one).device(1, Some(99), &Board::N150);
+    world.by(two).device(0, Some(99), &Board::N150);
+    assert_eq!(world.view().devices.len(), 1);
+    // The same number under two sets: who knows.
+    world.by(one).device(5, None, &Board::N150);
+    world.by(two).device(5, None, &Board::N150);
+    let keys: Vec<DeviceKey> = world
+        .view()
+        .devices
+        .iter()
+        .map(|device| device.key.clone())
+        .collect();
+    let logical = |visible: &str, id| DeviceKey::Logical {
+        visible: visible.into(),
+        id,
+    };
+    assert_eq!(
+        keys,
+        [DeviceKey::Unique(99), logical("0,1", 5), logical("1", 5)]
+    );
+}
+
+#[test]
+fn mesh_ids_may_be_chip_ids_and_mesh_order_is_not_chip_order() {
+    let mut world = World::new();
+    let model = world.process("model");
+    let mut says = world.by(model);
+    for id in 0..3 {
+        says.device(id, Some(u64::from(id)), &Board::N150);
+    }
+    says.mesh(0, &[2, 1], &Board::N150)
+        .alloc(1, Class::Dram, DRAM_BASE, 100)
+        .mesh(1, &[0], &Board::N150)
+        .alloc(2, Class::Dram, DRAM_BASE, 7);
+    let charged = [0, 1, 2].map(|device| world.charged(device, Class::Dram));
+    assert_eq!(charged, [84, 1200, 1200]);
+}
+
+#[test]
+fn a_refused_definition_leaves_no_device_behind() {
+    let mut world = World::with_limits(Limits {
+        devices_per_process: 2,
+        ..Limits::default()
+    });
+    let model = world.process("model");
+    world
+        .by(model)
+        .device(0, Some(1), &Board::N150)
+        .device(1, Some(2), &Board::N150)
+        .expecting(Anomaly::Redefined)
+        .device(0, Some(3), &Board::N150)
+        .expecting(Anomaly::LimitReached)
+        .device(2, Some(4), &Board::N150);
+    assert_eq!(world.view().devices.len(), 2);
+}
+
+#[test]
+fn a_mesh_of_one_chip_under_two_ids_or_of_a_chip_nobody_defined_is_refused() {
+    let (mut world, model) = World::n150();
+    world
+        .by(model)
+        .device(1, Some(9), &Board::N150)
+        .device(2, Some(9), &Board::N150)
+        .expecting(Anomaly::Redefined)
+        .define(&mesh(7, &[1, 2]))
+        .expecting(Anomaly::Undefined)
+        .define(&mesh(8, &[3]));
+    assert_eq!(world.process_view(model).facts.meshes.len(), 1);
+}
+
+#[test]
+fn core_set_0_and_text_0_stand_for_none_and_cannot_be_defined() {
+    let (mut world, model) = World::n150();
+    world
+        .by(model)
+        .expecting(Anomaly::Malformed)
+        .cores(0, CoreSet::grid(1, 1))
+        .expecting(Anomaly::Malformed)
+        .text(0, "nothing")
+        .expecting(Anomaly::Undefined)
+        .cb(1, 0, L1_BASE, 10, 0);
+}
+
+/// Definitions of one n150 and of a full grid.
+fn n150_definitions() -> Vec<Definition> {
+    let (id, cores) = (CoresId(1), CoreSet::grid(8, 8));
+    vec![
+        device(0, None, &Board::N150),
+        mesh(0, &[0]),
+        Definition::Cores { id, cores },
+    ]
+}
+
+#[test]
+fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
+    let (mut world, model) = World::n150();
+    let other = world.process("other");
+    world.by(other).chip(0, &Board::N150);
+    world.by(other).alloc(1, Class::Dram, DRAM_BASE, 5);
+    world
+        .by(model)
+        .cores(1, CoreSet::grid(8, 8))
+        .alloc(1, Class::Dram, DRAM_BASE, 100)
+        .alloc(2, Class::L1, 1_000_000, 100)
+        .cb(1, 0, L1_BASE, 10, 1)
+        .dispatch(1)
+        .expecting(Anomaly::UnknownFree)
+        .free(77);
+    world.ledger.set_resyncing(model.0, true);
+    assert!(world.process_view(model).facts.resyncing);
+    assert_eq!(world.charged(0, Class::Dram), 105 * 12);
+
+    let storage = What::CbAllocated {
+        mesh: MeshId(0),
+        program: ProgramId(4),
+        cb: 0,
+        kind: CbKind::Local,
+        address: L1_BASE,
+        size_bytes: 3,
+        cores: CoresId(1),
+    };
+    let carried = Carried {
+        peaks: vec![PeakRecord {
+            device: DeviceId(0),
+            class: Class::Dram,
+            bytes: 4444,
+            time: 3,
+        }],
+        counters: vec![ProgramCounters {
+            program: ProgramId(4),
+            mesh: MeshId(0),
+            dispatches: 12,
+            program_cache_hits: 11,
+            binary_reuses: 10,
+            first_time: 1,
+            last_time: 2,
+        }],
+        lost_events: 6,
+        elided_events: 7,
+    };
+    let whats = [
+        buffer(MeshId(0), 9, Class::Dram, DRAM_BASE, 40, 40),
+        storage,
+    ];
+    world.resync(model, &n150_definitions(), &whats, &carried);
+
+    // The resynced buffer was reported before any capacity: one bank.
+    assert_eq!(world.charged(0, Class::Dram), 40 + 60);
+    assert_eq!(world.charged(0, Class::L1), 0);
+    assert_eq!(world.cb_bytes(0), 3 * 64);
+    assert_eq!(world.geometry(0).cb_resident_bytes, Some(0));
+    let process = world.process_view(model);
+    assert!(!process.facts.resyncing);
+    assert_eq!(
+        (process.facts.lost_events, process.facts.elided_events),
+        (6, 7)
+    );
+    assert_eq!(process.facts.anomalies.of(Anomaly::UnknownFree), 1);
+    let ids: Vec<u64> = process.buffers.iter().map(|(_slot, row)| row.id).collect();
+    assert_eq!(ids, [9]);
+    let programs: Vec<(u64, u64)> = process
+        .programs
+        .iter()
+        .map(|(_slot, program)| (program.id.0, program.on[0].dispatches))
+        .collect();
+    assert_eq!(programs, [(4, 12)]);
+    let peak = world.held(model, 0).class(Class::Dram).charged.peak();
+    assert_eq!((peak.bytes, peak.time), (4444, 3));
+    // The other process is untouched.
+    assert_eq!(world.held(other, 0).class(Class::Dram).charged.bytes(), 60);
+}
+
+#[test]
+fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
+    let (mut world, parent) = World::n150();
+    world.by(parent).alloc(7, Class::Dram, DRAM_BASE, 1);
+    let child = world.process("child");
+    let forked = What::Forked {
+        first_buffer: BufferId(8),
+    };
+    world
+        .by(child)
+        .tell(forked)
+        .chip(0, &Board::N150)
+        .free(7)
+        .alloc(8, Class::Dram, DRAM_BASE, 1)
+        .close_mesh();
+    world.ledger.set_claimed_pid(child.0, 1234);
+    world.ledger.set_state(child.0, ProcessState::Detached);
+    world.resync(child, &n150_definitions(), &[forked], &Carried::default());
+    let facts = world.process_view(child).facts;
+    let leaked = Released {
+        buffers: 1,
+        buffer_bytes: 12,
+        ..Released::default()
+    };
+    assert_eq!(facts.leak_candidates, leaked);
+    assert_eq!(facts.inherited_frees, 1);
+    assert_eq!(facts.claimed_pid, Some(1234));
+    assert_eq!(facts.state, ProcessState::Live);
+}
+
+#[test]
+fn what_a_closed_mesh_still_held_is_a_leak_candidate() {
+    let (mut world, model) = World::n150();
+    world
+        .by(model)
+        .alloc(1, Class::Dram, DRAM_BASE, 100)
+        .alloc(2, Class::L1, 1_000_000, 10)
+        .free(2)
+        .close_mesh();
+    let leaked = Released {
+        buffers: 1,
+        buffer_bytes: 1200,
+        ..Released::default()
+    };
+    assert_eq!(world.process_view(model).facts.leak_candidates, leaked);
+    assert_eq!(world.charged(0, Class::Dram), 0);
+}
+
+#[test]
+fn an_event_that_its_sender_may_not_send_changes_nothing() {
+    let (mut world, model) = World::n150();
+    let old = world.old_sender("old");
+    world
+        .by(model)
+        .expecting(Anomaly::Malformed)
+        .old_alloc(0, Class::Dram, 1, 1);
+    world.by(old).expecting(Anomaly::Malformed).mark(0, 5);
+    assert_eq!(world.charged(0, Class::Dram), 0);
+    let view = world.view();
+    let running = view.devices[0].totals.since_mark();
+    assert_eq!(view.marks.peaks_since(0, running).count(), 0);
+}
+
+#[test]
+fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
+    let mut world = World::with_limits(Limits {
+        meshes_per_process: 1,
+        buffers_per_process: 1,
+        programs_per_process: 1,
+        definitions_per_process: 2,
+        text_bytes_per_process: 3,
+        rings_per_process: 1,
+        traces_per_process: 1,
+        departed: 1,
+        ..Limits::default()
+    });
+    let model = world.process("model");
+    let ring = |sub_device| What::RingOpened {
+        mesh: MeshId(0),
+        sub_device,
+        core_type: CoreType::Tensix,
+        base: 0,
+        size_bytes: 100,
+    };
+    let refused = Anomaly::LimitReached;
+    world
+        .by(model)
+        .chip(0, &Board::N150)
+        .expecting(refused)
+        .define(&mesh(1, &[0]))
+        .alloc(1, Class::Dram, DRAM_BASE, 10)
+        .expecting(refused)
+        .alloc(2, Class::Dram, DRAM_BASE, 10)
+        .text(1, "abc")
+        .expecting(refused)
+        .text(2, "d")
+        .cores(1, CoreSet::grid(8, 8))
+        .expecting(refused)
+        .cores(2, CoreSet::grid(8, 8))
+        .cb(1, 0, L1_BASE, 10, 1)
+        .expecting(refused)
+        .cb(2, 0, L1_BASE, 10, 1)
+        .tell(ring(0))
+        .expecting(refused)
+        .tell(ring(1))
+        .capture(1, &[1])
+        .expecting(refused)
+        .tell(What::TraceBegan {
+            mesh: MeshId(0),
+            trace: TraceId(2),
+        });
+    assert_eq!(world.anomalies(model, refused), 7);
+    assert_eq!(world.charged(0, Class::Dram), 120);
+    assert_eq!(world.cb_bytes(0), 640);
+    for name in ["one", "two"] {
+        let process = world.process(name);
+        world.depart(process, Departure::Goodbye);
+    }
+    let names: Vec<_> = world
+        .view()
+        .departed
+        .iter()
+        .map(|gone| gone.identity.name.to_string())
+        .collect();
+    assert_eq!(names, ["two"]);
+}

@@ -1,0 +1,81 @@
+//! The answer to DUMP_KERNELS: every kernel in detail.
+
+use std::fmt::{self, Write as _};
+
+use ttmem_ledger::View;
+
+use super::holdings::{self, HeldKernel, keep_largest};
+use super::{Label, RowLimit, Titled, sorted_devices};
+use crate::log::number::{kilobytes, megabytes};
+use crate::log::plain::kernel_kind;
+use crate::log::shown::{Known, Outside};
+
+/// Columns of the line around a device's kernels.
+const RULE_COLUMNS: usize = 57;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+pub(super) fn write(
+    out: &mut String,
+    view: &View,
+    now_nanos: u64,
+    mut limit: RowLimit,
+) -> fmt::Result {
+    let devices = view.devices.iter();
+    let count: u64 = devices.map(|device| device.totals.kernel.count).sum();
+    writeln!(out, "📋 Received DUMP_KERNELS request...")?;
+    write!(out, "{}", Titled("DETAILED KERNEL ALLOCATIONS"))?;
+    writeln!(out, "Total kernel allocations: {count}\n")?;
+    for (place, device) in sorted_devices(view) {
+        let totals = &device.totals.kernel;
+        if totals.count == 0 {
+            continue;
+        }
+        writeln!(
+            out,
+            "📊 Device {} - Total: {} MB ({} kernels)",
+            Label::of(device, view),
+            megabytes(totals.registered.bytes()),
+            totals.count
+        )?;
+        writeln!(out, "  ┌{:─<RULE_COLUMNS$}", "")?;
+        let mut rows = holdings::kernels(view, place);
+        let count = rows.len();
+        keep_largest(&mut rows, limit.take(count), |held| {
+            (held.kernel.total_bytes, held.kernel.id.0)
+        });
+        for row in &rows {
+            write_kernel(out, row, now_nanos)?;
+        }
+        if count > rows.len() {
+            writeln!(out, "  │ … and {} more", count - rows.len())?;
+        }
+        writeln!(out, "  └{:─<RULE_COLUMNS$}\n", "")?;
+    }
+    writeln!(out, "📋 DUMP_KERNELS complete.")
+}
+
+fn write_kernel(out: &mut String, held: &HeldKernel<'_>, now_nanos: u64) -> fmt::Result {
+    let kernel = held.kernel;
+    writeln!(out, "  │ Kernel ID: {:#x}", kernel.id.0)?;
+    if let Some(name) = held.text(kernel.name) {
+        writeln!(out, "  │   Name:      {}", Outside(name))?;
+    }
+    writeln!(out, "  │   Type:      {}", kernel_kind(kernel.kind))?;
+    writeln!(out, "  │   Size:      {} KB", kilobytes(kernel.total_bytes))?;
+    if let (Some(binary_bytes), Some(cores)) = (kernel.binary_bytes, kernel.core_count) {
+        writeln!(out, "  │   Binary:    {} KB", kilobytes(binary_bytes))?;
+        let core_type = Known(kernel.core_type.map(|core_type| core_type.name()));
+        writeln!(out, "  │   Cores:     {cores} ({core_type})")?;
+        // An old sender's program is but the kernel's id again.
+        write!(out, "  │   Program:   {}", held.program.id.0)?;
+        match held.text(held.program.name) {
+            Some(name) => writeln!(out, " ({})", Outside(name))?,
+            None => out.push('\n'),
+        }
+    }
+    writeln!(out, "  │   Owner PID: {}", Known(held.pid()))?;
+    let age = now_nanos.saturating_sub(kernel.time) / NANOS_PER_SECOND;
+    writeln!(out, "  │   Age:       {age} seconds")?;
+    writeln!(out, "  │")
+}

@@ -1,0 +1,78 @@
+//! The two forms of the log, and what the log says of itself in each.
+//!
+//! A reader of JSON lines must find nothing else, so also the lines of the threads that write
+//! the text out have both forms.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use ttmem_api::Timestamp;
+
+use super::object::Object;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people, as the old server wrote them.
+    #[default]
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+impl LogFormat {
+    /// Appends that lines are missing here.
+    pub(super) fn write_gap(self, out: &mut String, lines: u64, reason: &str) {
+        match self {
+            // One wording for any number, so that one pattern finds them all.
+            Self::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
+                .expect("a String takes any text"),
+            Self::Json => {
+                let mut object = Object::line(out, now_nanos());
+                object.word("event", "log_gap");
+                object.number("lines", Some(lines));
+                object.text("reason", reason);
+                object.end_line();
+            }
+        }
+    }
+
+    /// The line of a failure of the log itself.
+    pub(super) fn failure(self, reason: String) -> String {
+        match self {
+            Self::Plain => reason,
+            Self::Json => {
+                let mut line = String::new();
+                let mut object = Object::line(&mut line, now_nanos());
+                object.word("event", "log_failed");
+                object.text("reason", &reason);
+                object.end_line();
+                line
+            }
+        }
+    }
+}
+
+/// The time, in nanoseconds since the epoch.
+pub(super) fn now_nanos() -> u64 {
+    Timestamp::from(SystemTime::now()).unix_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_the_same_facts() {
+        let mut line = String::new();
+        LogFormat::Json.write_gap(&mut line, 3, "disk \"full\"");
+        let gap: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(gap["event"], "log_gap");
+        assert_eq!(gap["lines"], 3);
+        assert_eq!(gap["reason"], "disk \"full\"");
+        let failure = LogFormat::Json.failure("broken".to_owned());
+        let failure: serde_json::Value = serde_json::from_str(&failure).unwrap();
+        assert_eq!(failure["reason"], "broken");
+        assert_eq!(LogFormat::Plain.failure("broken".to_owned()), "broken");
+    }
+}

@@ -1,0 +1,148 @@
+//! The server's own notes as text, in the old server's words where it had any.
+
+use std::fmt::{self, Write as _};
+
+use ttmem_event::Class;
+use ttmem_event::catalogue::Arch;
+use ttmem_ledger::{Departure, DeviceFacts, Exit, Released};
+
+use super::entry::Note;
+use super::number::megabytes;
+use super::shown::{Known, Outside};
+
+/// Appends the lines of a note.
+pub(super) fn write_note(out: &mut String, note: &Note) {
+    write_lines(out, note).expect("a String takes any text");
+}
+
+fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
+    match note {
+        Note::Started { sockets, devices } => {
+            write_devices(out, devices)?;
+            writeln!(out, "🚀 Allocation Server started")?;
+            for socket in sockets {
+                let path = socket.to_string_lossy();
+                writeln!(out, "   Listening on: {}", Outside(&path))?;
+            }
+            writeln!(out, "   Press Ctrl+C to stop")
+        }
+        Note::Stopped => writeln!(out, "🛑 Allocation Server stopped"),
+        Note::Joined { pid, name } => {
+            writeln!(out, "✓ [PID {}] Connected ({})", Known(*pid), Outside(name))
+        }
+        Note::Detached { pid } => writeln!(
+            out,
+            "⚠ [PID {}] Disconnected while alive: what it holds is kept",
+            Known(*pid)
+        ),
+        Note::Returned { pid } => writeln!(out, "✓ [PID {}] Connected again", Known(*pid)),
+        Note::Departed { pid, exit } => write_departure(out, Known(*pid), exit),
+        Note::Refused { pid, reason } => writeln!(
+            out,
+            "⚠️  [PID {}] Connection refused: {}",
+            Known(*pid),
+            Outside(reason)
+        ),
+        Note::Dropped { pid, reason } => writeln!(
+            out,
+            "⚠️  [PID {}] Connection closed: {}",
+            Known(*pid),
+            Outside(reason)
+        ),
+        Note::InvalidBufferType {
+            buffer_type,
+            id,
+            device,
+            ..
+        } => writeln!(
+            out,
+            "⚠️  Invalid buffer_type {buffer_type} for buffer {id} on device {device}"
+        ),
+        Note::UnknownMessage { message_type, .. } => {
+            writeln!(out, "Unknown message type: {message_type}")
+        }
+    }
+}
+
+fn write_departure(out: &mut String, pid: Known<u32>, exit: &Exit) -> fmt::Result {
+    let Released {
+        buffers,
+        buffer_bytes,
+        cbs,
+        cb_bytes,
+        kernels,
+        kernel_bytes,
+    } = exit.released;
+    let (buffer_mb, cb_mb) = (megabytes(buffer_bytes), megabytes(cb_bytes));
+    let kernel_mb = megabytes(kernel_bytes);
+    let why = match exit.departure {
+        Departure::Died => {
+            writeln!(
+                out,
+                "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
+                 PID {pid} is dead, removing its buffers...\n   \
+                 ✓ Removed {buffers} buffers ({buffer_mb} MB) from PID {pid}"
+            )?;
+            if cbs > 0 {
+                writeln!(out, "   ✓ Removed {cbs} CBs ({cb_mb} MB) from PID {pid}")?;
+            }
+            if kernels > 0 {
+                writeln!(
+                    out,
+                    "   ✓ Removed {kernels} kernels ({kernel_mb} MB) from PID {pid}"
+                )?;
+            }
+            return writeln!(out);
+        }
+        Departure::Goodbye => "Said goodbye",
+        Departure::Replaced => "Replaced by another program",
+        Departure::Forgotten => "Forgotten on request",
+    };
+    writeln!(
+        out,
+        "✗ [PID {pid}] {why}, released {buffers} buffers ({buffer_mb} MB), \
+         {cbs} CBs ({cb_mb} MB), {kernels} kernels ({kernel_mb} MB)"
+    )
+}
+
+fn write_devices(out: &mut String, devices: &[DeviceFacts]) -> fmt::Result {
+    if devices.is_empty() {
+        return writeln!(
+            out,
+            "   No devices detected\n   Server will track allocations anyway"
+        );
+    }
+    for device in devices {
+        let dram = device.capacities[Class::Dram.index()].map(|capacity| capacity.total_bytes());
+        let l1 = device.compute.map(|compute| compute.physical_bytes());
+        write!(
+            out,
+            "   Device {}: {} ({}GB DRAM, {}MB L1)",
+            device.logical_id,
+            arch_name(device.arch),
+            Known(dram.map(|bytes| bytes >> 30)),
+            Known(l1.map(|bytes| bytes >> 20)),
+        )?;
+        match device.remote {
+            Some(true) => out.push_str(" [Remote]"),
+            Some(false) => out.push_str(" [Local]"),
+            None => {}
+        }
+        out.push('\n');
+    }
+    writeln!(out, "   Total: {} device(s) detected", devices.len())
+}
+
+/// The old server's words for architectures.
+const fn arch_name(arch: Option<Arch>) -> &'static str {
+    match arch {
+        Some(Arch::Grayskull) => "Grayskull",
+        Some(Arch::Wormhole) => "Wormhole_B0",
+        Some(Arch::Blackhole) => "Blackhole",
+        Some(Arch::Quasar) => "Quasar",
+        Some(Arch::Unknown(_)) | None => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Notes in the old server's words, and those it had none for.
+
+use super::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use ttmem_event::CoreSet;
+use ttmem_ledger::Capacity;
+use ttmem_ledger::device::ComputeL1;
+
+fn text(note: &Note) -> String {
+    let mut out = String::new();
+    write_note(&mut out, note);
+    out
+}
+
+fn departed(departure: Departure, released: Released) -> String {
+    text(&Note::Departed {
+        pid: Some(1_714_322),
+        exit: Exit {
+            time: 0,
+            departure,
+            released,
+        },
+    })
+}
+
+#[test]
+fn a_death_is_told_with_what_was_removed() {
+    let released = Released {
+        buffers: 150,
+        buffer_bytes: 26_738_688,
+        cbs: 800,
+        cb_bytes: 23_488_102,
+        kernels: 30,
+        kernel_bytes: 208_896,
+    };
+    assert_eq!(
+        departed(Departure::Died, released),
+        "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
+         PID 1714322 is dead, removing its buffers...\n   \
+         ✓ Removed 150 buffers (25.5 MB) from PID 1714322\n   \
+         ✓ Removed 800 CBs (22.4 MB) from PID 1714322\n   \
+         ✓ Removed 30 kernels (0.199219 MB) from PID 1714322\n\n"
+    );
+    assert_eq!(
+        departed(Departure::Died, Released::default()),
+        "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
+         PID 1714322 is dead, removing its buffers...\n   \
+         ✓ Removed 0 buffers (0 MB) from PID 1714322\n\n"
+    );
+}
+
+#[test]
+fn other_departures_take_one_line() {
+    let released = Released {
+        buffers: 1,
+        buffer_bytes: 1 << 20,
+        ..Released::default()
+    };
+    for (departure, why) in [
+        (Departure::Goodbye, "Said goodbye"),
+        (Departure::Replaced, "Replaced by another program"),
+        (Departure::Forgotten, "Forgotten on request"),
+    ] {
+        assert_eq!(
+            departed(departure, released),
+            format!(
+                "✗ [PID 1714322] {why}, released 1 buffers (1 MB), 0 CBs (0 MB), 0 kernels (0 MB)\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn the_start_lists_sockets_and_devices() {
+    let sockets = vec![PathBuf::from("/tmp/tt_allocation_server.sock")];
+    let started = text(&Note::Started {
+        sockets: sockets.clone(),
+        devices: Vec::new(),
+    });
+    assert_eq!(
+        started,
+        "   No devices detected\n   Server will track allocations anyway\n\
+         🚀 Allocation Server started\n   Listening on: /tmp/tt_allocation_server.sock\n   \
+         Press Ctrl+C to stop\n"
+    );
+    let mut wormhole = DeviceFacts {
+        logical_id: 3,
+        arch: Some(Arch::Wormhole),
+        remote: Some(true),
+        compute: Some(ComputeL1 {
+            cores: CoreSet::grid(8, 8),
+            bytes_per_core: 1_499_136,
+            reserved_bytes: 0,
+        }),
+        ..DeviceFacts::default()
+    };
+    wormhole.capacities[Class::Dram.index()] = Some(Capacity {
+        banks: 12,
+        base: 0,
+        per_bank_bytes: 1 << 30,
+    });
+    let devices = vec![wormhole, DeviceFacts::default()];
+    let started = text(&Note::Started { sockets, devices });
+    let lines: Vec<&str> = started.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "   Device 3: Wormhole_B0 (12GB DRAM, 91MB L1) [Remote]",
+            "   Device 0: Unknown (?GB DRAM, ?MB L1)",
+            "   Total: 2 device(s) detected",
+        ]
+    );
+}
+
+#[test]
+fn single_lines() {
+    let pid = Some(7);
+    for (note, expected, is_error) in [
+        (Note::Stopped, "🛑 Allocation Server stopped\n", false),
+        (
+            Note::Joined {
+                pid,
+                name: Arc::from("py\nthon"),
+            },
+            "✓ [PID 7] Connected (py\\u{a}thon)\n",
+            false,
+        ),
+        (
+            Note::Detached { pid },
+            "⚠ [PID 7] Disconnected while alive: what it holds is kept\n",
+            false,
+        ),
+        (
+            Note::Returned { pid: None },
+            "✓ [PID ?] Connected again\n",
+            false,
+        ),
+        (
+            Note::Refused {
+                pid,
+                reason: "64 clients are connected".to_owned(),
+            },
+            "⚠️  [PID 7] Connection refused: 64 clients are connected\n",
+            true,
+        ),
+        (
+            Note::Dropped {
+                pid,
+                reason: "message type 99 is not one of 1 to 12".to_owned(),
+            },
+            "⚠️  [PID 7] Connection closed: message type 99 is not one of 1 to 12\n",
+            true,
+        ),
+        (
+            Note::InvalidBufferType {
+                pid,
+                buffer_type: 96,
+                id: 2_560_032,
+                device: 3,
+            },
+            "⚠️  Invalid buffer_type 96 for buffer 2560032 on device 3\n",
+            true,
+        ),
+        (
+            Note::UnknownMessage {
+                pid,
+                message_type: 7,
+            },
+            "Unknown message type: 7\n",
+            true,
+        ),
+    ] {
+        assert_eq!(text(&note), expected);
+        assert_eq!(note.is_error(), is_error, "{note:?}");
+    }
+}

@@ -1,0 +1,313 @@
+//! Log entries as the lines of the old allocation server, and others in its manner.
+//!
+//! People and scripts read these lines (`grep KERNEL_LOAD`), so the patterns that the old server
+//! had are kept to the character. The scribe calls this for every event: it appends to the text
+//! of a batch and makes no string of its own.
+
+use std::fmt::{self, Write as _};
+
+use ttmem_event::{KernelKind, What};
+use ttmem_ledger::{Anomaly, Change};
+
+use super::entry::{LogEntry, legacy_device, legacy_size};
+use super::fields::{Value, fields};
+use super::number::{kilobytes, megabytes};
+use super::shown::Known;
+
+/// Appends the lines of an entry; none if only `verbose` logs show it.
+///
+/// `uptime_ms` is how long the server had been running when it happened.
+pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, verbose: bool) {
+    if entry.is_shown(verbose) {
+        write_change(out, entry, uptime_ms).expect("a String takes any text");
+    }
+}
+
+fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
+    let pid = Known(entry.pid);
+    let device = Known(entry.device);
+    match entry.effect.change {
+        Change::BufferBooked {
+            class,
+            id,
+            bytes,
+            references,
+        } => {
+            let class = class.name();
+            write!(
+                out,
+                "✓ [PID {pid}] Allocated {bytes} bytes of {class} on device {device} \
+                 (buffer_id={id:#x}"
+            )?;
+            if references > 1 {
+                write!(out, ", ref_count={references}")?;
+            }
+            out.push_str(")\n");
+            Ok(())
+        }
+        Change::BufferReleased {
+            id,
+            bytes,
+            references,
+            ..
+        } => {
+            write!(
+                out,
+                "✗ [PID {pid}] Freed buffer {id:#x} on device {device} ({bytes} bytes, "
+            )?;
+            match references {
+                0 => out.push_str("FINAL)\n"),
+                left => writeln!(out, "ref_count={left} remaining)")?,
+            }
+            Ok(())
+        }
+        Change::CbBooked {
+            bytes, total_bytes, ..
+        } => {
+            let (more, total) = (megabytes(bytes), megabytes(total_bytes));
+            writeln!(
+                out,
+                "✓ [CB_ALLOC] Device {device}: +{more} MB (Total: {total} MB)"
+            )
+        }
+        Change::CbReleased {
+            bytes, total_bytes, ..
+        } => {
+            let (less, total) = (megabytes(bytes), megabytes(total_bytes));
+            writeln!(
+                out,
+                "✗ [CB_FREE] Device {device}: -{less} MB (Total: {total} MB)"
+            )
+        }
+        Change::KernelBooked {
+            kind,
+            binary_bytes,
+            cores,
+            bytes,
+            total_bytes,
+            ..
+        } => {
+            let kind = kernel_kind(kind);
+            let (more, total) = (megabytes(bytes), megabytes(total_bytes));
+            write!(
+                out,
+                "✓ [KERNEL_LOAD] {kind} kernel on Device {device}: +{more} MB (Total: {total} MB)"
+            )?;
+            if let (Some(binary_bytes), Some(cores)) = (binary_bytes, cores) {
+                let (binary, total) = (kilobytes(binary_bytes), kilobytes(bytes));
+                write!(
+                    out,
+                    ", Binary Size: {binary} KB, Cores: {cores}, Total L1: {total} KB"
+                )?;
+            }
+            out.push('\n');
+            Ok(())
+        }
+        Change::KernelReleased {
+            kind,
+            bytes,
+            total_bytes,
+            ..
+        } => {
+            let kind = kernel_kind(kind);
+            let (less, total) = (megabytes(bytes), megabytes(total_bytes));
+            writeln!(
+                out,
+                "✗ [KERNEL_UNLOAD] {kind} kernel on Device {device}: \
+                 -{less} MB (Total: {total} MB)"
+            )
+        }
+        Change::L1Peak { bytes, buffers } => {
+            let peak = megabytes(bytes);
+            writeln!(
+                out,
+                "[{uptime_ms}ms] L1 Peak on device {device}: {peak} MB ({buffers} buffers)"
+            )
+        }
+        Change::Happened(what) => write_happened(out, entry, &what),
+        Change::Contradicted { anomaly, what } => write_anomaly(out, pid, anomaly, &what),
+    }
+}
+
+/// An event that changes no bytes.
+fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Result {
+    let pid = Known(entry.pid);
+    match *what {
+        What::DeviceOpened { device } => {
+            let device = entry.device.unwrap_or(device.0);
+            writeln!(out, "✓ [PID {pid}] Opened device {device}")
+        }
+        What::DeviceClosed { device } => {
+            let device = entry.device.unwrap_or(device.0);
+            writeln!(out, "✗ [PID {pid}] Closed device {device}")
+        }
+        What::MeshOpened { mesh } => writeln!(out, "✓ [PID {pid}] Opened mesh {}", mesh.0),
+        What::MeshClosed { mesh } => writeln!(out, "✗ [PID {pid}] Closed mesh {}", mesh.0),
+        What::CapacityReported {
+            mesh,
+            class,
+            banks,
+            per_bank_bytes,
+            ..
+        } => {
+            let total = megabytes(per_bank_bytes.saturating_mul(u64::from(banks)));
+            let (mesh, class) = (mesh.0, class.name());
+            writeln!(
+                out,
+                "✓ [PID {pid}] Capacity of {class} on mesh {mesh}: \
+                 {banks} banks of {per_bank_bytes} bytes ({total} MB)"
+            )
+        }
+        What::TraceBegan { mesh, trace } => {
+            let (mesh, trace) = (mesh.0, trace.0);
+            writeln!(out, "✓ [PID {pid}] Trace {trace} began on mesh {mesh}")
+        }
+        What::TraceEnded { mesh, trace, bytes } => {
+            let (mesh, trace) = (mesh.0, trace.0);
+            writeln!(
+                out,
+                "✓ [PID {pid}] Trace {trace} ended on mesh {mesh} ({bytes} bytes)"
+            )
+        }
+        What::TraceReleased { mesh, trace } => {
+            let (mesh, trace) = (mesh.0, trace.0);
+            writeln!(out, "✗ [PID {pid}] Released trace {trace} on mesh {mesh}")
+        }
+        What::AllocationFailed {
+            mesh,
+            class,
+            banks,
+            requested_bytes,
+            per_bank_bytes,
+            free_bytes,
+            largest_free_bytes,
+            ..
+        } => {
+            let (mesh, class) = (mesh.0, class.name());
+            let cause = FailureCause::of(per_bank_bytes, free_bytes, largest_free_bytes).name();
+            writeln!(
+                out,
+                "⚠ [PID {pid}] Allocation failed: {requested_bytes} bytes of {class} on mesh \
+                 {mesh} ({banks} banks, needs {per_bank_bytes} bytes per bank, free \
+                 {free_bytes}, largest block {largest_free_bytes}): {cause}"
+            )
+        }
+        What::Clashed {
+            mesh,
+            program,
+            kind,
+            region_end,
+            limit,
+            ..
+        } => {
+            let (mesh, program, kind) = (mesh.0, program.0, kind.name());
+            writeln!(
+                out,
+                "⚠ [PID {pid}] Clash on mesh {mesh}: storage of program {program} ends at \
+                 {region_end}, limit {limit} ({kind})"
+            )
+        }
+        What::Marked { number, .. } => writeln!(out, "✓ [PID {pid}] Mark {number}"),
+        What::EventsLost { count } => {
+            writeln!(
+                out,
+                "⚠ [PID {pid}] Lost {count} events: its totals are not exact"
+            )
+        }
+        What::EventsElided { count } => {
+            writeln!(
+                out,
+                "⚠ [PID {pid}] Left out {count} events: its totals are exact"
+            )
+        }
+        _ => {
+            write!(out, "· [PID {pid}] {}", what.name())?;
+            write_fields(out, what)
+        }
+    }
+}
+
+/// An event that contradicts the ledger; for old reports in the old server's words.
+fn write_anomaly(out: &mut String, pid: Known<u32>, anomaly: Anomaly, what: &What) -> fmt::Result {
+    match (anomaly, *what, legacy_device(what)) {
+        (Anomaly::InvalidDevice, _, Some(device)) => {
+            writeln!(out, "⚠️  Invalid device_id {device} - ignoring message")
+        }
+        (Anomaly::ZeroSize | Anomaly::AbsurdSize, _, Some(_)) => {
+            let size_bytes = legacy_size(what);
+            writeln!(out, "⚠️  Invalid size {size_bytes} - ignoring message")
+        }
+        (Anomaly::UnknownFree, What::LegacyFreed { device, id }, _) => writeln!(
+            out,
+            "⚠ [PID {pid}] Deallocation for unknown buffer {id:#x} on device {device} \
+             (allocated before tracking started)"
+        ),
+        _ => {
+            write!(out, "⚠ [PID {pid}] {}: {}", anomaly.name(), what.name())?;
+            write_fields(out, what)
+        }
+    }
+}
+
+fn write_fields(out: &mut String, what: &What) -> fmt::Result {
+    for (name, value) in fields(what) {
+        write!(out, " {name}=")?;
+        match value {
+            Value::Number(number) => write!(out, "{number}")?,
+            Value::Signed(number) => write!(out, "{number}")?,
+            Value::Id(id) => write!(out, "{id:#x}")?,
+            Value::Word(word) => out.push_str(word),
+            Value::Class(class) => out.push_str(class.name()),
+            Value::Flag(flag) => write!(out, "{flag}")?,
+            Value::All => out.push_str("all"),
+        }
+    }
+    out.push('\n');
+    Ok(())
+}
+
+/// The old server's words for what a kernel is for.
+pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
+    match kind {
+        KernelKind::Application => "Application",
+        KernelKind::Fabric => "Fabric",
+        KernelKind::Dispatch => "Dispatch",
+        KernelKind::Unknown => "Unknown",
+    }
+}
+
+/// Why an allocator had no room, as far as its figures tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FailureCause {
+    /// Too little is free.
+    Capacity,
+    /// Enough is free, but not in one piece.
+    Fragmentation,
+    /// The figures would have allowed it.
+    Unknown,
+}
+
+impl FailureCause {
+    /// The cause by the figures of one bank.
+    pub(super) const fn of(needed_bytes: u64, free_bytes: u64, largest_free_bytes: u64) -> Self {
+        if free_bytes < needed_bytes {
+            Self::Capacity
+        } else if largest_free_bytes < needed_bytes {
+            Self::Fragmentation
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// The word for JSON and text.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Capacity => "capacity",
+            Self::Fragmentation => "fragmentation",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Order, gaps and dumps, with the scribe's end of the queue run by the test where that matters.
+
+use std::fs;
+use std::io::{PipeReader, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ttmem_event::{Class, What};
+use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
+
+use super::*;
+use crate::log::output::Output;
+use crate::log::rotate::{LogFileOptions, RotatingFile};
+use crate::log::sink::{EVENT_LIMITS, Log};
+
+/// Generous: only a defect is ever that slow.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A log into a file, with its errors in the file and in a pipe.
+struct TestLog {
+    log: Log,
+    errors: PipeReader,
+    path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl TestLog {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut options = LogFileOptions::new(&path);
+        options.max_bytes = 1 << 30;
+        let file = Output::File(RotatingFile::open(options).unwrap());
+        let (errors, writer) = io::pipe().unwrap();
+        let writer = Output::Stream {
+            fd: writer.into(),
+            name: "the test's errors",
+        };
+        let log = Log::with_outputs(file, true, EVENT_LIMITS, writer, WATCHDOG, LogFormat::Plain)
+            .unwrap();
+        Self {
+            log,
+            errors,
+            path,
+            _dir: dir,
+        }
+    }
+
+    /// What the log has in all, and what of it on the error stream.
+    fn finish(mut self) -> (String, String) {
+        self.log.close();
+        let mut errors = String::new();
+        self.errors.read_to_string(&mut errors).unwrap();
+        (fs::read_to_string(&self.path).unwrap(), errors)
+    }
+}
+
+fn entry(change: Change) -> LogEntry {
+    LogEntry {
+        effect: Effect {
+            time: 0,
+            process: 0,
+            device: Some(0),
+            change,
+        },
+        pid: Some(1),
+        device: Some(0),
+    }
+}
+
+fn freed(id: u64) -> LogEntry {
+    entry(Change::BufferReleased {
+        class: Class::L1,
+        id,
+        bytes: 1,
+        references: 0,
+    })
+}
+
+fn invalid_device() -> LogEntry {
+    entry(Change::Contradicted {
+        anomaly: Anomaly::InvalidDevice,
+        what: What::LegacyFreed { device: -1, id: 0 },
+    })
+}
+
+fn freed_line(id: u64) -> String {
+    format!("✗ [PID 1] Freed buffer {id:#x} on device 0 (1 bytes, FINAL)")
+}
+
+fn empty_view() -> View {
+    Ledger::new(Limits::default()).view()
+}
+
+const SUMMARY: [&str; 3] = [
+    "📊 Current Statistics:",
+    "  Active allocations: 0",
+    "  Audit: ✓ every total equals the live set",
+];
+
+const QUIET: ScribeOptions = ScribeOptions {
+    format: LogFormat::Plain,
+    quiet: true,
+    verbose: false,
+};
+
+/// Brings something of everything.
+fn say_all(handle: &ScribeHandle) {
+    handle.entries(vec![freed(1), invalid_device(), freed(2)]);
+    handle.note(Note::Stopped);
+    handle.dump(DumpKind::Summary, empty_view());
+    handle.entries(vec![freed(3)]);
+    handle.note(Note::UnknownMessage {
+        pid: None,
+        message_type: 7,
+    });
+}
+
+#[test]
+fn the_log_keeps_the_order_of_everything() {
+    let log = TestLog::start();
+    let options = ScribeOptions::default();
+    let scribe = Scribe::start(log.log.handle(), options).unwrap();
+    let handle = scribe.handle();
+    say_all(&handle);
+    scribe.close();
+    let (text, errors) = log.finish();
+    let invalid = "⚠️  Invalid device_id -1 - ignoring message";
+    let unknown = "Unknown message type: 7";
+    let mut expected = vec![freed_line(1), invalid.to_owned(), freed_line(2)];
+    expected.push("🛑 Allocation Server stopped".to_owned());
+    expected.extend(SUMMARY.map(str::to_owned));
+    expected.extend([freed_line(3), unknown.to_owned()]);
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(errors.lines().collect::<Vec<_>>(), [invalid, unknown]);
+    assert_eq!(handle.elided(), 0);
+    handle.entries(vec![freed(4)]);
+    assert_eq!(handle.elided(), 1);
+}
+
+#[test]
+fn quiet_keeps_errors_and_dumps() {
+    let log = TestLog::start();
+    let scribe = Scribe::start(log.log.handle(), QUIET).unwrap();
+    say_all(&scribe.handle());
+    scribe.close();
+    let (text, errors) = log.finish();
+    assert_eq!(text.lines().count(), 2 + SUMMARY.len(), "{text}");
+    assert!(text.contains(SUMMARY[0]));
+    assert_eq!(errors.lines().count(), 2);
+}
+
+#[test]
+fn json_logs_have_nothing_but_objects() {
+    let log = TestLog::start();
+    let options = ScribeOptions {
+        format: LogFormat::Json,
+        ..ScribeOptions::default()
+    };
+    let (handle, writer) = pair(log.log.handle(), options);
+    handle.entries((0..).map(freed).take(QUEUE_ENTRIES).collect());
+    handle.entries(vec![freed(0); 3]);
+    say_all(&handle);
+    drop(handle);
+    writer.run();
+    let (text, _) = log.finish();
+    let lines = text.lines().map(|line| {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        json["event"].as_str().unwrap().to_owned()
+    });
+    let after: Vec<String> = lines.skip(QUEUE_ENTRIES).collect();
+    // The first batch filled the queue: every entry after it is counted, notes still fit.
+    assert_eq!(
+        after,
+        [
+            "log_gap",
+            "server_stopped",
+            "dump",
+            "log_gap",
+            "unknown_message"
+        ]
+    );
+}
+
+#[test]
+fn a_gap_is_mentioned_where_it_is() {
+    let log = TestLog::start();
+    let options = ScribeOptions::default();
+    let (handle, writer) = pair(log.log.handle(), options);
+    handle.entries(vec![freed(1); QUEUE_ENTRIES]);
+    handle.entries(vec![freed(2); 7]);
+    handle.note(Note::Returned { pid: Some(1) });
+    handle.entries(vec![freed(3); 2]);
+    assert_eq!(handle.elided(), 9);
+    drop(handle);
+    writer.run();
+    let (text, _) = log.finish();
+    let after: Vec<&str> = text.lines().skip(QUEUE_ENTRIES).collect();
+    assert_eq!(
+        after,
+        [
+            "… 7 log lines were not written: the log cannot keep up",
+            "✓ [PID 1] Connected again",
+            "… 2 log lines were not written: the log cannot keep up",
+        ]
+    );
+}
+
+#[test]
+fn of_waiting_dumps_the_newest_is_printed_in_its_place() {
+    let log = TestLog::start();
+    let options = ScribeOptions::default();
+    let (handle, writer) = pair(log.log.handle(), options);
+    let mut ledger = Ledger::new(Limits::default());
+    handle.dump(DumpKind::Summary, ledger.view());
+    handle.note(Note::Stopped);
+    ledger.refuse(0, Anomaly::Malformed);
+    handle.dump(DumpKind::Kernels, ledger.view());
+    handle.dump(DumpKind::Summary, ledger.view());
+    handle.note(Note::Returned { pid: None });
+    drop(handle);
+    writer.run();
+    let (text, _) = log.finish();
+    let places = [
+        "🛑 Allocation Server stopped",
+        "📋 DUMP_KERNELS complete.",
+        "📊 Current Statistics:",
+        "  Anomalies: 1 (malformed 1)",
+        "✓ [PID ?] Connected again",
+    ]
+    .map(|line| {
+        let lines = text.lines().enumerate();
+        let mut found = lines.filter(|(_, other)| *other == line);
+        let (place, _) = found.next().expect(line);
+        assert!(found.next().is_none(), "twice: {line}");
+        place
+    });
+    assert!(places.is_sorted(), "{text}");
+}
+
+#[test]
+fn a_dump_that_finds_no_room_is_printed_all_the_same() {
+    let log = TestLog::start();
+    let options = ScribeOptions::default();
+    let (handle, writer) = pair(log.log.handle(), options);
+    for _ in 0..QUEUE_MESSAGES {
+        handle.note(Note::Stopped);
+    }
+    handle.dump(DumpKind::Summary, empty_view());
+    handle.note(Note::Stopped);
+    assert_eq!(handle.elided(), 1);
+    drop(handle);
+    writer.run();
+    let (text, _) = log.finish();
+    let lines: Vec<&str> = text.lines().skip(QUEUE_MESSAGES).collect();
+    assert_eq!(
+        lines[0],
+        "… 1 log lines were not written: the log cannot keep up"
+    );
+    assert_eq!(lines[1..], SUMMARY);
+}

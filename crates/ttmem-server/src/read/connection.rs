@@ -1,0 +1,210 @@
+//! The HTTP thread: a small runtime that serves connections it is handed.
+//!
+//! Connections come from the sessions' thread, which has seen that they speak HTTP. They have as
+//! many seats as [`HttpLimits`] says; who finds none is refused at once. A connection is for one
+//! request, so a reader that stalls can hold its seat only until its deadline.
+
+use super::http::{Asker, ReadState, busy_body, router};
+use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// Connections that may wait to be looked at: a burst of readers, not a backlog.
+const QUEUE: usize = 256;
+
+/// Threads that make documents: two cores' worth of readers must not starve the ledger.
+const BLOCKING_THREADS: usize = 4;
+
+/// A request of the read API is a line and a few headers.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+
+/// Names a request can need many times over.
+const MAX_HEADERS: usize = 64;
+
+/// How long requests that are being answered may go on when the thread is told to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What readers may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Connections at once.
+    pub connections: usize,
+    /// How long a request's head may take.
+    pub head_timeout: Duration,
+    /// How long a connection may last in all.
+    pub connection_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            head_timeout: Duration::from_secs(10),
+            connection_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why the thread could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartHttpError {
+    /// The runtime has no event queue.
+    #[error("cannot start the runtime of the read API")]
+    Runtime(#[source] io::Error),
+    /// The system has no thread left.
+    #[error("cannot start the thread of the read API")]
+    Thread(#[source] io::Error),
+}
+
+/// A connection to serve, and the user at its other end.
+type Arrival = (UnixStream, u32);
+
+/// The thread that answers readers.
+#[derive(Debug)]
+pub struct HttpThread {
+    arrivals: Option<mpsc::Sender<Arrival>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread or event queue left.
+    pub fn start(state: ReadState, limits: HttpLimits) -> Result<Self, StartHttpError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("ttmem-read")
+            .build()
+            .map_err(StartHttpError::Runtime)?;
+        let (arrivals, queue) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("ttmem-http".to_owned())
+            .spawn(move || {
+                runtime.block_on(serve_arrivals(router(state), limits, queue));
+                // A document in the making ends by itself: nobody waits for it any more.
+                runtime.shutdown_background();
+            })
+            .map_err(StartHttpError::Thread)?;
+        Ok(Self {
+            arrivals: Some(arrivals),
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands over a connection whose first bytes are those of an HTTP request, none of them read.
+    ///
+    /// # Errors
+    /// The connection, when there are more than the thread can look at: [`refuse`] it.
+    pub fn serve(&self, stream: UnixStream, uid: u32) -> Result<(), UnixStream> {
+        let Some(arrivals) = &self.arrivals else {
+            return Err(stream);
+        };
+        arrivals
+            .try_send((stream, uid))
+            .map_err(|refused| refused.into_inner().0)
+    }
+
+    /// Ends the thread: what is being answered gets a moment, the rest is dropped.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // Without a sender the queue ends, and with it the loop.
+        self.arrivals = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been printed; there is nothing left to save.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for HttpThread {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Tells a reader that the server has no room, without waiting for it.
+pub fn refuse(mut stream: UnixStream) {
+    let body = busy_body();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut answer = head.into_bytes();
+    answer.extend_from_slice(&body);
+    // An empty socket buffer takes this much at once; a reader that cannot even be told
+    // sees its connection end.
+    let _told = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.write(&answer));
+}
+
+async fn serve_arrivals(router: Router, limits: HttpLimits, mut queue: mpsc::Receiver<Arrival>) {
+    let seats = Arc::new(Semaphore::new(limits.connections));
+    while let Some((stream, uid)) = queue.recv().await {
+        match Arc::clone(&seats).try_acquire_owned() {
+            Ok(seat) => {
+                let connection = serve_connection(router.clone(), limits, stream, uid, seat);
+                tokio::spawn(connection);
+            }
+            Err(_no_seat) => refuse(stream),
+        }
+    }
+    let everybody_left = async {
+        while seats.available_permits() < limits.connections {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _late = tokio::time::timeout(GRACE, everybody_left).await;
+}
+
+async fn serve_connection(
+    router: Router,
+    limits: HttpLimits,
+    stream: UnixStream,
+    uid: u32,
+    seat: OwnedSemaphorePermit,
+) {
+    let stream = stream
+        .set_nonblocking(true)
+        .and_then(|()| tokio::net::UnixStream::from_std(stream));
+    let Ok(stream) = stream else {
+        // No descriptor to wait on: the connection ends, which the reader sees.
+        return;
+    };
+    let asker = Asker {
+        uid,
+        seat: Arc::new(seat),
+    };
+    let paths = TowerToHyperService::new(router);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(asker.clone());
+        paths.call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_header_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whatever a reader does wrong, it is told in HTTP or sees the connection end; bodies are
+    // never asked for.
+    let _outcome = tokio::time::timeout(limits.connection_timeout, connection).await;
+}

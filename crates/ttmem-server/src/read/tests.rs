@@ -1,0 +1,242 @@
+//! The read API as its clients see it: a ledger behind a socket, and `ApiClient` before it.
+
+mod documents;
+mod hostility;
+mod paging;
+
+use super::{HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
+use crate::keeper::{Command, ForgetError, LedgerHandle};
+use crossbeam_channel::bounded;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use tempfile::TempDir;
+use ttmem_api::{ApiClient, Timestamp};
+use ttmem_event::catalogue::{Arch, BankedRegion, BoardKind, Capacities, DeviceOptions};
+use ttmem_event::{
+    BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
+    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+};
+use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
+
+/// 2026-11-15 08:25:03 UTC.
+const NOW: u64 = 1_794_731_103_000_000_000;
+
+/// The user at the other end of every connection.
+const UID: u32 = 1000;
+
+/// A mesh of devices 0 and 1, and one of each alone.
+const BOTH: MeshId = MeshId(10);
+const FIRST: MeshId = MeshId(20);
+
+fn facts() -> ServerFacts {
+    ServerFacts {
+        time: Timestamp::from_unix_nanos(NOW),
+        host: "host".to_owned(),
+        pid: 7,
+        version: "0.1.0".to_owned(),
+        started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),
+        sockets: vec!["/run/ttmem/ttmem.sock".to_owned()],
+        clients: 2,
+        clients_limit: Some(4096),
+        clients_refused: 1,
+        log_lines_elided: 3,
+        errors: vec!["the log is full".to_owned()],
+    }
+}
+
+fn identity(pid: Option<u32>, source: Source) -> ProcessIdentity {
+    ProcessIdentity {
+        pid,
+        start_time: Some(NOW - 60_000_000_000),
+        instance: (source != Source::Legacy).then_some([0xab; 16]),
+        uid: UID,
+        name: "python".into(),
+        source,
+        visible_devices: "".into(),
+    }
+}
+
+/// What an n150 can hand out with a small region and a trace region.
+fn n150() -> Capacities {
+    let options = DeviceOptions {
+        l1_small_size: 32_768,
+        trace_region_size: 12 << 20,
+        ..DeviceOptions::default_of(BoardKind::N150)
+    };
+    BoardKind::N150.capacities(&options).unwrap()
+}
+
+fn apply(ledger: &mut Ledger, process: u32, time: u64, what: What) {
+    let event = Event { time, what };
+    ledger.apply(process, &event, None).unwrap();
+}
+
+/// A process that opened two n150 and a mesh over both.
+fn joined(ledger: &mut Ledger, pid: u32) -> u32 {
+    let process = ledger.join(identity(Some(pid), Source::Client));
+    let define = |ledger: &mut Ledger, definition: Definition| {
+        ledger.define(process, &definition).unwrap();
+    };
+    for (id, text) in [(1, "n150"), (2, "ttnn::add"), (3, "reader.cpp")] {
+        let id = TextId(id);
+        let text = text.to_owned();
+        define(ledger, Definition::Text { id, text });
+    }
+    let cores = CoreSet::grid(4, 4);
+    let id = CoresId(1);
+    define(ledger, Definition::Cores { id, cores });
+    for device in 0..2 {
+        let definition = DeviceDefinition {
+            id: DeviceId(device + 1),
+            logical_id: device,
+            unique_id: Some(0xfeed_0000 + u64::from(device)),
+            arch: Arch::Wormhole,
+            board: TextId(1),
+            remote: Some(false),
+            grid_columns: 8,
+            grid_rows: 8,
+            l1_bytes_per_core: u32::try_from(n150().l1_bytes_per_core).unwrap(),
+            l1_reserved_bytes: u32::try_from(n150().l1_reserved_bytes_per_core).unwrap(),
+        };
+        define(ledger, Definition::Device(definition));
+    }
+    for (id, devices) in [
+        (BOTH, vec![DeviceId(1), DeviceId(2)]),
+        (FIRST, vec![DeviceId(1)]),
+    ] {
+        define(
+            ledger,
+            Definition::Mesh(MeshDefinition {
+                id,
+                kind: MeshKind::Mesh,
+                handle: 1,
+                rows: 1,
+                columns: u16::try_from(devices.len()).unwrap(),
+                devices,
+            }),
+        );
+    }
+    let capacities = n150();
+    for (class, region) in [
+        (Class::Dram, capacities.dram),
+        (Class::L1, capacities.l1),
+        (Class::L1Small, capacities.l1_small),
+        (Class::Trace, capacities.trace),
+    ] {
+        apply(ledger, process, 1, capacity(BOTH, class, region));
+    }
+    process
+}
+
+fn capacity(mesh: MeshId, class: Class, region: BankedRegion) -> What {
+    What::CapacityReported {
+        mesh,
+        class,
+        banks: u16::try_from(region.banks).unwrap(),
+        base: region.base,
+        per_bank_bytes: region.bytes_per_bank,
+        alignment: 32,
+    }
+}
+
+fn allocated(buffer: u64, class: Class, address: u64, per_bank_bytes: u64) -> What {
+    What::BufferAllocated {
+        mesh: BOTH,
+        buffer: BufferId(buffer),
+        class,
+        layout: Layout::Interleaved,
+        direction: Direction::BottomUp,
+        address,
+        requested_bytes: 1000,
+        per_bank_bytes,
+        page_bytes: 2048,
+        cores: CoresId::NONE,
+        operation: TextId(2),
+        banks: 12,
+    }
+}
+
+/// A ledger that answers on a socket for as long as the test runs.
+struct Served {
+    _directory: TempDir,
+    path: PathBuf,
+}
+
+impl Served {
+    fn new(ledger: Ledger) -> Self {
+        Self::with(ledger, HttpLimits::default(), facts)
+    }
+
+    fn with(
+        ledger: Ledger,
+        limits: HttpLimits,
+        facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
+    ) -> Self {
+        let state = ReadState {
+            ledger: keeper(ledger),
+            facts: Arc::new(facts),
+        };
+        let http = HttpThread::start(state, limits).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if let Err(stream) = http.serve(stream.unwrap(), UID) {
+                    refuse(stream);
+                }
+            }
+        });
+        Self {
+            _directory: directory,
+            path,
+        }
+    }
+
+    fn client(&self) -> ApiClient {
+        ApiClient::new(&self.path)
+    }
+}
+
+/// Answers what readers ask of the ledger thread.
+fn keeper(mut ledger: Ledger) -> LedgerHandle {
+    let (commands, queue) = bounded(16);
+    thread::spawn(move || {
+        for command in queue {
+            match command {
+                Command::View { reply } => reply.send(ledger.view()).unwrap(),
+                Command::Forget {
+                    pid,
+                    uid,
+                    time,
+                    reply,
+                } => reply.send(forget(&mut ledger, pid, uid, time)).unwrap(),
+                other => panic!("readers do not ask {other:?}"),
+            }
+        }
+    });
+    LedgerHandle::to(commands)
+}
+
+fn forget(
+    ledger: &mut Ledger,
+    pid: u32,
+    uid: u32,
+    time: u64,
+) -> Result<Vec<ttmem_ledger::Released>, ForgetError> {
+    let view = ledger.view();
+    let found = |process: &&ttmem_ledger::ProcessView| process.facts.identity.pid == Some(pid);
+    let process = view.processes.iter().find(found);
+    let process = process.ok_or(ForgetError::Unknown(pid))?;
+    if process.facts.identity.uid != uid {
+        return Err(ForgetError::NotAllowed(pid));
+    }
+    let exit = ledger.depart(process.index, Departure::Forgotten, time);
+    Ok(exit.map(|exit| exit.released).into_iter().collect())
+}
+
+fn empty_ledger() -> Ledger {
+    Ledger::new(Limits::default())
+}

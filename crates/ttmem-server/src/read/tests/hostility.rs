@@ -1,0 +1,278 @@
+//! Requests that are wrong, slow or too many.
+
+use super::*;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use ttmem_api::ApiRequestError;
+
+/// Long enough that only a hang reaches it.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// Sends bytes and reads until the server ends the connection.
+fn exchange(served: &Served, request: &[u8]) -> String {
+    let mut stream = UnixStream::connect(&served.path).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    // The server may answer and close before it has taken everything.
+    let _sent = stream.write_all(request);
+    ended(&mut stream)
+}
+
+fn ended(stream: &mut UnixStream) -> String {
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(taken) => answer.extend_from_slice(&part[..taken]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+/// Code and error word of a request that was refused.
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, ApiRequestError>) -> (u16, String) {
+    match outcome {
+        Err(ApiRequestError::Status { code, problem }) => (code, problem.unwrap().error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn refusals_are_problems() {
+    let served = Served::new(empty_ledger());
+    let client = served.client();
+    let bad = |outcome| assert_eq!(refusal(outcome), (400, "bad_request".to_owned()));
+    bad(client.buffers(Some("\u{1b}[31m&limit=5"), None));
+    bad(client.buffers(Some(""), None));
+    bad(client.buffers(None, Some(0)));
+    bad(client.buffers(None, Some(10_001)));
+    let message = client.buffers(None, Some(10_001)).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "the server answered 400: bad_request: limit 10001 is not between 1 and 10000"
+    );
+    for (request, code, word) in [
+        ("GET /api/v1/cbs?limit=x HTTP/1.1", 400, "bad_request"),
+        ("GET /api/v1/cbs?limit=-1 HTTP/1.1", 400, "bad_request"),
+        (
+            "GET /api/v1/cbs?limit=1&limit=2 HTTP/1.1",
+            400,
+            "bad_request",
+        ),
+        ("POST /api/v1/forget HTTP/1.1", 400, "bad_request"),
+        (
+            "POST /api/v1/forget?pid=4294967296 HTTP/1.1",
+            400,
+            "bad_request",
+        ),
+        ("GET /api/v2/snapshot HTTP/1.1", 404, "not_found"),
+        ("GET / HTTP/1.1", 404, "not_found"),
+        (
+            "GET /api/v1/forget?pid=1 HTTP/1.1",
+            405,
+            "method_not_allowed",
+        ),
+        ("POST /api/v1/snapshot HTTP/1.1", 405, "method_not_allowed"),
+    ] {
+        let answer = exchange(&served, format!("{request}\r\nHost: x\r\n\r\n").as_bytes());
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{request}: {answer}"
+        );
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let problem: ttmem_api::Problem = serde_json::from_str(body).unwrap();
+        assert_eq!(
+            (problem.schema, problem.error.as_str()),
+            (1, word),
+            "{request}"
+        );
+        let head = head.to_ascii_lowercase();
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert!(
+            head.contains(&format!("content-length: {}", body.len())),
+            "{head}"
+        );
+    }
+}
+
+#[test]
+fn healthy_without_a_host_and_with_any_host() {
+    let served = Served::new(empty_ledger());
+    served.client().healthy().unwrap();
+    for host in ["", "Host: \r\n", "Host: evil.example:99999\r\n"] {
+        let answer = exchange(
+            &served,
+            format!("GET /healthz HTTP/1.1\r\n{host}\r\n").as_bytes(),
+        );
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    }
+}
+
+#[test]
+fn forgetting_needs_a_known_process_of_the_same_user() {
+    let mut ledger = empty_ledger();
+    let mine = joined(&mut ledger, 4001);
+    let at = n150().dram.base;
+    apply(&mut ledger, mine, 5, allocated(1, Class::Dram, at, 2048));
+    let mut theirs = identity(Some(4002), Source::Client);
+    theirs.uid = UID + 1;
+    ledger.join(theirs);
+    let served = Served::new(ledger);
+    let client = served.client();
+    assert_eq!(refusal(client.forget(1)), (404, "unknown_pid".to_owned()));
+    assert_eq!(
+        refusal(client.forget(4002)),
+        (403, "not_allowed".to_owned())
+    );
+    let forgotten = client.forget(4001).unwrap();
+    assert_eq!((forgotten.pid, forgotten.released.len()), (4001, 1));
+    let released = &forgotten.released[0];
+    assert_eq!((released.buffers, released.bytes), (1, 2 * 12 * 2048));
+    assert_eq!(
+        (released.reason.as_str(), released.time.unix_nanos()),
+        ("forgotten", NOW)
+    );
+    assert_eq!(
+        refusal(client.forget(4001)),
+        (404, "unknown_pid".to_owned())
+    );
+}
+
+#[test]
+fn a_server_that_stops_says_so() {
+    let (commands, queue) = bounded(1);
+    drop(queue);
+    let state = ReadState {
+        ledger: LedgerHandle::to(commands),
+        facts: Arc::new(facts),
+    };
+    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    http.serve(far, UID).unwrap();
+    near.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\n\r\n")
+        .unwrap();
+    let answer = ended(&mut near);
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(
+        answer
+            .to_ascii_lowercase()
+            .contains("\r\nretry-after: 1\r\n"),
+        "{answer}"
+    );
+    assert!(answer.contains("\"error\":\"stopping\""), "{answer}");
+}
+
+#[test]
+fn garbage_is_answered_or_dropped() {
+    let served = Served::new(empty_ledger());
+    let bad = exchange(&served, b"GARBAGE\x00\xff not http\r\n\r\n");
+    assert!(bad.starts_with("HTTP/1.1 400 "), "{bad}");
+    let long_head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(20_000));
+    let many_headers = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(100));
+    for request in [long_head, many_headers] {
+        let answer = exchange(&served, request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    // A body nobody asked for is not read.
+    let body = "z".repeat(300_000);
+    let request = format!(
+        "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(&served, request.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    served.client().healthy().unwrap();
+}
+
+/// One seat, and little patience.
+const STRICT: HttpLimits = HttpLimits {
+    connections: 1,
+    head_timeout: Duration::from_millis(100),
+    connection_timeout: Duration::from_millis(300),
+};
+
+/// Waits until the only seat is free again.
+fn wait_for_seat(served: &Served) {
+    let began = Instant::now();
+    while served.client().healthy().is_err() {
+        assert!(began.elapsed() < WATCHDOG, "the seat is still taken");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_slow_head_loses_its_seat() {
+    let served = Served::with(empty_ledger(), STRICT, facts);
+    let mut slow = UnixStream::connect(&served.path).unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nX: ").unwrap();
+    wait_for_seat(&served);
+    slow.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let told = ended(&mut slow);
+    assert!(!told.contains(" 200 "), "{told}");
+}
+
+#[test]
+fn a_reader_that_does_not_read_loses_its_seat() {
+    let mut ledger = empty_ledger();
+    let process = joined(&mut ledger, 4001);
+    for buffer in 1..=10_000 {
+        let what = allocated(buffer, Class::Dram, n150().dram.base + 64 * buffer, 64);
+        apply(&mut ledger, process, buffer, what);
+    }
+    let served = Served::with(ledger, STRICT, facts);
+    // Asks for more than a socket holds.
+    let mut stalled = UnixStream::connect(&served.path).unwrap();
+    stalled
+        .write_all(b"GET /api/v1/buffers?limit=10000 HTTP/1.1\r\n\r\n")
+        .unwrap();
+    wait_for_seat(&served);
+    stalled.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let part = ended(&mut stalled);
+    assert!(part.len() < 1_000_000, "{} bytes were sent", part.len());
+}
+
+#[test]
+fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
+    let limits = HttpLimits::default();
+    let served = Served::with(empty_ledger(), limits, || {
+        // Long enough that the seats run out.
+        thread::sleep(Duration::from_millis(20));
+        facts()
+    });
+    let answered = AtomicUsize::new(0);
+    let refused = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _reader in 0..200 {
+            scope.spawn(|| match served.client().with_timeout(WATCHDOG).snapshot() {
+                Ok(_snapshot) => answered.fetch_add(1, Ordering::Relaxed),
+                other => {
+                    assert_eq!(refusal(other), (503, "busy".to_owned()));
+                    refused.fetch_add(1, Ordering::Relaxed)
+                }
+            });
+        }
+    });
+    let (answered, refused) = (answered.into_inner(), refused.into_inner());
+    assert_eq!(answered + refused, 200);
+    assert!(answered >= limits.connections, "{answered}");
+    served.client().snapshot().unwrap();
+}
+
+#[test]
+fn stopping_does_not_wait_for_idle_connections() {
+    let state = ReadState {
+        ledger: keeper(empty_ledger()),
+        facts: Arc::new(facts),
+    };
+    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    http.serve(far, UID).unwrap();
+    near.write_all(b"GET /").unwrap();
+    http.stop();
+    assert_eq!(ended(&mut near), "");
+}

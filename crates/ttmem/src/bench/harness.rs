@@ -1,0 +1,96 @@
+//! A server process of its own, and how to look at it.
+
+use anyhow::{Context, Result, ensure};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server process on a private socket; ends with this value.
+#[derive(Debug)]
+pub(super) struct OwnServer {
+    child: Child,
+    pub(super) socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl OwnServer {
+    /// Starts one with these options beside its socket.
+    pub(super) fn start(options: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a private folder")?;
+        let socket = folder.path().join("ttmem.sock");
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let child = Command::new(program)
+            .arg("serve")
+            .arg("--socket")
+            .arg(&socket)
+            .args(options)
+            .env_remove("TTMEM_SOCKET")
+            .stdout(Stdio::null())
+            .stdin(Stdio::null())
+            .spawn()
+            .context("cannot start a server")?;
+        let server = Self { child, socket, _folder: folder };
+        let begun = Instant::now();
+        while UnixStream::connect(&server.socket).is_err() {
+            ensure!(begun.elapsed() < Duration::from_secs(10), "the server did not come up");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    pub(super) fn connect(&self) -> Result<UnixStream> {
+        let stream = UnixStream::connect(&self.socket).context("cannot reach the server")?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(stream)
+    }
+
+    /// Bytes of memory that are its own: resident, less what is shared with files.
+    pub(super) fn memory_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        Ok(kib.context("the kernel tells no RssAnon")? * 1024)
+    }
+
+    /// Processor time it has used so far.
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let fields = stat.rsplit_once(')').map_or("", |(_name, fields)| fields);
+        let mut fields = fields.split_whitespace().skip(11);
+        let mut ticks = || fields.next().and_then(|field| field.parse::<f64>().ok());
+        let (user, system) = (ticks().unwrap_or(0.0), ticks().unwrap_or(0.0));
+        // Linux counts these in hundredths of a second on every architecture we serve.
+        Ok((user + system) / 100.0)
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        // Already gone is as good as killed.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Runs this program with these arguments and returns how long it took, in milliseconds.
+pub(super) fn time_command(arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let begun = Instant::now();
+    let output = Command::new(program).args(arguments).output().context("cannot run it")?;
+    let millis = begun.elapsed().as_secs_f64() * 1e3;
+    ensure!(output.status.success(), "it failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok((millis, output.stdout))
+}
+
+/// The middle one of some figures.
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The largest of some figures.
+pub(super) fn best(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::NAN, f64::max)
+}

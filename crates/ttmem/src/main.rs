@@ -1,1 +1,20 @@
-fn main() {}
+//! The `ttmem` program: subcommands, nothing else.
+//!
+//! Each command is a function from its options to a result; this file parses, runs and turns the
+//! result into an exit code. A command that only reads goes through the read API like any other
+//! viewer and needs no privilege beyond connecting to the socket.
+
+mod bench;
+mod cli;
+mod commands;
+mod demo;
+mod exit;
+mod output;
+mod render;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::report(commands::run(cli::Cli::parse()))
+}

@@ -165,7 +165,7 @@ fn origins(devices: &[Device], width: usize) -> String {
 
 /// How figures are known, in a word or two.
 fn source_name(source: Option<Source>) -> &'static str {
-    source.map_or("not in use", Source::as_str)
+    source.map_or("not tracked yet", Source::as_str)
 }
 
 fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {

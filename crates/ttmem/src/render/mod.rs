@@ -10,11 +10,13 @@ mod bytes_fmt;
 mod cells;
 mod devices;
 mod dump;
+mod forgotten;
 mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use dump::Dump;
+pub(crate) use dump::{Dump, DumpRow};
+pub(crate) use forgotten::forgotten;
 pub(crate) use status::status;
 
 /// The narrowest layout; a narrower terminal wraps its lines.

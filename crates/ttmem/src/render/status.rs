@@ -7,6 +7,7 @@ use super::bytes_fmt::{
 };
 use super::cells::{Paint, clip, left, paragraph, right, sentence};
 use super::devices::devices;
+use super::forgotten::holdings;
 use super::layout_width;
 
 /// The columns of a process line beside its name.
@@ -174,11 +175,8 @@ impl StatusPage<'_> {
             }
             if let Some(gone) = &process.released {
                 let what = format!(
-                    "{}, {}, {}, {} at {} ({})",
-                    counted(gone.buffers, "buffer"),
-                    counted(gone.cbs, "CB"),
-                    counted(gone.kernels, "kernel"),
-                    bytes(gone.bytes),
+                    "{} at {} ({})",
+                    holdings(gone),
                     time_near(gone.time, self.snapshot.time),
                     gone.reason,
                 );

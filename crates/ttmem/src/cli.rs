@@ -1,0 +1,246 @@
+//! The command line: what can be said, and where defaults come from.
+
+use crate::exit::EXIT_CODES;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nix::unistd::{Gid, Group};
+use std::path::PathBuf;
+use ttmem_event::catalogue::Board;
+
+/// Every variable of ours and what it stands for, for `--help` and the manual.
+const VARIABLES: &[(&str, &str)] = &[
+    ("TTMEM_SOCKET", "--socket"),
+    ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
+    ("TTMEM_BOARD", "serve --board"),
+];
+
+/// The most connections that can be asked for: each costs two descriptors.
+const MAX_CLIENTS: u32 = 65_536;
+
+/// Live device-memory tracking for Tenstorrent accelerators.
+#[derive(Debug, Parser)]
+#[command(name = "ttmem", version, about, after_help = after_help())]
+pub(crate) struct Cli {
+    /// The server's Unix socket.
+    ///
+    /// Without it, `serve` listens on ttmem.sock in the user's runtime directory and on the old
+    /// protocol's /tmp/tt_allocation_server.sock; the other commands ask the first of these on
+    /// which a server listens.
+    #[arg(long, global = true, value_name = "PATH", env = "TTMEM_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server until it is interrupted.
+    Serve(ServeOptions),
+    /// Show what is used on every device, and by whom.
+    Status(StatusOptions),
+    /// List live buffers, or kernels or circular buffers.
+    Dump(DumpOptions),
+    /// Drop everything the server holds for a process.
+    ///
+    /// Allowed to the process's user, the server's user and the superuser.
+    Forget(ForgetOptions),
+    /// Play a workload against a server of its own; needs no hardware.
+    Demo(DemoOptions),
+    /// Measure the server and print what was found as JSON.
+    Bench(BenchOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Do not listen on the old protocol's /tmp/tt_allocation_server.sock.
+    #[arg(long)]
+    pub(crate) no_legacy_socket: bool,
+
+    /// Permission bits of the sockets, in octal; connecting takes write permission.
+    #[arg(
+        long,
+        value_name = "OCTAL",
+        default_value = "0660",
+        value_parser = octal_mode,
+        env = "TTMEM_SOCKET_MODE"
+    )]
+    pub(crate) socket_mode: u32,
+
+    /// Group to give the sockets to, by name or number.
+    #[arg(long, value_name = "NAME|GID", value_parser = group)]
+    pub(crate) socket_group: Option<Gid>,
+
+    /// The board in this machine; without it, sysfs is asked.
+    #[arg(long, value_name = "NAME", value_parser = board, env = "TTMEM_BOARD")]
+    pub(crate) board: Option<Board>,
+
+    /// Write the event log to this file instead of standard output.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) log_file: Option<PathBuf>,
+
+    /// How the event log looks.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = LogForm::Plain)]
+    pub(crate) log_format: LogForm,
+
+    /// Begin a new log file at this size; K, M and G are binary.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size, requires = "log_file")]
+    pub(crate) log_max_size: u64,
+
+    /// Log files to keep, the one being written included.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        requires = "log_file"
+    )]
+    pub(crate) log_keep: u32,
+
+    /// Log no events, only errors.
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Also log dispatches and what the caches do.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
+    /// Connections of clients at once.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CLIENTS))
+    )]
+    pub(crate) max_clients: u32,
+
+    /// Old clients number buffer types as the old Python client does: 2 L1_SMALL, 3 TRACE.
+    #[arg(long)]
+    pub(crate) python_buffer_types: bool,
+}
+
+/// How the event log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogForm {
+    /// Lines for people, as the old server wrote them.
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusOptions {
+    /// Print the whole snapshot as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DumpOptions {
+    /// Kernels instead of buffers.
+    #[arg(long)]
+    pub(crate) kernels: bool,
+
+    /// Circular buffers instead of buffers; with --kernels, both.
+    #[arg(long)]
+    pub(crate) cbs: bool,
+
+    /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// At most this many rows of each kind.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForgetOptions {
+    /// The process.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoOptions {
+    /// Show only the final page, not the event log.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchOptions {
+    #[command(subcommand)]
+    pub(crate) what: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The server: events per second, memory per buffer, time per read.
+    Server {
+        /// A tenth of the work: a check that it runs, not a figure to quote.
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+fn octal_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let octal = !digits.is_empty() && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    octal
+        .then(|| u32::from_str_radix(digits, 8).ok())
+        .flatten()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| "expected permission bits in octal, such as 0660".to_owned())
+}
+
+fn group(text: &str) -> Result<Gid, String> {
+    if let Ok(gid) = text.parse() {
+        return Ok(Gid::from_raw(gid));
+    }
+    match Group::from_name(text) {
+        Ok(Some(group)) => Ok(group.gid),
+        Ok(None) => Err("there is no such group".to_owned()),
+        Err(error) => Err(format!("cannot look it up: {error}")),
+    }
+}
+
+fn board(text: &str) -> Result<Board, String> {
+    match Board::parse(text) {
+        known @ Board::Known(_) => Ok(known),
+        Board::Unknown(_) => {
+            let boards: Vec<Board> = Board::all().collect();
+            let names: Vec<&str> = boards.iter().map(Board::name).collect();
+            Err(format!("the known boards are {}", names.join(", ")))
+        }
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((digits, "K" | "k")) => (digits, 1 << 10),
+        Some((digits, "M" | "m")) => (digits, 1 << 20),
+        Some((digits, "G" | "g")) => (digits, 1 << 30),
+        _ => (text, 1),
+    };
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+    plain
+        .then(|| digits.parse::<u64>().ok()?.checked_mul(unit))
+        .flatten()
+        .filter(|bytes| *bytes >= 4096)
+        .ok_or_else(|| "expected at least 4K, such as 500K, 64M or 2G".to_owned())
+}
+
+fn after_help() -> String {
+    let mut text = String::from("Environment:\n");
+    for (name, stands_for) in VARIABLES {
+        text.push_str(&format!("  {name:<18} {stands_for}\n"));
+    }
+    text.push_str("\nExit codes:\n");
+    for (code, meaning) in EXIT_CODES {
+        text.push_str(&format!("  {code}  {meaning}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

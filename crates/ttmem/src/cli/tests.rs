@@ -1,0 +1,168 @@
+//! What the command line accepts, and that its manual says the same.
+
+use super::*;
+use clap::CommandFactory;
+use std::collections::BTreeSet;
+
+const MANUAL: &str = include_str!("../../../../docs/cli.md");
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+fn serve(line: &str) -> ServeOptions {
+    match parse(line).unwrap().command {
+        Command::Serve(options) => options,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every command with its own commands, as they are typed.
+fn commands() -> Vec<(String, clap::Command)> {
+    fn walk(name: &str, command: &clap::Command, found: &mut Vec<(String, clap::Command)>) {
+        found.push((name.to_owned(), command.clone()));
+        for each in command
+            .get_subcommands()
+            .filter(|each| each.get_name() != "help")
+        {
+            walk(&format!("{name} {}", each.get_name()), each, found);
+        }
+    }
+    let mut root = Cli::command();
+    root.build();
+    let mut found = Vec::new();
+    walk("ttmem", &root, &mut found);
+    found
+}
+
+#[test]
+fn clap_finds_the_definitions_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults_are_those_of_the_manual() {
+    let options = serve("ttmem serve");
+    assert_eq!((options.socket_mode, options.max_clients), (0o660, 4096));
+    assert_eq!((options.log_max_size, options.log_keep), (64 << 20, 4));
+    assert_eq!(options.log_format, LogForm::Plain);
+    assert!(options.board.is_none() && options.socket_group.is_none());
+    assert!(!options.no_legacy_socket && !options.python_buffer_types);
+    assert_eq!(options.log_max_size, ttmem_server::log::DEFAULT_MAX_BYTES);
+    assert_eq!(options.log_keep, ttmem_server::log::DEFAULT_MAX_FILES);
+}
+
+#[test]
+fn values_are_understood() {
+    let options = serve(
+        "ttmem serve --socket-mode 0o600 --socket-group 1234 --board T3K --log-file /x \
+         --log-max-size 2g --log-keep 1 --max-clients 1 -v",
+    );
+    assert_eq!(options.socket_mode, 0o600);
+    assert_eq!(options.socket_group, Some(Gid::from_raw(1234)));
+    assert_eq!(options.board, Some(Board::parse("t3000")));
+    assert_eq!((options.log_max_size, options.log_keep), (2 << 30, 1));
+    assert!(options.verbose && !options.quiet);
+    assert_eq!(
+        serve("ttmem serve --socket-group root").socket_group,
+        Some(Gid::from_raw(0))
+    );
+    let everywhere = parse("ttmem status --socket /a").unwrap();
+    assert_eq!(everywhere.socket, Some(PathBuf::from("/a")));
+}
+
+#[test]
+fn nonsense_is_a_usage_error_that_helps() {
+    for (line, hint) in [
+        ("ttmem", "Usage"),
+        ("ttmem serve --board n151", "galaxy-wormhole, p100, p150"),
+        ("ttmem serve --socket-mode 888", "0660"),
+        ("ttmem serve --socket-mode 1777", "0660"),
+        ("ttmem serve --socket-mode +660", "0660"),
+        (
+            "ttmem serve --socket-group no-such-group-here",
+            "no such group",
+        ),
+        ("ttmem serve --log-file x --log-max-size 1", "4K"),
+        ("ttmem serve --log-file x --log-max-size 99999999999G", "4K"),
+        ("ttmem serve --log-file x --log-max-size ié", "4K"),
+        ("ttmem serve --log-keep 2", "--log-file"),
+        ("ttmem serve --max-clients 0", "1..=65536"),
+        ("ttmem serve -q -v", "cannot be used with"),
+        ("ttmem dump --limit 0", "--limit"),
+        ("ttmem forget", "<PID>"),
+        ("ttmem forget -- -1", "-1"),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(hint), "{line}: {error}");
+    }
+}
+
+#[test]
+fn the_variables_are_those_of_clap_and_of_the_manual() {
+    let mut defined = BTreeSet::new();
+    for (name, command) in commands() {
+        for argument in command.get_arguments() {
+            let Some(variable) = argument.get_env() else {
+                continue;
+            };
+            // A global option belongs to the root.
+            let owner = name.strip_prefix("ttmem").unwrap().trim_start();
+            let owner = if argument.is_global_set() { "" } else { owner };
+            let option = format!("{owner} --{}", argument.get_long().unwrap());
+            defined.insert((
+                variable.to_str().unwrap().to_owned(),
+                option.trim_start().to_owned(),
+            ));
+        }
+    }
+    let listed = VARIABLES
+        .iter()
+        .map(|(name, option)| ((*name).to_owned(), (*option).to_owned()));
+    assert_eq!(listed.collect::<BTreeSet<_>>(), defined);
+
+    let rows = MANUAL.lines().filter_map(|line| {
+        let row = line.strip_prefix("| `TTMEM_")?;
+        let (name, rest) = row.split_once("` | `")?;
+        let (option, _meaning) = rest.split_once("` |")?;
+        Some((format!("TTMEM_{name}"), option.to_owned()))
+    });
+    assert_eq!(rows.collect::<BTreeSet<_>>(), defined);
+}
+
+#[test]
+fn the_manual_has_every_option_and_every_code() {
+    for (name, command) in commands() {
+        let heading = if name == "ttmem" {
+            "## Options of every command\n".to_owned()
+        } else {
+            format!("## `{name}")
+        };
+        let section = MANUAL
+            .split("\n## ")
+            .find(|section| format!("## {section}").starts_with(&heading))
+            .unwrap_or_else(|| panic!("no section {heading}"));
+        for argument in command.get_arguments() {
+            let global = name != "ttmem" && argument.is_global_set();
+            let Some(long) = argument.get_long().filter(|_long| !global) else {
+                continue;
+            };
+            if !matches!(long, "help" | "version") {
+                assert!(section.contains(&format!("`--{long}")), "{name} --{long}");
+            }
+        }
+    }
+    for (code, meaning) in EXIT_CODES {
+        let row = format!("| {code} | {meaning} |");
+        assert!(MANUAL.contains(&row), "{row}");
+    }
+    let help = Cli::command().render_help().to_string();
+    for (name, _option) in VARIABLES {
+        assert!(help.contains(name), "{help}");
+    }
+    assert!(
+        help.contains("4  another server holds the socket"),
+        "{help}"
+    );
+}

@@ -1,0 +1,165 @@
+//! `ttmem dump`: single buffers, kernels and circular buffers.
+//!
+//! There may be millions: rows are printed page by page and never kept.
+
+use super::reach::patiently;
+use crate::cli::DumpOptions;
+use crate::output::{Output, Screen};
+use crate::render::{Dump, DumpRow};
+use anyhow::{Result, bail};
+use std::io::Write;
+use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, SCHEMA};
+
+/// Rows asked for at once: a few megabytes of JSON.
+const PAGE_ROWS: u32 = 10_000;
+
+/// A kind of row that the server lists.
+trait Listed: DumpRow + Sized {
+    /// Its name in JSON.
+    const KEY: &'static str;
+
+    fn page(
+        client: &ApiClient,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Self>, ApiRequestError>;
+
+    fn json(&self) -> serde_json::Result<String>;
+}
+
+macro_rules! listed {
+    ($($row:ty, $key:literal, $method:ident;)*) => {$(
+        impl Listed for $row {
+            const KEY: &'static str = $key;
+
+            fn page(
+                client: &ApiClient,
+                cursor: Option<&str>,
+                limit: u32,
+            ) -> Result<Page<Self>, ApiRequestError> {
+                client.$method(cursor, Some(limit))
+            }
+
+            fn json(&self) -> serde_json::Result<String> {
+                serde_json::to_string(self)
+            }
+        }
+    )*};
+}
+
+listed! {
+    BufferRow, "buffers", buffers;
+    KernelRow, "kernels", kernels;
+    CbRow, "cbs", cbs;
+}
+
+/// Prints the rows that the options choose.
+pub(super) fn run(
+    client: &ApiClient,
+    options: &DumpOptions,
+    screen: Screen,
+    output: &mut Output<impl Write>,
+) -> Result<()> {
+    let limit = options.limit.unwrap_or(u64::MAX);
+    let mut dump = DumpRun {
+        client,
+        limit,
+        output,
+        tables: 0,
+        complete: true,
+    };
+    let buffers = !options.kernels && !options.cbs;
+    if options.json {
+        dump.output.print(&format!("{{\"schema\":{SCHEMA}"))?;
+        if buffers {
+            dump.json::<BufferRow>()?;
+        }
+        if options.kernels {
+            dump.json::<KernelRow>()?;
+        }
+        if options.cbs {
+            dump.json::<CbRow>()?;
+        }
+        let complete = dump.complete;
+        dump.output
+            .print(&format!(",\"complete\":{complete}}}\n"))?;
+    } else {
+        if buffers {
+            dump.table::<BufferRow>(screen)?;
+        }
+        if options.kernels {
+            dump.table::<KernelRow>(screen)?;
+        }
+        if options.cbs {
+            dump.table::<CbRow>(screen)?;
+        }
+    }
+    Ok(())
+}
+
+/// A dump that is being printed.
+struct DumpRun<'a, W: Write> {
+    client: &'a ApiClient,
+    limit: u64,
+    output: &'a mut Output<W>,
+    tables: u32,
+    /// Whether nothing was left out so far.
+    complete: bool,
+}
+
+impl<W: Write> DumpRun<'_, W> {
+    fn table<R: Listed>(&mut self, screen: Screen) -> Result<()> {
+        if self.tables > 0 {
+            self.output.print("\n")?;
+        }
+        self.tables += 1;
+        let mut dump = Dump::new(screen.width, screen.color);
+        let complete = self.each_page(|output, rows: &[R]| {
+            output.print(&dump.rows(rows))?;
+            Ok(())
+        })?;
+        self.output.print(&dump.finish())?;
+        if !complete {
+            self.output.print("there are more: raise --limit\n")?;
+        }
+        Ok(())
+    }
+
+    fn json<R: Listed>(&mut self) -> Result<()> {
+        self.output.print(&format!(",\"{}\":[", R::KEY))?;
+        let mut separator = "\n";
+        self.complete &= self.each_page(|output, rows: &[R]| {
+            for row in rows {
+                output.print(separator)?;
+                output.print(&row.json()?)?;
+                separator = ",\n";
+            }
+            Ok(())
+        })?;
+        self.output.print("]")?;
+        Ok(())
+    }
+
+    /// Walks the pages up to the limit; false when there are more rows.
+    fn each_page<R: Listed>(
+        &mut self,
+        mut give: impl FnMut(&mut Output<W>, &[R]) -> Result<()>,
+    ) -> Result<bool> {
+        let mut left = self.limit;
+        let mut cursor: Option<String> = None;
+        loop {
+            let wanted = u32::try_from(left).unwrap_or(PAGE_ROWS).min(PAGE_ROWS);
+            let page = patiently(|| R::page(self.client, cursor.as_deref(), wanted))?;
+            let rows = &page.rows[..page.rows.len().min(wanted as usize)];
+            give(self.output, rows)?;
+            left -= rows.len() as u64;
+            match page.next {
+                None => return Ok(true),
+                Some(_more) if left == 0 => return Ok(false),
+                // Without this, a server that does so could keep us for ever.
+                Some(_more) if page.rows.is_empty() => bail!("the server sent an empty page"),
+                next => cursor = next,
+            }
+        }
+    }
+}

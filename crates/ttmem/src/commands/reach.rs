@@ -1,0 +1,83 @@
+//! Finding the server, and waiting for it when it is busy.
+
+use nix::unistd::geteuid;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use ttmem_api::{ApiClient, ApiRequestError};
+use ttmem_server::socket::{LEGACY_SOCKET_PATH, default_socket_path};
+
+/// How often a busy server is asked again: its readers are served in less than that many seconds.
+const ATTEMPTS: u32 = 5;
+
+/// What a busy server asks its readers to wait.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Nobody listens where a server should.
+#[derive(Debug)]
+pub(crate) struct NoServer {
+    /// The sockets that were tried.
+    pub(crate) tried: Vec<PathBuf>,
+}
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tried: Vec<String> = self
+            .tried
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        write!(
+            f,
+            "no server listens on {}; start one with `ttmem serve`",
+            tried.join(" or ")
+        )
+    }
+}
+
+impl std::error::Error for NoServer {}
+
+/// Where this user's server listens when nothing else is said.
+pub(crate) fn default_path() -> PathBuf {
+    let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
+    default_socket_path(runtime_dir.as_deref(), geteuid().as_raw())
+}
+
+/// A client of the server on `socket`, or of the first default socket on which one listens.
+pub(crate) fn client(socket: Option<PathBuf>) -> anyhow::Result<ApiClient> {
+    let candidates = match socket {
+        Some(socket) => vec![socket],
+        None => vec![default_path(), PathBuf::from(LEGACY_SOCKET_PATH)],
+    };
+    first_running(candidates)
+}
+
+/// The first of some sockets on which anybody listens.
+pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<ApiClient> {
+    for path in &candidates {
+        let client = ApiClient::new(path);
+        match client.healthy() {
+            Err(ApiRequestError::NotRunning { .. }) => {}
+            // Busy is running.
+            Ok(()) | Err(ApiRequestError::Status { .. }) => return Ok(client),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(NoServer { tried: candidates }.into())
+}
+
+/// Asks again while the server has no room for another reader.
+pub(super) fn patiently<T>(
+    ask: impl Fn() -> Result<T, ApiRequestError>,
+) -> Result<T, ApiRequestError> {
+    for _attempt in 1..ATTEMPTS {
+        match ask() {
+            Err(ApiRequestError::Status {
+                code: 503,
+                problem: Some(problem),
+            }) if problem.error == "busy" => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+    ask()
+}

@@ -1,0 +1,89 @@
+//! `ttmem serve`: the server, until it is interrupted.
+
+use super::reach::default_path;
+use crate::cli::{LogForm, ServeOptions};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use ttmem_event::legacy::BufferTypeNumbering;
+use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
+use ttmem_server::{LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError};
+
+/// Runs the server.
+pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()> {
+    if socket.is_none() {
+        // A place that the user named is the user's business.
+        let path = default_path();
+        if let Some(directory) = path.parent() {
+            ensure_runtime_dir(directory)?;
+        }
+    }
+    let config = config(options, socket, default_path());
+    let server = Server::start(config, Signals::Obey).map_err(explained)?;
+    server.run().context("the server failed")
+}
+
+/// The old socket is the one that another server may rightly hold.
+fn explained(error: StartServerError) -> anyhow::Error {
+    let old_socket_taken = matches!(
+        &error,
+        StartServerError::Bind(BindSocketError::Served { path, .. })
+            if path == Path::new(LEGACY_SOCKET_PATH)
+    );
+    let error = anyhow::Error::new(error);
+    if old_socket_taken {
+        error.context("the old protocol's socket is taken, --no-legacy-socket does without it")
+    } else {
+        error
+    }
+}
+
+/// The server's configuration.
+pub(super) fn config(
+    options: &ServeOptions,
+    socket: Option<PathBuf>,
+    default_path: PathBuf,
+) -> ServerConfig {
+    let mut paths = Vec::new();
+    match socket {
+        Some(path) => paths.push(path),
+        None => {
+            paths.push(default_path);
+            if !options.no_legacy_socket {
+                paths.push(PathBuf::from(LEGACY_SOCKET_PATH));
+            }
+        }
+    }
+    let sockets = paths.into_iter().map(|path| SocketConfig {
+        path,
+        mode: options.socket_mode,
+        group: options.socket_group,
+    });
+    ServerConfig {
+        sockets: sockets.collect(),
+        board: options.board.clone(),
+        log: LogConfig {
+            target: match &options.log_file {
+                Some(path) => LogTarget::File(LogFileOptions {
+                    path: path.clone(),
+                    max_bytes: options.log_max_size,
+                    max_files: options.log_keep,
+                }),
+                None => LogTarget::Stdout,
+            },
+            format: match options.log_format {
+                LogForm::Plain => LogFormat::Plain,
+                LogForm::Json => LogFormat::Json,
+            },
+            quiet: options.quiet,
+            verbose: options.verbose,
+        },
+        // A u32 on every platform we build for.
+        max_clients: usize::try_from(options.max_clients).unwrap_or(usize::MAX),
+        buffer_types: if options.python_buffer_types {
+            BufferTypeNumbering::PythonClient
+        } else {
+            BufferTypeNumbering::Runtime
+        },
+    }
+}

@@ -1,0 +1,248 @@
+//! The reading commands against a real server, and how they fail without one.
+
+use super::{dump, forget, reach, serve, status};
+use crate::cli::{Cli, Command, DumpOptions, StatusOptions};
+use crate::exit;
+use crate::output::{Output, Screen};
+use clap::Parser;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use ttmem_api::ApiClient;
+use ttmem_event::legacy::{BufferTypeNumbering, Generation, Request, RequestKind};
+use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
+
+const PLAIN: Screen = Screen {
+    width: 80,
+    color: false,
+};
+
+fn config(directory: &Path) -> ServerConfig {
+    ServerConfig {
+        sockets: vec![SocketConfig {
+            path: directory.join("ttmem.sock"),
+            mode: 0o600,
+            group: None,
+        }],
+        board: None,
+        log: LogConfig {
+            target: LogTarget::File(LogFileOptions::new(directory.join("log"))),
+            format: LogFormat::Plain,
+            quiet: false,
+            verbose: false,
+        },
+        max_clients: 8,
+        buffer_types: BufferTypeNumbering::Runtime,
+    }
+}
+
+/// A server in this process, and an old client of it that holds some memory.
+struct Running {
+    directory: TempDir,
+    handle: ServerHandle,
+    serving: Option<JoinHandle<std::io::Result<()>>>,
+    _workload: UnixStream,
+}
+
+impl Running {
+    /// A server with this many buffers of 1 KiB, and a kernel.
+    fn with_buffers(count: u64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(config(directory.path()), Signals::Ignore).unwrap();
+        let handle = server.handle();
+        let serving = Some(std::thread::spawn(move || server.run()));
+        let mut workload = UnixStream::connect(directory.path().join("ttmem.sock")).unwrap();
+        let mut bytes = Vec::new();
+        for id in 1..=count {
+            request(RequestKind::Alloc, 1024, 1, id).encode(Generation::G4, &mut bytes);
+        }
+        request(RequestKind::KernelLoad, 57_344, 1, 9).encode(Generation::G4, &mut bytes);
+        // Answered when all before it is applied.
+        request(RequestKind::Query, 0, 0, 0).encode(Generation::G4, &mut bytes);
+        workload.write_all(&bytes).unwrap();
+        let mut reply = vec![0; Generation::G4.record_bytes()];
+        workload.read_exact(&mut reply).unwrap();
+        Self {
+            directory,
+            handle,
+            serving,
+            _workload: workload,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("ttmem.sock")
+    }
+
+    fn client(&self) -> ApiClient {
+        reach::client(Some(self.socket())).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(serving) = self.serving.take() {
+            serving.join().unwrap().unwrap();
+        }
+    }
+}
+
+fn request(kind: RequestKind, size: u64, number: u8, id: u64) -> Request {
+    Request {
+        kind,
+        device_id: 0,
+        size,
+        buffer_type: number,
+        process_id: 4711,
+        buffer_id: id,
+        timestamp: 0,
+    }
+}
+
+fn printed(command: impl FnOnce(&mut Output<&mut Vec<u8>>)) -> String {
+    let mut bytes = Vec::new();
+    command(&mut Output::new(&mut bytes));
+    String::from_utf8(bytes).unwrap()
+}
+
+fn dumped(client: &ApiClient, line: &str) -> String {
+    let options: DumpOptions = match Cli::try_parse_from(line.split(' ')).unwrap().command {
+        Command::Dump(options) => options,
+        other => panic!("{other:?}"),
+    };
+    printed(|output| dump::run(client, &options, PLAIN, output).unwrap())
+}
+
+#[test]
+fn status_as_text_and_as_json() {
+    let running = Running::with_buffers(3);
+    let client = running.client();
+    let text = StatusOptions { json: false };
+    let page = printed(|output| status::run(&client, &text, PLAIN, output).unwrap());
+    assert!(page.contains("Device 0  unknown board, legacy"), "{page}");
+    let json = StatusOptions { json: true };
+    let document = printed(|output| status::run(&client, &json, PLAIN, output).unwrap());
+    let snapshot: ttmem_api::Snapshot = serde_json::from_str(&document).unwrap();
+    assert_eq!(snapshot.devices[0].l1.charged_bytes, 3 * 1024);
+    assert_eq!(snapshot.processes[0].claimed_pid, Some(4711));
+}
+
+#[test]
+fn dumps_follow_the_pages_up_to_the_limit() {
+    let running = Running::with_buffers(20_003);
+    let client = running.client();
+    let all = dumped(&client, "ttmem dump");
+    assert_eq!(all.lines().count(), 20_003 + 2);
+    assert!(all.ends_with("20003 buffers, 19.5 MiB on all devices together\n"));
+    let some = dumped(&client, "ttmem dump --limit 10001");
+    assert_eq!(some.lines().count(), 10_001 + 3);
+    assert!(some.ends_with("there are more: raise --limit\n"), "{some}");
+
+    let json = dumped(&client, "ttmem dump --json");
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["buffers"].as_array().unwrap().len(), 20_003);
+    assert_eq!(
+        (&document["schema"], &document["complete"]),
+        (&1.into(), &true.into())
+    );
+    let json = dumped(&client, "ttmem dump --json --kernels --cbs --limit 1");
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["kernels"][0]["total_bytes"], 57_344);
+    assert_eq!(document["cbs"], serde_json::json!([]));
+    assert_eq!(document["complete"], true);
+    let json = dumped(&client, "ttmem dump --json --limit 20002");
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["complete"], false);
+}
+
+#[test]
+fn forgetting_says_what_was_released() {
+    let running = Running::with_buffers(2);
+    let client = running.client();
+    let pid = std::process::id();
+    let said = printed(|output| forget::run(&client, pid, output).unwrap());
+    assert_eq!(
+        said,
+        format!("forgot pid {pid}: 2 buffers, 0 CBs, 1 kernel, 58.0 KiB\n")
+    );
+    let error = forget::run(&client, u32::MAX, &mut Output::new(Vec::new())).unwrap_err();
+    assert_eq!(exit::code_of(&error), 1);
+    assert!(format!("{error:#}").contains("404"), "{error:#}");
+}
+
+#[test]
+fn a_second_server_on_the_socket_is_refused_with_its_own_code() {
+    let running = Running::with_buffers(0);
+    let second = Server::start(config(running.directory.path()), Signals::Ignore);
+    let error = anyhow::Error::new(second.unwrap_err());
+    assert_eq!(exit::code_of(&error), 4, "{error:#}");
+}
+
+#[test]
+fn without_a_server_the_sockets_that_were_tried_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = directory.path().join("absent");
+    let stale = directory.path().join("stale");
+    drop(UnixListener::bind(&stale).unwrap());
+    let error = reach::first_running(vec![absent.clone(), stale.clone()]).unwrap_err();
+    assert_eq!(exit::code_of(&error), 3);
+    let message = error.to_string();
+    assert!(message.contains("absent or /"), "{message}");
+    assert!(
+        message.ends_with("stale; start one with `ttmem serve`"),
+        "{message}"
+    );
+
+    let running = Running::with_buffers(0);
+    let found = reach::first_running(vec![absent, stale, running.socket()]).unwrap();
+    assert_eq!(found.path(), running.socket());
+}
+
+#[test]
+fn a_reader_that_left_ends_a_dump() {
+    struct Gone;
+    impl Write for Gone {
+        fn write(&mut self, _bytes: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let running = Running::with_buffers(1);
+    let options = StatusOptions { json: true };
+    let error = status::run(&running.client(), &options, PLAIN, &mut Output::new(Gone));
+    assert_eq!(exit::code_of(&error.unwrap_err()), 0);
+}
+
+#[test]
+fn a_named_socket_replaces_both_others() {
+    let served = |line: &str| -> Vec<PathBuf> {
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let Command::Serve(options) = cli.command else {
+            panic!("{line}");
+        };
+        let config = serve::config(&options, cli.socket, PathBuf::from("/run/ttmem.sock"));
+        config
+            .sockets
+            .into_iter()
+            .map(|socket| socket.path)
+            .collect()
+    };
+    let old = "/tmp/tt_allocation_server.sock";
+    let paths = |paths: &[&str]| -> Vec<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+    assert_eq!(served("ttmem serve"), paths(&["/run/ttmem.sock", old]));
+    assert_eq!(
+        served("ttmem serve --no-legacy-socket"),
+        paths(&["/run/ttmem.sock"])
+    );
+    assert_eq!(served("ttmem --socket /a serve"), paths(&["/a"]));
+    assert_eq!(
+        served(&format!("ttmem serve --socket {old}")),
+        paths(&[old])
+    );
+}

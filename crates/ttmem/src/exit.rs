@@ -1,0 +1,106 @@
+//! How the program ends: one number per kind of failure, for scripts.
+
+use crate::commands::reach::NoServer;
+use crate::output::PrintError;
+use std::io::Write;
+use std::process::ExitCode;
+use ttmem_api::ApiRequestError;
+use ttmem_server::StartServerError;
+use ttmem_server::socket::BindSocketError;
+
+/// Every exit code and what it means, for `--help` and the manual.
+pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
+    (
+        OK,
+        "done; a reader of our output that went away counts as done",
+    ),
+    (FAILED, "failed; standard error says why"),
+    (USAGE, "the command line was not understood"),
+    (NO_SERVER, "no server could be reached"),
+    (SERVED, "another server holds the socket"),
+];
+
+const OK: u8 = 0;
+const FAILED: u8 = 1;
+/// What clap ends with.
+const USAGE: u8 = 2;
+const NO_SERVER: u8 = 3;
+const SERVED: u8 = 4;
+
+/// Tells the user of a failure and gives the exit code.
+pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = outcome else {
+        return ExitCode::from(OK);
+    };
+    let code = code_of(&error);
+    if code != OK {
+        // Whoever closed standard error does not want to know.
+        let _unheard = writeln!(std::io::stderr(), "ttmem: {error:#}");
+    }
+    ExitCode::from(code)
+}
+
+/// The exit code for a failure.
+pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<PrintError>() {
+        return if error.reader_left() { OK } else { FAILED };
+    }
+    if error.downcast_ref::<NoServer>().is_some() {
+        return NO_SERVER;
+    }
+    if let Some(error) = error.downcast_ref::<ApiRequestError>() {
+        return match error {
+            ApiRequestError::NotRunning { .. }
+            | ApiRequestError::Connect { .. }
+            | ApiRequestError::Timeout { .. }
+            | ApiRequestError::Broken { .. } => NO_SERVER,
+            ApiRequestError::Status { .. }
+            | ApiRequestError::Malformed { .. }
+            | ApiRequestError::TooLarge { .. }
+            | ApiRequestError::Schema { .. } => FAILED,
+        };
+    }
+    match error.downcast_ref::<StartServerError>() {
+        Some(StartServerError::Bind(BindSocketError::Served { .. })) => SERVED,
+        _ => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context, anyhow};
+    use std::io;
+    use std::path::PathBuf;
+
+    fn broken() -> io::Error {
+        io::ErrorKind::BrokenPipe.into()
+    }
+
+    #[test]
+    fn each_failure_has_its_code() {
+        let path = PathBuf::from("/run/ttmem.sock");
+        let refused = ApiRequestError::Status {
+            code: 403,
+            problem: None,
+        };
+        let server_left = ApiRequestError::Broken {
+            path: path.clone(),
+            source: broken(),
+        };
+        let no_server = NoServer { tried: vec![path] };
+        for (error, code) in [
+            (anyhow!("anything"), 1),
+            (refused.into(), 1),
+            (no_server.into(), 3),
+            // The server's pipe, not ours: that is a failure.
+            (server_left.into(), 3),
+            (PrintError(broken()).into(), 0),
+            (PrintError(io::ErrorKind::StorageFull.into()).into(), 1),
+        ] {
+            assert_eq!(code_of(&error), code, "{error:#}");
+            let wrapped = Err::<(), _>(error).context("while trying").unwrap_err();
+            assert_eq!(code_of(&wrapped), code, "{wrapped:#}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Standard output, whose failures are told apart from all others.
+//!
+//! `ttmem dump | head` must end quietly: a reader that left is not our failure. The same error on
+//! the server's socket is one, so what goes wrong here has a type of its own.
+
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+/// What happened while printing.
+#[derive(Debug)]
+pub(crate) struct PrintError(pub(crate) io::Error);
+
+impl PrintError {
+    /// Whether there is nobody left to print for.
+    pub(crate) fn reader_left(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+impl fmt::Display for PrintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot write to standard output")
+    }
+}
+
+impl std::error::Error for PrintError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// Where a command prints.
+#[derive(Debug)]
+pub(crate) struct Output<W: Write> {
+    writer: W,
+}
+
+impl Output<BufWriter<StdoutLock<'static>>> {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Self::new(BufWriter::new(io::stdout().lock()))
+    }
+}
+
+impl<W: Write> Output<W> {
+    /// Output into any writer.
+    pub(crate) fn new(writer: W) -> Self {
+        Self { writer }
+    }
+
+    /// Prints some text.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), PrintError> {
+        self.writer.write_all(text.as_bytes()).map_err(PrintError)
+    }
+
+    /// Makes sure that all was printed.
+    pub(crate) fn finish(mut self) -> Result<(), PrintError> {
+        self.writer.flush().map_err(PrintError)
+    }
+}
+
+/// What a page is laid out for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    /// Columns.
+    pub(crate) width: usize,
+    /// Whether colours are wanted.
+    pub(crate) color: bool,
+}
+
+/// Columns when nobody says how many there are.
+const DEFAULT_WIDTH: usize = 80;
+
+impl Screen {
+    /// The screen that standard output and the environment describe.
+    pub(crate) fn detect() -> Self {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let columns = set("COLUMNS");
+        let columns = columns.as_ref().and_then(|value| value.to_str());
+        Self {
+            width: columns
+                .and_then(|columns| columns.parse().ok())
+                .unwrap_or(DEFAULT_WIDTH),
+            color: io::stdout().is_terminal() && set("NO_COLOR").is_none(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! End to end: the real program, real sockets, real processes being killed.
+//!
+//! Every test starts servers of its own on sockets in a folder of its own and
+//! talks to them as users and workloads do. No test asserts a maximum time: waits
+//! have a generous watchdog, and what is asserted is what was reached.
+
+mod support;
+
+/// Not a test of its own: the body of the workload processes that tests start and kill.
+#[test]
+fn workload_process() {
+    support::workload::run_if_asked();
+}

@@ -1,0 +1,20 @@
+//! Servers, clients and workload processes for the tests.
+
+pub(crate) mod client;
+pub(crate) mod old_client;
+pub(crate) mod server;
+pub(crate) mod workload;
+
+use std::time::{Duration, Instant};
+
+/// Nothing here should take this long; it only ends what hangs.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// Waits until something holds; fails with its name if it never does.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < WATCHDOG, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,145 @@
+//! A server process of a test's own.
+
+use super::{WATCHDOG, wait_until};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Instant;
+
+/// The program under test.
+pub(crate) const TTMEM: &str = env!("CARGO_BIN_EXE_ttmem");
+
+/// A command of the program under test, without the tester's own settings.
+pub(crate) fn ttmem() -> Command {
+    let mut command = Command::new(TTMEM);
+    for (name, _value) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TTMEM_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running server; killed when the test is done with it.
+#[derive(Debug)]
+pub(crate) struct TestServer {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl TestServer {
+    /// Starts one with these options beside its socket.
+    pub(crate) fn start(options: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a folder"), options)
+    }
+
+    /// Starts one in a folder that a server may have used before.
+    pub(crate) fn start_in(folder: tempfile::TempDir, options: &[&str]) -> Self {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(folder.path().join("out.log"))
+            .expect("a log file");
+        let child = ttmem()
+            .arg("serve")
+            .arg("--socket")
+            .arg(folder.path().join("ttmem.sock"))
+            .args(options)
+            .stdout(log.try_clone().expect("the log twice"))
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        let server = Self { child, folder };
+        wait_until("the server accepts connections", || {
+            UnixStream::connect(server.socket()).is_ok()
+        });
+        server
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("ttmem.sock")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it printed so far, stdout and stderr together.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("out.log")).expect("the log is text")
+    }
+
+    /// Runs a reading command against it.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+        ttmem()
+            .args(arguments)
+            .arg("--socket")
+            .arg(self.socket())
+            .output()
+            .expect("the command runs")
+    }
+
+    /// `ttmem status --json`.
+    pub(crate) fn status(&self) -> Value {
+        let output = self.ask(&["status", "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("status prints JSON")
+    }
+
+    /// The device with a logical id, from `status --json`; null if there is none.
+    pub(crate) fn device(&self, id: u64) -> Value {
+        let status = self.status();
+        let devices = status["devices"].as_array().expect("a list of devices");
+        devices.iter().find(|device| device["id"] == id).cloned().unwrap_or(Value::Null)
+    }
+
+    /// The process with a pid, from `status --json`; null if there is none.
+    pub(crate) fn process(&self, pid: u32) -> Value {
+        let status = self.status();
+        let processes = status["processes"].as_array().expect("a list of processes");
+        processes.iter().find(|process| process["pid"] == pid).cloned().unwrap_or(Value::Null)
+    }
+
+    /// Sends it a signal by name, as a user would with `kill`.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args(["-s", name, &self.child.id().to_string()])
+            .status()
+            .expect("kill runs");
+        assert!(status.success());
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the server is ours") {
+                return status;
+            }
+            assert!(begun.elapsed() < WATCHDOG, "the server did not end");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// Ends it without warning and keeps its folder.
+    pub(crate) fn kill(mut self) -> tempfile::TempDir {
+        self.child.kill().expect("the server is ours");
+        self.child.wait().expect("the server is ours");
+        let kept = tempfile::tempdir().expect("a folder");
+        std::mem::replace(&mut self.folder, kept)
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

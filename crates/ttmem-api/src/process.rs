@@ -34,11 +34,9 @@ pub struct Process {
     /// Anomalies of all kinds in its events.
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from; no anomaly.
-    ///
-    /// `null` where that is no longer known: of a process that ended.
-    pub inherited_frees: Option<u64>,
-    /// What it still held when it closed its devices; `null` as above.
-    pub leak_candidates: Option<LeakCandidates>,
+    pub inherited_frees: u64,
+    /// What it still held when it closed its devices.
+    pub leak_candidates: LeakCandidates,
     /// Connections it has open.
     pub connections: u32,
     /// What it holds, per device it has touched.

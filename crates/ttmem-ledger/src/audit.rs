@@ -85,23 +85,26 @@ impl View {
     }
 
     fn audit_allocators(&self, process: &crate::view::ProcessView) -> Result<(), AuditError> {
-        for (slot, mesh) in process.facts.meshes.iter().enumerate() {
+        let meshes = &process.facts.meshes;
+        let mut counted = vec![[(0_u64, 0_u64, 0_u64); Class::COUNT]; meshes.len()];
+        for (_slot, row) in process.buffers.iter() {
+            let (charged, per_bank, buffers) = &mut counted[row.mesh as usize][row.class.index()];
+            *charged += row.charged_bytes();
+            *per_bank += if row.cores_id == CoresId::NONE {
+                row.per_bank_bytes
+            } else {
+                0
+            };
+            *buffers += 1;
+        }
+        for (slot, (mesh, counted)) in meshes.iter().zip(&counted).enumerate() {
             for class in Class::ALL {
                 let allocator = &mesh.allocators[class.index()];
-                let rows = || {
-                    process
-                        .buffers
-                        .iter()
-                        .map(|(_slot, row)| row)
-                        .filter(move |row| row.mesh as usize == slot && row.class == *class)
-                };
+                let (charged, per_bank, buffers) = counted[class.index()];
                 let who = format!("process {} mesh {slot} {}", process.index, class.name());
-                let charged = rows().map(crate::buffers::BufferRow::charged_bytes).sum();
                 expect(&who, "charged", allocator.charged_bytes, charged)?;
-                let lockstep = rows().filter(|row| row.cores_id == CoresId::NONE);
-                let per_bank = lockstep.map(|row| row.per_bank_bytes).sum();
                 expect(&who, "charged per bank", allocator.per_bank_bytes, per_bank)?;
-                expect(&who, "buffers", allocator.buffers, rows().count() as u64)?;
+                expect(&who, "buffers", allocator.buffers, buffers)?;
                 if let Some(capacity) = allocator.capacity {
                     let most = capacity.total_bytes();
                     expect_at_most(&who, "charged", allocator.charged_bytes, most)?;

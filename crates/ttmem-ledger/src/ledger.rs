@@ -1,7 +1,7 @@
 //! The ledger itself: processes join, speak, and leave.
 
 use crate::anomaly::{Anomalies, Anomaly};
-use crate::apply::{DeviceTable, Introduction, Scope};
+use crate::apply::{ABSURD_BYTES, DeviceTable, Introduction, Scope};
 use crate::device::{DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::gauge::Peak;
@@ -27,6 +27,8 @@ pub struct Limits {
     pub last_legacy_device: u32,
     /// Mesh handles of one process.
     pub meshes_per_process: usize,
+    /// Devices of all mesh handles of one process together.
+    pub mesh_members_per_process: usize,
     /// Live buffers of one process.
     pub buffers_per_process: usize,
     /// Live programs of one process.
@@ -50,6 +52,7 @@ impl Default for Limits {
             devices_per_process: 1024,
             last_legacy_device: 1023,
             meshes_per_process: 16_384,
+            mesh_members_per_process: 65_536,
             buffers_per_process: 16 << 20,
             programs_per_process: 4 << 20,
             definitions_per_process: 1 << 20,
@@ -240,9 +243,14 @@ impl Ledger {
                 .charged
                 .remember(peak);
             let device = &mut self.table.devices[held.device as usize];
-            device.totals.classes[record.class.index()]
-                .charged
-                .remember(peak);
+            // A process may be wrong about itself; it may not put a peak on a device
+            // that the device cannot have.
+            let most = device.facts.capacities[record.class.index()];
+            if peak.bytes <= most.map_or(ABSURD_BYTES, |capacity| capacity.total_bytes()) {
+                device.totals.classes[record.class.index()]
+                    .charged
+                    .remember(peak);
+            }
         }
         for record in &carried.counters {
             process.restore_counters(record);
@@ -274,7 +282,8 @@ impl Ledger {
     /// What it changed is appended to `effects`, if somebody wants to know.
     ///
     /// # Errors
-    /// When the event was refused; it changed nothing then.
+    /// When the event was refused: it booked nothing. What it contradicts is settled
+    /// first: a live buffer whose id was allocated anew is gone in any case.
     pub fn apply(
         &mut self,
         index: u32,

@@ -270,6 +270,8 @@ pub(crate) struct Process {
     pub(crate) device_ids: Map<u32, u32>,
     pub(crate) mesh_ids: Map<u32, u32>,
     pub(crate) legacy_meshes: Map<u32, u32>,
+    /// Devices of all meshes together.
+    pub(crate) mesh_members: usize,
     /// Per device of the process: each binary with the totals it is loaded with.
     pub(crate) kernels: Vec<Map<KernelId, BTreeMap<u64, u32>>>,
     pub(crate) traces: BTreeMap<(u32, TraceId), Trace>,
@@ -306,6 +308,7 @@ impl Process {
             device_ids: Map::default(),
             mesh_ids: Map::default(),
             legacy_meshes: Map::default(),
+            mesh_members: 0,
             kernels: Vec::new(),
             traces: BTreeMap::new(),
             first_own_buffer: 0,

@@ -5,7 +5,7 @@ use crate::buffers::BufferRow;
 use crate::device::Device;
 use crate::mark::Marks;
 use crate::pages::PagesView;
-use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
+use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity, Released};
 use crate::program::Program;
 
 /// Everything the ledger knew at one moment.
@@ -75,6 +75,10 @@ pub struct DepartedView {
     pub elided_events: u64,
     /// What was wrong with its events.
     pub anomalies: u64,
+    /// Frees of buffers that belong to the process it was forked from.
+    pub inherited_frees: u64,
+    /// What it still held when it closed its devices.
+    pub leak_candidates: Released,
 }
 
 impl DepartedView {
@@ -86,6 +90,8 @@ impl DepartedView {
             lost_events: facts.lost_events,
             elided_events: facts.elided_events,
             anomalies: facts.anomalies.total(),
+            inherited_frees: facts.inherited_frees,
+            leak_candidates: facts.leak_candidates,
         }
     }
 }

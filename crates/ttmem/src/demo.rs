@@ -27,7 +27,11 @@ pub(crate) fn run(quiet: bool, width: usize, color: bool) -> Result<String> {
     let folder = tempfile::tempdir().context("cannot make a private folder")?;
     let socket = folder.path().join("ttmem.sock");
     let config = ServerConfig {
-        sockets: vec![SocketConfig { path: socket.clone(), mode: 0o600, group: None }],
+        sockets: vec![SocketConfig {
+            path: socket.clone(),
+            mode: 0o600,
+            group: None,
+        }],
         board: Some(Board::parse("t3000")),
         log: LogConfig {
             target: LogTarget::Stdout,
@@ -101,7 +105,12 @@ fn story() -> Vec<Request> {
         story.push(alloc(device, Class::Trace, 24 * MIB, 0x3f80_0000));
         // Weights of 32 layers, then the cache.
         for layer in 0..32 {
-            story.push(alloc(device, Class::Dram, 52 * MIB, 1_048_640 + layer * 5 * MIB));
+            story.push(alloc(
+                device,
+                Class::Dram,
+                52 * MIB,
+                1_048_640 + layer * 5 * MIB,
+            ));
         }
         story.push(alloc(device, Class::Dram, 1024 * MIB, 0x2000_0000));
     }
@@ -110,17 +119,44 @@ fn story() -> Vec<Request> {
             let program = 0x7f00_0000 + op;
             // Two circular buffers of each program start at the same address.
             story.push(request(RequestKind::CbAlloc, device, MIB / 4, 0, 105_824));
-            story.push(request(RequestKind::CbAlloc, device, MIB / 8, 0, 105_824 + 4096));
-            story.push(kernel(device, KernelKind::Application, 102_400 * 64, program));
-            story.push(alloc(device, Class::L1, MIB + op * MIB / 8, 1_400_000 - op * 32_768));
+            story.push(request(
+                RequestKind::CbAlloc,
+                device,
+                MIB / 8,
+                0,
+                105_824 + 4096,
+            ));
+            story.push(kernel(
+                device,
+                KernelKind::Application,
+                102_400 * 64,
+                program,
+            ));
+            story.push(alloc(
+                device,
+                Class::L1,
+                MIB + op * MIB / 8,
+                1_400_000 - op * 32_768,
+            ));
         }
         // Cached runs: nothing is loaded again.
         for op in 0..12_u64 {
-            story.push(kernel(device, KernelKind::Application, 102_400 * 64, 0x7f00_0000 + op));
+            story.push(kernel(
+                device,
+                KernelKind::Application,
+                102_400 * 64,
+                0x7f00_0000 + op,
+            ));
         }
         // A program leaves the cache: an old client's free carries no size.
         story.push(request(RequestKind::CbFree, device, 0, 0, 105_824));
-        story.push(request(RequestKind::KernelUnload, device, 0, 0, 0x7f00_0000));
+        story.push(request(
+            RequestKind::KernelUnload,
+            device,
+            0,
+            0,
+            0x7f00_0000,
+        ));
         story.push(request(RequestKind::Free, device, 0, 0, 1_400_000));
     }
     // A buffer from before tracking began: counted, and nothing else.

@@ -39,9 +39,18 @@ impl Client {
         Frame::put_hello(&mut bytes, &hello);
         Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);
         stream.write_all(&bytes).expect("the server reads");
-        let welcome =
-            Welcome { version: 0, needs_resync: false, server_instance: 0, next_sequence: 0 };
-        let mut client = Self { stream, reader: FrameReader::default(), sequence: 0, welcome };
+        let welcome = Welcome {
+            version: 0,
+            needs_resync: false,
+            server_instance: 0,
+            next_sequence: 0,
+        };
+        let mut client = Self {
+            stream,
+            reader: FrameReader::default(),
+            sequence: 0,
+            welcome,
+        };
         client.welcome = client.wait_for(|frame| match frame {
             Frame::Welcome(welcome) => Some(*welcome),
             _other => None,
@@ -85,7 +94,10 @@ impl Client {
                 if let Some(found) = wanted(&frame) {
                     return found;
                 }
-                assert!(!matches!(frame, Frame::Refused { .. }), "refused: {frame:?}");
+                assert!(
+                    !matches!(frame, Frame::Refused { .. }),
+                    "refused: {frame:?}"
+                );
             }
             let count = self.stream.read(&mut buffer).expect("the server answers");
             assert!(count > 0, "the server ended the connection");

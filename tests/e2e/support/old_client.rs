@@ -49,7 +49,9 @@ impl OldClient {
     pub(crate) fn ask(&mut self, question: &Request) -> Vec<u8> {
         self.send(question);
         let mut reply = vec![0; self.generation.record_bytes()];
-        self.stream.read_exact(&mut reply).expect("the server answers");
+        self.stream
+            .read_exact(&mut reply)
+            .expect("the server answers");
         reply
     }
 

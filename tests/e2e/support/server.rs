@@ -89,7 +89,11 @@ impl TestServer {
     /// `ttmem status --json`.
     pub(crate) fn status(&self) -> Value {
         let output = self.ask(&["status", "--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         serde_json::from_slice(&output.stdout).expect("status prints JSON")
     }
 
@@ -97,14 +101,22 @@ impl TestServer {
     pub(crate) fn device(&self, id: u64) -> Value {
         let status = self.status();
         let devices = status["devices"].as_array().expect("a list of devices");
-        devices.iter().find(|device| device["id"] == id).cloned().unwrap_or(Value::Null)
+        devices
+            .iter()
+            .find(|device| device["id"] == id)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     /// The process with a pid, from `status --json`; null if there is none.
     pub(crate) fn process(&self, pid: u32) -> Value {
         let status = self.status();
         let processes = status["processes"].as_array().expect("a list of processes");
-        processes.iter().find(|process| process["pid"] == pid).cloned().unwrap_or(Value::Null)
+        processes
+            .iter()
+            .find(|process| process["pid"] == pid)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     /// Sends it a signal by name, as a user would with `kill`.

@@ -49,7 +49,10 @@ impl Workload {
             .spawn()
             .expect("a workload starts");
         let output = BufReader::new(child.stdout.take().expect("its output is piped"));
-        let ready = output.lines().map_while(Result::ok).any(|line| line.contains(READY));
+        let ready = output
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains(READY));
         assert!(ready, "the workload ended before it was ready");
         Self { child }
     }
@@ -74,10 +77,19 @@ impl Drop for Workload {
 
 /// The body of a workload process; returns at once in a process that is none.
 pub(crate) fn run_if_asked() {
-    let Ok(plan) = std::env::var(ASKED) else { return };
+    let Ok(plan) = std::env::var(ASKED) else {
+        return;
+    };
     let mut words = plan.splitn(5, ' ');
-    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a number");
-    let generation = usize::try_from(number()).ok().and_then(Generation::from_record_bytes);
+    let mut number = || {
+        words
+            .next()
+            .and_then(|word| word.parse::<u64>().ok())
+            .expect("a number")
+    };
+    let generation = usize::try_from(number())
+        .ok()
+        .and_then(Generation::from_record_bytes);
     let (device, buffers, size) = (number(), number(), number());
     let socket = words.next().expect("a socket");
     let device = i32::try_from(device).expect("a device");

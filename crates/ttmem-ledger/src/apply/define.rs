@@ -200,9 +200,13 @@ impl Introduction<'_> {
 
     fn add_mesh(&mut self, mesh: Mesh) -> Result<u32, Anomaly> {
         let meshes = &mut self.process.facts.meshes;
-        if meshes.len() >= self.limits.meshes_per_process {
+        let members = self.process.mesh_members + mesh.devices.len();
+        if meshes.len() >= self.limits.meshes_per_process
+            || members > self.limits.mesh_members_per_process
+        {
             return Err(Anomaly::LimitReached);
         }
+        self.process.mesh_members = members;
         let slot = u32::try_from(meshes.len()).map_err(|_many| Anomaly::LimitReached)?;
         meshes.push(mesh);
         Ok(slot)

@@ -129,6 +129,9 @@ pub enum ForgetError {
     /// Nothing is known of it.
     #[error("no process {0} is tracked")]
     Unknown(u32),
+    /// The server ends: it forgets everything anyway.
+    #[error("the server is stopping")]
+    Stopping,
     /// It belongs to another user.
     #[error("process {0} belongs to another user")]
     NotAllowed(u32),

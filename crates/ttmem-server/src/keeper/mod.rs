@@ -70,7 +70,7 @@ impl LedgerHandle {
         });
         sent.ok()
             .and_then(|()| answer.recv().ok())
-            .unwrap_or(Err(ForgetError::Unknown(pid)))
+            .unwrap_or(Err(ForgetError::Stopping))
     }
 }
 

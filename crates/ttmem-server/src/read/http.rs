@@ -247,6 +247,7 @@ async fn post_forget(
             Err(error @ ForgetError::Unknown(_)) => {
                 Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_pid", error))
             }
+            Err(ForgetError::Stopping) => Err(Refusal::stopping()),
             Err(error @ ForgetError::NotAllowed(_)) => {
                 Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", error))
             }

@@ -175,11 +175,8 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         elided_events: facts.elided_events,
         claimed_pid: facts.claimed_pid,
         anomalies: facts.anomalies.total(),
-        inherited_frees: Some(facts.inherited_frees),
-        leak_candidates: Some(LeakCandidates {
-            buffers: facts.leak_candidates.buffers,
-            bytes: facts.leak_candidates.buffer_bytes,
-        }),
+        inherited_frees: facts.inherited_frees,
+        leak_candidates: leak_candidates(&facts.leak_candidates),
         connections: facts.connections,
         devices: devices.collect(),
         ..stranger(&facts.identity)
@@ -211,8 +208,17 @@ fn departed(departed: &DepartedView) -> Process {
         elided_events: departed.elided_events,
         claimed_pid: departed.claimed_pid,
         anomalies: departed.anomalies,
+        inherited_frees: departed.inherited_frees,
+        leak_candidates: leak_candidates(&departed.leak_candidates),
         released: Some(released_at(&departed.exit)),
         ..stranger(&departed.identity)
+    }
+}
+
+fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {
+    LeakCandidates {
+        buffers: held.buffers,
+        bytes: held.buffer_bytes,
     }
 }
 
@@ -251,8 +257,8 @@ fn stranger(identity: &ProcessIdentity) -> Process {
         elided_events: 0,
         claimed_pid: None,
         anomalies: 0,
-        inherited_frees: None,
-        leak_candidates: None,
+        inherited_frees: 0,
+        leak_candidates: LeakCandidates::default(),
         connections: 0,
         devices: Vec::new(),
         released: None,

@@ -30,10 +30,17 @@ impl OwnServer {
             .stdin(Stdio::null())
             .spawn()
             .context("cannot start a server")?;
-        let server = Self { child, socket, _folder: folder };
+        let server = Self {
+            child,
+            socket,
+            _folder: folder,
+        };
         let begun = Instant::now();
         while UnixStream::connect(&server.socket).is_err() {
-            ensure!(begun.elapsed() < Duration::from_secs(10), "the server did not come up");
+            ensure!(
+                begun.elapsed() < Duration::from_secs(10),
+                "the server did not come up"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(server)
@@ -48,8 +55,11 @@ impl OwnServer {
     /// Bytes of memory that are its own: resident, less what is shared with files.
     pub(super) fn memory_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let status =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         Ok(kib.context("the kernel tells no RssAnon")? * 1024)
     }
@@ -78,9 +88,16 @@ impl Drop for OwnServer {
 pub(super) fn time_command(arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let begun = Instant::now();
-    let output = Command::new(program).args(arguments).output().context("cannot run it")?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .context("cannot run it")?;
     let millis = begun.elapsed().as_secs_f64() * 1e3;
-    ensure!(output.status.success(), "it failed: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "it failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok((millis, output.stdout))
 }
 

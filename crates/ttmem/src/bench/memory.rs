@@ -41,12 +41,18 @@ pub(super) fn measure(scale: u64) -> Result<Value> {
         let (took, output) = time_command(&["status", "--json", "--socket", &socket])?;
         let status: Value = serde_json::from_slice(&output).context("status is not JSON")?;
         let shown = status["devices"][0]["dram"]["buffers"].as_u64();
-        ensure!(shown == Some(buffers), "{shown:?} buffers are shown instead of {buffers}");
+        ensure!(
+            shown == Some(buffers),
+            "{shown:?} buffers are shown instead of {buffers}"
+        );
         millis.push(took);
     }
     let api = ApiClient::new(&server.socket);
     let read = read_all(&api)?;
-    ensure!(read == buffers, "{read} rows were read instead of {buffers}");
+    ensure!(
+        read == buffers,
+        "{read} rows were read instead of {buffers}"
+    );
     client.free(0, buffers)?;
     client.allocate(buffers, buffers)?;
     let with_reader = server.memory_bytes()?;
@@ -98,7 +104,11 @@ impl Client {
         );
         Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);
         stream.write_all(&bytes)?;
-        let mut client = Self { stream, reader: FrameReader::default(), sequence: 0 };
+        let mut client = Self {
+            stream,
+            reader: FrameReader::default(),
+            sequence: 0,
+        };
         client.wait_for(|frame| matches!(frame, Frame::Welcome(_)))?;
         Ok(client)
     }
@@ -126,7 +136,10 @@ impl Client {
             devices: vec![DeviceId(0)],
         };
         let mut bytes = Vec::new();
-        Frame::put_define(&mut bytes, &[Definition::Device(device), Definition::Mesh(mesh)]);
+        Frame::put_define(
+            &mut bytes,
+            &[Definition::Device(device), Definition::Mesh(mesh)],
+        );
         self.stream.write_all(&bytes)?;
         let capacity = What::CapacityReported {
             mesh: MESH,
@@ -136,7 +149,10 @@ impl Client {
             per_bank_bytes: PER_BANK,
             alignment: 32,
         };
-        self.send(vec![Event { time: 1, what: capacity }])
+        self.send(vec![Event {
+            time: 1,
+            what: capacity,
+        }])
     }
 
     fn allocate(&mut self, first: u64, count: u64) -> Result<()> {
@@ -165,7 +181,10 @@ impl Client {
     fn free(&mut self, first: u64, count: u64) -> Result<()> {
         let events = (first..first + count).map(|number| Event {
             time: number,
-            what: What::BufferFreed { mesh: MESH, buffer: BufferId(number) },
+            what: What::BufferFreed {
+                mesh: MESH,
+                buffer: BufferId(number),
+            },
         });
         self.send(events.collect())
     }
@@ -179,7 +198,9 @@ impl Client {
             self.sequence += batch.len() as u64;
         }
         let wanted = self.sequence;
-        self.wait_for(|frame| matches!(frame, Frame::Ack { next_sequence } if *next_sequence == wanted))
+        self.wait_for(
+            |frame| matches!(frame, Frame::Ack { next_sequence } if *next_sequence == wanted),
+        )
     }
 
     fn wait_for(&mut self, wanted: impl Fn(&Frame<'_>) -> bool) -> Result<()> {
@@ -193,7 +214,10 @@ impl Client {
                     return Ok(());
                 }
             }
-            let count = self.stream.read(&mut buffer).context("the server does not answer")?;
+            let count = self
+                .stream
+                .read(&mut buffer)
+                .context("the server does not answer")?;
             ensure!(count > 0, "the server ended the connection");
             self.reader.push(&buffer[..count]);
         }

@@ -112,7 +112,9 @@ fn ask(stream: &mut UnixStream) -> Result<u64> {
     question.encode(GENERATION, &mut bytes);
     stream.write_all(&bytes)?;
     let mut reply = vec![0; GENERATION.record_bytes()];
-    stream.read_exact(&mut reply).context("the server did not answer")?;
+    stream
+        .read_exact(&mut reply)
+        .context("the server did not answer")?;
     match Reply::decode(GENERATION, &reply)? {
         Reply::Totals { totals, .. } => Ok(totals.dram),
         Reply::DeviceInfo(_) => anyhow::bail!("the server answered another question"),

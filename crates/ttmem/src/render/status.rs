@@ -251,7 +251,8 @@ fn process_notes(process: &Process) -> Vec<String> {
             "calls itself pid {claimed}, perhaps in another pid namespace"
         ));
     }
-    if let Some(leaks) = process.leak_candidates.filter(|leaks| leaks.buffers > 0) {
+    let leaks = process.leak_candidates;
+    if leaks.buffers > 0 {
         notes.push(format!(
             "{} ({}) still held when their devices were closed: leak candidates",
             counted(leaks.buffers, "buffer"),

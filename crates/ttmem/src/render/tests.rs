@@ -190,8 +190,8 @@ fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         elided_events: 0,
         claimed_pid: None,
         anomalies: 0,
-        inherited_frees: Some(0),
-        leak_candidates: Some(LeakCandidates::default()),
+        inherited_frees: 0,
+        leak_candidates: LeakCandidates::default(),
         connections: 1,
         devices: devices.iter().map(held).collect(),
         released: None,
@@ -248,10 +248,10 @@ fn troubled() -> Snapshot {
     nameless.pid = None;
     nameless.name = None;
     nameless.claimed_pid = Some(42);
-    nameless.leak_candidates = Some(LeakCandidates {
+    nameless.leak_candidates = LeakCandidates {
         buffers: 2,
         bytes: 3 * MIB,
-    });
+    };
     let mut exited = process(3999, "python", &[]);
     exited.state = ProcessState::Exited;
     exited.released = Some(Released {

@@ -4,6 +4,16 @@
 //! talks to them as users and workloads do. No test asserts a maximum time: waits
 //! have a generous watchdog, and what is asserted is what was reached.
 
+mod cli;
+mod clients;
+mod deaths;
+mod hostile;
+mod logging;
+mod many_clients;
+mod old_protocol;
+mod recipes;
+mod signals;
+mod sockets;
 mod support;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.

@@ -6,9 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The root of the repository.
-pub(crate) fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the package lies below the root")
+///
+/// `cargo run` says where the package lies now. What was true when this program
+/// was compiled may be another checkout that shares the build directory, whose
+/// files would then be checked instead.
+pub(crate) fn root() -> PathBuf {
+    let compiled = || env!("CARGO_MANIFEST_DIR").into();
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(compiled);
+    let parent = Path::new(&package).parent();
+    parent.expect("the package lies below the root").to_owned()
 }
 
 /// Where cargo puts what it builds for the workspace.

@@ -208,7 +208,11 @@ impl View {
 /// The allocators of a process, each with its addresses sorted.
 fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> {
     let meshes = &process.facts.meshes;
-    let mut taken: Vec<Vec<Interval>> = vec![Vec::new(); meshes.len() * Class::COUNT];
+    // Growing a vector of a million intervals would copy it twenty times over.
+    let rooms = meshes.iter().flat_map(|mesh| &mesh.allocators);
+    let mut taken: Vec<Vec<Interval>> = rooms
+        .map(|allocator| Vec::with_capacity(usize::try_from(allocator.buffers).unwrap_or(0)))
+        .collect();
     let mut per_core: Vec<Vec<(CoreSet, Interval)>> = vec![Vec::new(); taken.len()];
     let mut most_banks: Vec<u16> = vec![0; taken.len()];
     if meshes.iter().any(|mesh| mesh.id.is_some()) {
@@ -235,7 +239,7 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
             let bounds = capacity.map_or(Interval::new(0, u64::MAX), |capacity| {
                 Interval::new(capacity.base, capacity.per_bank_bytes)
             });
-            let taken = IntervalSet::union_within(bounds, std::mem::take(&mut taken[at]));
+            let taken = IntervalSet::union_of(bounds, std::mem::take(&mut taken[at]));
             let per_core = std::mem::take(&mut per_core[at]);
             // Lockstep needs the same addresses free in every bank.
             let blocked = (!per_core.is_empty()).then(|| with_per_core(&taken, &per_core, bounds));

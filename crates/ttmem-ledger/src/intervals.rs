@@ -50,10 +50,17 @@ impl IntervalSet {
         bounds: Interval,
         intervals: impl IntoIterator<Item = Interval>,
     ) -> Self {
-        let mut parts: Vec<Interval> = intervals
-            .into_iter()
-            .filter_map(|interval| interval.clipped(bounds))
-            .collect();
+        Self::union_of(bounds, intervals.into_iter().collect())
+    }
+
+    /// The same of intervals that are at hand: a million of them are not copied.
+    #[must_use]
+    pub(crate) fn union_of(bounds: Interval, mut parts: Vec<Interval>) -> Self {
+        parts.retain_mut(|part| {
+            let inside = part.clipped(bounds);
+            *part = inside.unwrap_or(*part);
+            inside.is_some()
+        });
         sort_by_start(&mut parts);
         parts.dedup_by(|next, last| {
             let touches = next.start <= last.end;

@@ -90,6 +90,7 @@ pub struct Ledger {
     anomalies: Anomalies,
     marks: Marks,
     events: u64,
+    revision: u64,
 }
 
 impl Ledger {
@@ -104,6 +105,7 @@ impl Ledger {
 
     /// Adds a device that is known before anybody speaks of it.
     pub fn configure_device(&mut self, facts: DeviceFacts) {
+        self.revision += 1;
         let key = match facts.unique_id {
             Some(unique_id) => DeviceKey::Unique(unique_id),
             None => DeviceKey::Logical {
@@ -119,6 +121,7 @@ impl Ledger {
 
     /// A process appears; its slot is its name in every later call.
     pub fn join(&mut self, identity: ProcessIdentity) -> u32 {
+        self.revision += 1;
         let process = Process::new(identity);
         let free = self.processes.iter().position(Option::is_none);
         let slot = match free {
@@ -182,6 +185,7 @@ impl Ledger {
 
     /// Takes a process's holdings off the devices.
     fn let_go(&mut self, index: u32, process: &Process) {
+        self.revision += 1;
         for held in &process.facts.devices {
             let device = &mut self.table.devices[held.device as usize];
             device.totals.subtract(&held.totals);
@@ -262,6 +266,7 @@ impl Ledger {
     /// # Errors
     /// When it contradicts an earlier definition or there are too many.
     pub fn define(&mut self, index: u32, definition: &Definition) -> Result<(), Anomaly> {
+        self.revision += 1;
         let process = self
             .processes
             .get_mut(index as usize)
@@ -291,6 +296,7 @@ impl Ledger {
         mut effects: Option<&mut Vec<Effect>>,
     ) -> Result<(), Anomaly> {
         self.events += 1;
+        self.revision += 1;
         let process = self
             .processes
             .get_mut(index as usize)
@@ -420,6 +426,7 @@ impl Ledger {
             anomalies: self.anomalies.clone(),
             marks: self.marks.clone(),
             events: self.events,
+            revision: self.revision,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct View {
     pub marks: Marks,
     /// Events applied.
     pub events: u64,
+    /// Grows with every change: equal revisions of one ledger are equal states.
+    pub revision: u64,
 }
 
 /// A process with its rows.

@@ -5,7 +5,7 @@ use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
-use crate::read::{HttpLimits, HttpThread, ReadState, ServerFacts, StartHttpError};
+use crate::read::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, StartHttpError};
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -142,6 +142,7 @@ impl Server {
         let state = ReadState {
             ledger: ledger.clone(),
             facts: source,
+            places: Places::default(),
         };
         let http = HttpThread::start(state, HttpLimits::default())?;
         scribe.handle().note(Note::Started {

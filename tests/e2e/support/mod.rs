@@ -1,7 +1,9 @@
 //! Servers, clients and workload processes for the tests.
 
 pub(crate) mod client;
+pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
+pub(crate) mod random;
 pub(crate) mod server;
 pub(crate) mod workload;
 

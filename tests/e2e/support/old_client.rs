@@ -48,6 +48,11 @@ impl OldClient {
     /// Sends a question and returns the reply's bytes.
     pub(crate) fn ask(&mut self, question: &Request) -> Vec<u8> {
         self.send(question);
+        self.reply()
+    }
+
+    /// The bytes of the next reply.
+    pub(crate) fn reply(&mut self) -> Vec<u8> {
         let mut reply = vec![0; self.generation.record_bytes()];
         self.stream
             .read_exact(&mut reply)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
 /// The program under test.
@@ -23,6 +23,17 @@ pub(crate) fn ttmem() -> Command {
     command
 }
 
+/// A process that a test started in its own way; killed when the test is done with it.
+#[derive(Debug)]
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
 /// A running server; killed when the test is done with it.
 #[derive(Debug)]
 pub(crate) struct TestServer {
@@ -38,20 +49,30 @@ impl TestServer {
 
     /// Starts one in a folder that a server may have used before.
     pub(crate) fn start_in(folder: tempfile::TempDir, options: &[&str]) -> Self {
+        Self::start_adapted(folder, options, |_command| {})
+    }
+
+    /// Starts one after a last change of its command: its environment, its streams.
+    pub(crate) fn start_adapted(
+        folder: tempfile::TempDir,
+        options: &[&str],
+        adapt: impl FnOnce(&mut Command),
+    ) -> Self {
         let log = File::options()
             .create(true)
             .append(true)
             .open(folder.path().join("out.log"))
             .expect("a log file");
-        let child = ttmem()
+        let mut command = ttmem();
+        command
             .arg("serve")
             .arg("--socket")
             .arg(folder.path().join("ttmem.sock"))
             .args(options)
             .stdout(log.try_clone().expect("the log twice"))
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
+            .stderr(log);
+        adapt(&mut command);
+        let child = command.spawn().expect("the server starts");
         let server = Self { child, folder };
         wait_until("the server accepts connections", || {
             UnixStream::connect(server.socket()).is_ok()
@@ -69,6 +90,11 @@ impl TestServer {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The reading end of its standard output, if that was made a pipe.
+    pub(crate) fn take_stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("its output is a pipe")
     }
 
     /// What it printed so far, stdout and stderr together.

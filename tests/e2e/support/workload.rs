@@ -1,17 +1,25 @@
 //! Workload processes: this test program again, in another part.
 //!
 //! A test that kills workloads needs real processes. Each connects as an old
-//! client, allocates, says that it is ready, and then waits to be killed.
+//! client, allocates, says that it is ready, and then does what its part says
+//! until it is killed.
 
 use super::WATCHDOG;
+use super::hostile_traffic;
 use super::old_client::{OldClient, request};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use ttmem_event::legacy::{Generation, RequestKind};
 
 const ASKED: &str = "E2E_WORKLOAD";
 const READY: &str = "workload ready";
+const SETTLED: &str = "workload settled";
+
+/// The first buffer of every workload lies here, so that their addresses collide.
+pub(crate) const FIRST_ADDRESS: u64 = 0x1000;
 
 /// What a workload process does.
 #[derive(Clone, Debug)]
@@ -23,17 +31,74 @@ pub(crate) struct Plan {
     pub(crate) size: u64,
 }
 
+/// What a workload process does once it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Allocates its buffers on its device and holds them.
+    Hold,
+    /// Allocates them on every device up to its own and goes on allocating and freeing others
+    /// until it is told to settle.
+    Churn,
+    /// Kills itself right after the last byte, before the server can have read it.
+    DieAtOnce,
+    /// Loads kernels and circular buffers beside its buffers, frees the buffers alone, and
+    /// kills itself: what a runtime leaves behind whose destructors ran too late.
+    DieInTeardown,
+    /// Starts a child that keeps the connection open.
+    Inherit,
+    /// Sends so many (`buffers`) hostile messages; `size` is the seed.
+    Attack,
+}
+
+impl Part {
+    const ALL: [Self; 6] = [
+        Self::Hold,
+        Self::Churn,
+        Self::DieAtOnce,
+        Self::DieInTeardown,
+        Self::Inherit,
+        Self::Attack,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Churn => "churn",
+            Self::DieAtOnce => "die-at-once",
+            Self::DieInTeardown => "die-in-teardown",
+            Self::Inherit => "inherit",
+            Self::Attack => "attack",
+        }
+    }
+}
+
 /// A workload process; killed when the test is done with it.
 #[derive(Debug)]
 pub(crate) struct Workload {
     child: Child,
+    output: BufReader<ChildStdout>,
+    /// What it said when it was ready.
+    ready: String,
 }
 
 impl Workload {
     /// Starts one and waits until the server has applied all it reported.
     pub(crate) fn start(plan: &Plan) -> Self {
+        Self::start_as(Part::Hold, plan)
+    }
+
+    /// Starts one with another part and waits until it is ready.
+    pub(crate) fn start_as(part: Part, plan: &Plan) -> Self {
+        let mut workload = Self::spawn(part, plan);
+        workload.wait_until_ready();
+        workload
+    }
+
+    /// Starts one and does not wait for it.
+    pub(crate) fn spawn(part: Part, plan: &Plan) -> Self {
         let text = format!(
-            "{} {} {} {} {}",
+            "{} {} {} {} {} {}",
+            part.name(),
             plan.generation.record_bytes(),
             plan.device,
             plan.buffers,
@@ -49,16 +114,56 @@ impl Workload {
             .spawn()
             .expect("a workload starts");
         let output = BufReader::new(child.stdout.take().expect("its output is piped"));
-        let ready = output
-            .lines()
-            .map_while(Result::ok)
-            .any(|line| line.contains(READY));
-        assert!(ready, "the workload ended before it was ready");
-        Self { child }
+        Self {
+            child,
+            output,
+            ready: String::new(),
+        }
+    }
+
+    /// Waits until it has done what comes before waiting.
+    pub(crate) fn wait_until_ready(&mut self) {
+        self.ready = self.wait_for_line(READY);
+    }
+
+    /// Tells it to stop what it does on the side and waits until the server knows.
+    pub(crate) fn settle(&mut self) {
+        let commands = self.child.stdin.as_mut().expect("its input is piped");
+        commands
+            .write_all(b"settle\n")
+            .expect("the workload listens");
+        self.wait_for_line(SETTLED);
+    }
+
+    fn wait_for_line(&mut self, wanted: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let count = self
+                .output
+                .read_line(&mut line)
+                .expect("the workload prints text");
+            assert!(count > 0, "the workload ended before it said {wanted:?}");
+            if line.contains(wanted) {
+                return line;
+            }
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The child that a [`Part::Inherit`] started.
+    pub(crate) fn heir(&self) -> u32 {
+        let word = self.ready.split_whitespace().last();
+        word.and_then(|word| word.parse().ok())
+            .expect("the pid of its child")
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) fn wait(mut self) {
+        self.child.wait().expect("the workload is ours");
     }
 
     /// Kills it as SIGKILL does: without a word.
@@ -77,10 +182,70 @@ impl Drop for Workload {
 
 /// The body of a workload process; returns at once in a process that is none.
 pub(crate) fn run_if_asked() {
-    let Ok(plan) = std::env::var(ASKED) else {
+    let Ok(text) = std::env::var(ASKED) else {
         return;
     };
-    let mut words = plan.splitn(5, ' ');
+    let (part, plan) = parse(&text);
+    if part == Part::Attack {
+        hostile_traffic::attack(&plan.socket, plan.size, plan.buffers);
+        say(READY);
+        return;
+    }
+    let mut client = OldClient::connect(&plan.socket, plan.generation);
+    let devices = if part == Part::Churn {
+        0..=plan.device
+    } else {
+        plan.device..=plan.device
+    };
+    let mut requests = Vec::new();
+    for device in devices.clone() {
+        requests.extend((0..plan.buffers).map(|id| {
+            let address = FIRST_ADDRESS + id * plan.size;
+            request(RequestKind::Alloc, device, plan.size, 0, address)
+        }));
+    }
+    client.send_all(&requests);
+    match part {
+        Part::DieAtOnce => die(),
+        Part::DieInTeardown => {
+            for id in 0..plan.buffers {
+                let address = FIRST_ADDRESS + id * plan.size;
+                client.send_all(&[
+                    request(RequestKind::KernelLoad, plan.device, plan.size, 0, id),
+                    request(RequestKind::CbAlloc, plan.device, plan.size, 0, 0x100),
+                    request(RequestKind::Free, plan.device, 0, 0, address),
+                ]);
+            }
+            die();
+        }
+        Part::Inherit => {
+            client.totals(plan.device);
+            let connection: OwnedFd = client.stream.try_clone().expect("a descriptor").into();
+            let child = Command::new("sleep").arg("300").stdin(connection).spawn();
+            say(&format!("{READY} {}", child.expect("sleep runs").id()));
+        }
+        Part::Churn => {
+            client.totals(plan.device);
+            say(READY);
+            churn_until_told(&mut client, &plan);
+            say(SETTLED);
+        }
+        Part::Hold | Part::Attack => {
+            client.totals(plan.device);
+            say(READY);
+        }
+    }
+    // Until it is killed; by itself only if the test forgot it.
+    std::thread::sleep(WATCHDOG * 4);
+}
+
+fn parse(text: &str) -> (Part, Plan) {
+    let mut words = text.splitn(6, ' ');
+    let name = words.next().expect("a part");
+    let part = Part::ALL
+        .into_iter()
+        .find(|part| part.name() == name)
+        .expect("a part");
     let mut number = || {
         words
             .next()
@@ -91,16 +256,51 @@ pub(crate) fn run_if_asked() {
         .ok()
         .and_then(Generation::from_record_bytes);
     let (device, buffers, size) = (number(), number(), number());
-    let socket = words.next().expect("a socket");
-    let device = i32::try_from(device).expect("a device");
-    let mut client = OldClient::connect(Path::new(socket), generation.expect("a generation"));
-    let requests: Vec<_> = (0..buffers)
-        .map(|id| request(RequestKind::Alloc, device, size, 0, 0x1000 + id * size))
-        .collect();
-    client.send_all(&requests);
-    client.totals(device);
-    println!("{READY}");
+    let plan = Plan {
+        socket: Path::new(words.next().expect("a socket")).to_owned(),
+        generation: generation.expect("a generation"),
+        device: i32::try_from(device).expect("a device"),
+        buffers,
+        size,
+    };
+    (part, plan)
+}
+
+/// Allocates and frees on the side; ends with everything but the plan's buffers given back.
+fn churn_until_told(client: &mut OldClient, plan: &Plan) {
+    let told = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut line = String::new();
+            std::io::stdin()
+                .read_line(&mut line)
+                .expect("the test speaks");
+            told.store(true, Ordering::Release);
+        });
+        let mut address = 1 << 40;
+        while !told.load(Ordering::Acquire) {
+            for device in 0..=plan.device {
+                let size = 64 + address % 4096;
+                client.send_all(&[
+                    request(RequestKind::Alloc, device, size, 1, address),
+                    request(RequestKind::CbAlloc, device, size, 0, 0x2_0000),
+                    request(RequestKind::CbFree, device, 0, 0, 0x2_0000),
+                    request(RequestKind::Free, device, 0, 0, address),
+                ]);
+                address += 32;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+    client.totals(plan.device);
+}
+
+fn die() {
+    let this = nix::unistd::Pid::this();
+    nix::sys::signal::kill(this, nix::sys::signal::Signal::SIGKILL).expect("a signal");
+}
+
+fn say(line: &str) {
+    println!("{line}");
     std::io::stdout().flush().expect("the test listens");
-    // Until it is killed; by itself only if the test forgot it.
-    std::thread::sleep(WATCHDOG * 4);
 }

@@ -123,8 +123,8 @@ fn process() -> Process {
         elided_events: 0,
         claimed_pid: Some(-1),
         anomalies: 1,
-        inherited_frees: None,
-        leak_candidates: Some(LeakCandidates::default()),
+        inherited_frees: 0,
+        leak_candidates: LeakCandidates::default(),
         connections: 0,
         devices: vec![ProcessDevice {
             id: 0,

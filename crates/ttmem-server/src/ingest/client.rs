@@ -69,7 +69,7 @@ pub(super) struct ClientTalk {
     clock: Clock,
     next_sequence: u64,
     resync: Option<Resync>,
-    /// Whether its whole state was received on this connection.
+    /// Whether its whole state is known and it is not about to send another.
     synced: bool,
 }
 
@@ -121,13 +121,15 @@ impl ClientTalk {
         self.version.unwrap_or(0)
     }
 
-    /// The process behind it is known; its events count from `next_sequence`.
-    pub(super) fn accept(&mut self, process: ProcessNumber, next_sequence: u64) {
+    /// The process behind it is known: its events count from `next_sequence`, and `synced` tells
+    /// whether its whole state is known from an earlier connection.
+    pub(super) fn accept(&mut self, process: ProcessNumber, next_sequence: u64, synced: bool) {
         self.process = Some(process);
         self.next_sequence = next_sequence;
+        self.synced = synced;
     }
 
-    /// Whether its whole state was received on this connection.
+    /// Whether its whole state is known; not so from the beginning of a resync to its end.
     pub(super) fn is_synced(&self) -> bool {
         self.synced
     }
@@ -192,6 +194,8 @@ impl ClientTalk {
                 }
                 Frame::ResyncBegin => {
                     self.resync = Some(Resync::default());
+                    // It had a reason to send its state: if it breaks off it is asked again.
+                    self.synced = false;
                     collected.flush(process, None);
                     collected.commands.push(Command::ResyncBegan { process });
                 }

@@ -490,7 +490,7 @@ impl Ingest {
                 session.outstanding += u32::from(asked);
                 if let Some(entry) = self.processes.get_mut(process) {
                     entry.next_sequence = next_sequence;
-                    entry.synced |= synced;
+                    entry.synced = synced;
                 }
                 for command in collected.commands {
                     self.send(command);
@@ -545,7 +545,12 @@ impl Ingest {
         let peer = self.peer(number)?;
         let key = ProcessKey::of(&peer, Some(introduced.instance), number);
         for replaced in self.processes.replaced_by(&key) {
+            let sessions = self.sessions_of(replaced);
             self.depart(replaced, Departure::Replaced);
+            // Nobody is behind them any more.
+            for session in sessions {
+                self.close(session, None);
+            }
         }
         let known = self.processes.number(&key);
         let process = match known {
@@ -569,10 +574,7 @@ impl Ingest {
             }
         };
         // Only one connection speaks for an instance: the newest.
-        let earlier: Vec<SessionNumber> = self
-            .processes
-            .get_mut(process)
-            .map_or(Vec::new(), |entry| entry.sessions.clone());
+        let earlier = self.sessions_of(process);
         self.attach(number, process);
         for session in earlier {
             self.close(session, None);
@@ -588,7 +590,7 @@ impl Ingest {
         let Talk::Client(talk) = &mut session.talk else {
             return Ok(());
         };
-        talk.accept(process, next_sequence);
+        talk.accept(process, next_sequence, synced);
         let mut bytes = Vec::new();
         Frame::put_welcome(
             &mut bytes,
@@ -600,6 +602,11 @@ impl Ingest {
             },
         );
         session.send(&bytes).map_err(|error| error.to_string())
+    }
+
+    fn sessions_of(&mut self, process: ProcessNumber) -> Vec<SessionNumber> {
+        let entry = self.processes.get_mut(process);
+        entry.map_or(Vec::new(), |entry| entry.sessions.clone())
     }
 
     fn peer(&self, number: SessionNumber) -> Result<Peer, String> {
@@ -695,8 +702,14 @@ impl Ingest {
             return;
         };
         entry.sessions.retain(|session| *session != number);
-        if !entry.sessions.is_empty() {
-            return;
+        let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
+        if connections > 0 {
+            let state = ProcessState::Live;
+            return self.send(Command::State {
+                process,
+                state,
+                connections,
+            });
         }
         let lives = entry.pidfd.as_ref().is_some_and(peer::is_alive);
         if lives {
@@ -718,29 +731,33 @@ impl Ingest {
         };
         for number in entry.sessions.clone() {
             self.drain(number, now);
-            self.close(number, None);
         }
         self.depart(process, Departure::Died);
     }
 
-    /// Reads a connection to its end. The writer is dead, so the end is near.
+    /// Reads what a dead process left in a connection, and no more: a child that
+    /// inherited it may go on writing for ever.
     fn drain(&mut self, number: SessionNumber, now: Instant) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(session) = self.sessions.get_mut(&number) {
+        let mut left = self
+            .sessions
+            .get(&number)
+            .map_or(0, Session::readable_bytes);
+        while left > 0
+            && let Some(session) = self.sessions.get_mut(&number)
+        {
             if let Talk::Legacy(talk) = &mut session.talk {
                 talk.stop_answering();
             }
-            match session.read(&mut buffer) {
-                ReadOutcome::Bytes(count) => self.hear(number, &buffer[..count], now),
-                // A child may hold the connection open; what the dead one sent is read.
-                ReadOutcome::Empty => break,
-                ReadOutcome::End => {
-                    self.end(number);
-                    break;
-                }
-            }
+            let window = left.min(buffer.len());
+            let ReadOutcome::Bytes(count) = session.read(&mut buffer[..window]) else {
+                break;
+            };
+            left -= count;
+            self.hear(number, &buffer[..count], now);
         }
         self.buffer = buffer;
+        self.end(number);
     }
 
     fn depart(&mut self, process: ProcessNumber, departure: Departure) {

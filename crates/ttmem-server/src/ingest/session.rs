@@ -81,6 +81,12 @@ impl Session {
         self.receive(buffer, RecvFlags::empty())
     }
 
+    /// How many bytes can be read now.
+    pub(super) fn readable_bytes(&self) -> usize {
+        let bytes = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
     fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> ReadOutcome {
         loop {
             match rustix::net::recv(&self.stream, &mut *buffer, flags | RecvFlags::DONTWAIT) {
@@ -108,6 +114,11 @@ impl Session {
                 Ok(count) => sent += count,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
+                // It is gone; what it sent before is still to be read, up to the end.
+                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                    self.unsent.clear();
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -3,6 +3,7 @@
 //! Handlers run on the HTTP thread and do nothing but pass the work on: views, geometry, sorting
 //! and JSON belong to the blocking threads, so that one large answer does not hold up another.
 
+use super::places::Places;
 use super::rows::{self, PageRequest};
 use super::snapshot::{ServerFacts, released, snapshot};
 use crate::keeper::{ForgetError, LedgerHandle};
@@ -27,6 +28,8 @@ pub struct ReadState {
     pub ledger: LedgerHandle,
     /// What the server knows about itself, asked once per request.
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
+    /// Where everything lies, as last worked out.
+    pub places: Places,
 }
 
 impl fmt::Debug for ReadState {
@@ -168,7 +171,8 @@ async fn get_snapshot(
 ) -> Result<Response, Refusal> {
     answer(asker, move || {
         let view = view(&state)?;
-        Ok(snapshot(&view, (state.facts)()))
+        let geometry = state.places.of(&view);
+        Ok(snapshot(&view, &geometry, (state.facts)()))
     })
     .await
 }

@@ -9,6 +9,7 @@
 mod connection;
 mod device;
 mod http;
+mod places;
 pub mod rows;
 pub mod snapshot;
 mod words;
@@ -18,4 +19,5 @@ mod tests;
 
 pub use connection::{HttpLimits, HttpThread, StartHttpError, refuse};
 pub use http::ReadState;
+pub use places::Places;
 pub use snapshot::ServerFacts;

@@ -11,8 +11,8 @@ use ttmem_api::{
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, PeakSet, ProcessIdentity, ProcessState, ProcessView,
-    View,
+    DepartedView, Device, DeviceKey, Exit, Geometry, PeakSet, ProcessIdentity, ProcessState,
+    ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -78,13 +78,12 @@ impl Budget {
 
 /// Every total of a view.
 #[must_use]
-pub fn snapshot(view: &View, server: ServerFacts) -> Snapshot {
-    let geometry = view.geometry();
+pub fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapshot {
     let mut errors = server.errors;
     let Listings {
         on_device,
         complaints,
-    } = Listings::of(view, &geometry);
+    } = Listings::of(view, geometry);
     errors.extend(complaints);
     let devices = (0..).zip(&view.devices).zip(on_device);
     let devices = devices.map(|((index, each), listed)| {

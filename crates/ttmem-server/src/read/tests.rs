@@ -4,7 +4,7 @@ mod documents;
 mod hostility;
 mod paging;
 
-use super::{HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
+use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::keeper::{Command, ForgetError, LedgerHandle};
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
@@ -177,6 +177,7 @@ impl Served {
         let state = ReadState {
             ledger: keeper(ledger),
             facts: Arc::new(facts),
+            places: Places::default(),
         };
         let http = HttpThread::start(state, limits).unwrap();
         let directory = tempfile::tempdir().unwrap();

@@ -150,6 +150,7 @@ fn a_server_that_stops_says_so() {
     let state = ReadState {
         ledger: LedgerHandle::to(commands),
         facts: Arc::new(facts),
+        places: Places::default(),
     };
     let http = HttpThread::start(state, HttpLimits::default()).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
@@ -268,6 +269,7 @@ fn stopping_does_not_wait_for_idle_connections() {
     let state = ReadState {
         ledger: keeper(empty_ledger()),
         facts: Arc::new(facts),
+        places: Places::default(),
     };
     let http = HttpThread::start(state, HttpLimits::default()).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();

@@ -1,0 +1,208 @@
+//! Who is gone holds nothing, who is merely disconnected keeps everything.
+
+use crate::support::old_client::{OldClient, request};
+use crate::support::server::TestServer;
+use crate::support::wait_until;
+use crate::support::workload::{Part, Plan, Workload};
+use serde_json::Value;
+use std::process::Command;
+use ttmem_event::legacy::{Generation, RequestKind, Totals};
+
+fn plan(server: &TestServer) -> Plan {
+    Plan {
+        socket: server.socket(),
+        generation: Generation::G4,
+        device: 0,
+        buffers: 10,
+        size: 4096,
+    }
+}
+
+fn dram(server: &TestServer) -> u64 {
+    server.device(0)["dram"]["charged_bytes"]
+        .as_u64()
+        .unwrap_or(0)
+}
+
+fn is_exited(process: &Value) -> bool {
+    process["state"] == "exited"
+}
+
+#[test]
+fn a_killed_workload_is_released_and_listed_with_what_it_held() {
+    let server = TestServer::start(&[]);
+    let workload = Workload::start(&plan(&server));
+    let pid = workload.pid();
+    assert_eq!(dram(&server), 40_960);
+    assert_eq!(server.process(pid)["state"], "live");
+    workload.kill();
+    wait_until("the dead process is listed as exited", || {
+        is_exited(&server.process(pid))
+    });
+    assert_eq!(dram(&server), 0);
+    let released = &server.process(pid)["released"];
+    assert_eq!(released["buffers"], 10);
+    assert_eq!(released["bytes"], 40_960);
+    assert_eq!(released["reason"], "died");
+    assert_eq!(
+        server.device(0)["dram"]["peak_bytes"],
+        40_960,
+        "the peak stays"
+    );
+    wait_until("the log tells of it", || {
+        server
+            .log()
+            .contains(&format!("Removed 10 buffers (0.0390625 MB) from PID {pid}"))
+    });
+}
+
+#[test]
+fn what_was_sent_just_before_death_counts() {
+    let server = TestServer::start(&[]);
+    for _round in 0..20 {
+        let workload = Workload::spawn(
+            Part::DieAtOnce,
+            &Plan {
+                buffers: 1000,
+                ..plan(&server)
+            },
+        );
+        let pid = workload.pid();
+        workload.wait();
+        wait_until("the dead process is listed as exited", || {
+            is_exited(&server.process(pid))
+        });
+        let released = server.process(pid)["released"].clone();
+        assert_eq!(released["buffers"], 1000, "{released}");
+        assert_eq!(released["bytes"], 4_096_000);
+        wait_until("the log has its last allocation", || {
+            let last = 0x1000 + 999 * 4096;
+            server.log().contains(&format!(
+                "✓ [PID {pid}] Allocated 4096 bytes of DRAM on device 0 (buffer_id={last:#x})"
+            ))
+        });
+    }
+    assert_eq!(dram(&server), 0);
+}
+
+#[test]
+fn a_live_process_keeps_all_when_its_connection_ends_and_continues_when_it_returns() {
+    let server = TestServer::start(&[]);
+    let me = std::process::id();
+    let mut client = OldClient::connect(&server.socket(), Generation::G3);
+    client.send(&request(RequestKind::Alloc, 0, 5000, 0, 0x10));
+    client.send(&request(RequestKind::CbAlloc, 0, 300, 0, 0x20));
+    client.totals(0);
+    drop(client);
+    wait_until("the process is detached", || {
+        server.process(me)["state"] == "detached"
+    });
+    assert_eq!(dram(&server), 5000);
+    assert_eq!(server.process(me)["connections"], 0);
+    assert_eq!(server.process(me)["released"], Value::Null);
+
+    let mut client = OldClient::connect(&server.socket(), Generation::G3);
+    client.send(&request(RequestKind::Free, 0, 0, 0, 0x10));
+    let totals = client.totals(0);
+    assert_eq!(
+        totals,
+        Totals {
+            cb: 300,
+            ..Totals::default()
+        }
+    );
+    let status = server.status();
+    let mine = status["processes"].as_array().expect("processes");
+    assert_eq!(
+        mine.iter().filter(|process| process["pid"] == me).count(),
+        1,
+        "one entry"
+    );
+    assert_eq!(mine[0]["state"], "live");
+    assert_eq!(status["anomalies"]["unknown_free"], 0);
+}
+
+#[test]
+fn several_connections_of_one_process_are_one_entry() {
+    let server = TestServer::start(&[]);
+    let mut clients: Vec<OldClient> = Generation::ALL
+        .into_iter()
+        .map(|generation| OldClient::connect(&server.socket(), generation))
+        .collect();
+    for (id, client) in (1..).zip(&mut clients) {
+        client.send(&request(RequestKind::Alloc, 0, 100, 0, id));
+        client.totals(0);
+    }
+    let mine = server.process(std::process::id());
+    assert_eq!(mine["connections"], 4);
+    assert_eq!(mine["devices"][0]["buffers"], 4);
+    assert_eq!(
+        server.status()["processes"].as_array().map(Vec::len),
+        Some(1)
+    );
+    // What one allocated another may free: they are one process.
+    clients[3].send(&request(RequestKind::Free, 0, 0, 0, 1));
+    assert_eq!(clients[3].totals(0).dram, 300);
+    clients.truncate(1);
+    wait_until("three connections are gone", || {
+        server.process(std::process::id())["connections"] == 1
+    });
+    assert_eq!(server.process(std::process::id())["state"], "live");
+    assert_eq!(dram(&server), 300);
+}
+
+#[test]
+fn a_child_with_the_socket_does_not_keep_its_dead_parents_memory() {
+    let server = TestServer::start(&[]);
+    let workload = Workload::start_as(Part::Inherit, &plan(&server));
+    let (pid, heir) = (workload.pid(), workload.heir());
+    assert_eq!(dram(&server), 40_960);
+    workload.kill();
+    wait_until("the parent is listed as exited", || {
+        is_exited(&server.process(pid))
+    });
+    assert_eq!(dram(&server), 0);
+    assert_eq!(server.process(pid)["released"]["buffers"], 10);
+    let alive = Command::new("kill")
+        .args(["-9", &heir.to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(alive.success(), "the child outlived its parent");
+}
+
+#[test]
+fn frees_that_were_never_sent_leave_no_kernels_behind() {
+    let server = TestServer::start(&[]);
+    let workload = Workload::spawn(Part::DieInTeardown, &plan(&server));
+    let pid = workload.pid();
+    workload.wait();
+    wait_until("the dead process is listed as exited", || {
+        is_exited(&server.process(pid))
+    });
+    let released = server.process(pid)["released"].clone();
+    assert_eq!(released["kernels"], 10);
+    assert_eq!(released["cbs"], 10);
+    assert_eq!(server.device(0)["kernel"]["registered_bytes"], 0);
+    assert_eq!(server.device(0)["cb"]["registered_bytes"], 0);
+    assert_eq!(server.device(0)["kernel"]["count"], 0);
+}
+
+#[test]
+fn a_killed_server_is_followed_by_one_that_starts_clean_and_accepts() {
+    let server = TestServer::start(&[]);
+    let workload = Workload::start(&plan(&server));
+    let folder = server.kill();
+    let server = TestServer::start_in(folder, &[]);
+    assert_eq!(server.status()["devices"].as_array().map(Vec::len), Some(0));
+    assert_eq!(
+        server.status()["processes"].as_array().map(Vec::len),
+        Some(0)
+    );
+    let mut client = OldClient::connect(&server.socket(), Generation::G4);
+    // A free of what the server before knew is a free of nothing.
+    client.send(&request(RequestKind::Free, 0, 0, 0, 0x1000));
+    client.send(&request(RequestKind::Alloc, 0, 77, 0, 0x9000));
+    assert_eq!(client.totals(0).dram, 77);
+    assert_eq!(server.status()["anomalies"]["unknown_free"], 1);
+    drop(workload);
+}

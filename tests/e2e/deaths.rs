@@ -1,7 +1,7 @@
 //! Who is gone holds nothing, who is merely disconnected keeps everything.
 
 use crate::support::old_client::{OldClient, request};
-use crate::support::server::TestServer;
+use crate::support::server::{TTMEM, TestServer, ttmem};
 use crate::support::wait_until;
 use crate::support::workload::{Part, Plan, Workload};
 use serde_json::Value;
@@ -205,4 +205,76 @@ fn a_killed_server_is_followed_by_one_that_starts_clean_and_accepts() {
     assert_eq!(client.totals(0).dram, 77);
     assert_eq!(server.status()["anomalies"]["unknown_free"], 1);
     drop(workload);
+}
+
+#[test]
+fn a_peer_whose_pid_cannot_be_seen_is_its_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("ttmem.sock");
+    // A server in a pid namespace of its own sees no pid of anybody outside of it.
+    let mut unshare = Command::new("unshare");
+    unshare.args([
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ]);
+    let allowed = unshare
+        .arg("true")
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !allowed {
+        println!("skipped: no pid namespaces for this user");
+        return;
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args([
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ]);
+    unshare
+        .arg(TTMEM)
+        .args(["serve", "--quiet", "--socket"])
+        .arg(&socket);
+    let mut server = unshare.spawn().expect("the server starts");
+    wait_until("the server listens", || {
+        std::os::unix::net::UnixStream::connect(&socket).is_ok()
+    });
+
+    let mut first = OldClient::connect(&socket, Generation::G4);
+    let mut second = OldClient::connect(&socket, Generation::G4);
+    first.send(&request(RequestKind::Alloc, 0, 100, 0, 0x10));
+    second.send(&request(RequestKind::Alloc, 0, 23, 0, 0x10));
+    second.totals(0);
+    assert_eq!(first.totals(0).dram, 123, "two connections are two owners");
+    second.send(&request(RequestKind::Free, 0, 0, 0, 0x10));
+    second.send(&request(RequestKind::Free, 0, 0, 0, 0x10));
+    assert_eq!(second.totals(0).dram, 100, "neither frees the other's");
+    drop(first);
+    wait_until("the end of its connection released it", || {
+        second.totals(0).dram == 0
+    });
+    let status = ttmem()
+        .args(["status", "--json", "--socket"])
+        .arg(&socket)
+        .output();
+    let status: Value = serde_json::from_slice(&status.expect("status runs").stdout).expect("JSON");
+    let processes = status["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 2);
+    assert!(
+        processes.iter().all(|process| process["pid"].is_null()),
+        "{processes:?}"
+    );
+    let claim = u64::from(std::process::id());
+    assert!(
+        processes
+            .iter()
+            .any(|process| process["claimed_pid"] == claim)
+    );
+    server.kill().expect("the server is ours");
+    server.wait().expect("the server is ours");
 }

@@ -7,6 +7,7 @@
 mod cli;
 mod clients;
 mod deaths;
+mod defects;
 mod hostile;
 mod logging;
 mod many_clients;
@@ -14,6 +15,7 @@ mod old_protocol;
 mod recipes;
 mod signals;
 mod sockets;
+mod readme;
 mod support;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.

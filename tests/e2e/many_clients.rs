@@ -223,10 +223,11 @@ fn refusal(server: &TestServer) -> (RefusalCode, String) {
     let mut buffer = [0; 4096];
     loop {
         if let Some(frame) = reader.next_frame().expect("frames") {
-            let Frame::Refused { code, reason } = frame else {
-                panic!("not refused: {frame:?}")
+            let refused = match frame {
+                Frame::Refused { code, reason } => Some((code, reason.to_owned())),
+                _other => None,
             };
-            return (code, reason.to_owned());
+            return refused.expect("the first frame is the refusal");
         }
         let count = stream.read(&mut buffer).expect("the reason arrives");
         assert!(count > 0, "closed without a reason");

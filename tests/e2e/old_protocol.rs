@@ -10,8 +10,8 @@ mod viewers;
 use crate::support::client::{Client, MESH};
 use crate::support::old_client::{OldClient, request};
 use crate::support::server::TestServer;
-use ttmem_event::{Class, Event, What};
 use ttmem_event::legacy::{Generation, Request, RequestKind, Totals};
+use ttmem_event::{Class, Event, What};
 
 /// A record with these bytes at these places, and else zeros.
 fn record(generation: Generation, kind: u8, device: i32, fields: &[(usize, &[u8])]) -> Vec<u8> {
@@ -164,9 +164,17 @@ fn a_bank_of_4_gib_is_answered_with_the_nearest_32_bit_number() {
     let mut client = OldClient::connect(&server.socket(), Generation::G4);
     let info = client.ask(&device_info_query(0));
     let number = |offset: usize| u32::from_le_bytes(info[offset..offset + 4].try_into().unwrap());
-    assert_eq!(info[88..96], (32_u64 << 30).to_le_bytes(), "DRAM of the device");
+    assert_eq!(
+        info[88..96],
+        (32_u64 << 30).to_le_bytes(),
+        "DRAM of the device"
+    );
     assert_eq!(number(88 + 20), 8, "channels");
-    assert_eq!(number(88 + 24), u32::MAX, "4 GiB do not fit, and 0 is not near");
+    assert_eq!(
+        number(88 + 24),
+        u32::MAX,
+        "4 GiB do not fit, and 0 is not near"
+    );
 }
 
 #[test]

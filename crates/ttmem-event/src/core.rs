@@ -203,6 +203,21 @@ impl CoreSet {
         })
     }
 
+    /// Neighbouring cores of a row as one stretch of such places, ascending.
+    pub fn runs(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        self.rows.iter().enumerate().flat_map(|(y, row)| {
+            let mut left = *row;
+            std::iter::from_fn(move || {
+                let first = left.trailing_zeros();
+                let length = (!left.checked_shr(first)?).trailing_zeros();
+                // Carrying through the run clears it; the end of the row takes the carry.
+                left &= left.wrapping_add(1 << first);
+                let start = y * ROWS + first as usize;
+                Some(start..start + length as usize)
+            })
+        })
+    }
+
     /// The set as rectangles: runs of a row, joined downwards while they repeat.
     #[must_use]
     pub fn ranges(&self) -> Vec<CoreRange> {
@@ -287,6 +302,7 @@ mod tests {
         ) {
             let set = CoreSet::from_ranges(ranges.iter().copied()).unwrap();
             prop_assert_eq!(CoreSet::from_ranges(set.ranges()).unwrap(), set);
+            prop_assert!(set.runs().flatten().eq(set.indices()));
             prop_assert_eq!(u32::try_from(set.indices().count()), Ok(set.len()));
             for index in set.indices() {
                 let index = u16::try_from(index).unwrap();

@@ -30,8 +30,8 @@ impl Residency {
     pub(crate) fn settle(&mut self, core_type: CoreType, cores: &CoreSet, owner: Owner) {
         let map = self.cores[core_type as usize].get_or_insert_with(|| Arc::new([None; CORES]));
         let map = Arc::make_mut(map);
-        for index in cores.indices() {
-            map[index] = Some(owner);
+        for run in cores.runs() {
+            map[run].fill(Some(owner));
         }
     }
 

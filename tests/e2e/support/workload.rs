@@ -301,6 +301,7 @@ fn die() {
 }
 
 fn say(line: &str) {
-    println!("{line}");
-    std::io::stdout().flush().expect("the test listens");
+    let mut output = std::io::stdout();
+    writeln!(output, "{line}").expect("the test listens");
+    output.flush().expect("the test listens");
 }

@@ -9,8 +9,11 @@ use ttmem_ledger::{Geometry, View};
 /// The geometry of the last view that somebody asked about.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    last: Arc<Mutex<Option<(u64, Arc<Geometry>)>>>,
+    last: Arc<Mutex<Option<Known>>>,
 }
+
+/// A revision of the ledger and where everything lay then.
+type Known = (u64, Arc<Geometry>);
 
 impl Places {
     /// The geometry of a view.

@@ -12,10 +12,10 @@ mod hostile;
 mod logging;
 mod many_clients;
 mod old_protocol;
+mod readme;
 mod recipes;
 mod signals;
 mod sockets;
-mod readme;
 mod support;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.

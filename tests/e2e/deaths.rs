@@ -3,9 +3,11 @@
 use crate::support::old_client::{OldClient, request};
 use crate::support::server::{TTMEM, TestServer, ttmem};
 use crate::support::wait_until;
-use crate::support::workload::{Part, Plan, Workload};
+use crate::support::workload::{FIRST_ADDRESS, Part, Plan, Workload};
 use serde_json::Value;
-use std::process::Command;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use ttmem_event::legacy::{Generation, RequestKind, Totals};
 
 fn plan(server: &TestServer) -> Plan {
@@ -207,74 +209,120 @@ fn a_killed_server_is_followed_by_one_that_starts_clean_and_accepts() {
     drop(workload);
 }
 
+/// A server in a pid namespace of its own, which sees no pid of anybody outside of it.
+struct NamespacedServer {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl NamespacedServer {
+    /// `None` where this user may not have namespaces.
+    fn start() -> Option<Self> {
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.args([
+                "--user",
+                "--map-root-user",
+                "--pid",
+                "--fork",
+                "--kill-child",
+            ]);
+            command
+        };
+        let allowed = unshare().arg("true").output();
+        if !allowed.is_ok_and(|output| output.status.success()) {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("ttmem.sock");
+        let mut command = unshare();
+        command
+            .arg(TTMEM)
+            .args(["serve", "--quiet", "--socket"])
+            .arg(&socket);
+        let child = command.spawn().expect("the server starts");
+        let server = Self { child, folder };
+        wait_until("the server listens", || {
+            UnixStream::connect(server.socket()).is_ok()
+        });
+        Some(server)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("ttmem.sock")
+    }
+
+    fn processes(&self) -> Vec<Value> {
+        let output = ttmem()
+            .args(["status", "--json", "--socket"])
+            .arg(self.socket())
+            .output();
+        let status: Value =
+            serde_json::from_slice(&output.expect("status runs").stdout).expect("JSON");
+        status["processes"].as_array().expect("processes").clone()
+    }
+}
+
+impl Drop for NamespacedServer {
+    fn drop(&mut self) {
+        // The server inside ends with the program that made its namespace.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
 #[test]
-fn a_peer_whose_pid_cannot_be_seen_is_its_connection() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("ttmem.sock");
-    // A server in a pid namespace of its own sees no pid of anybody outside of it.
-    let mut unshare = Command::new("unshare");
-    unshare.args([
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "--kill-child",
-    ]);
-    let allowed = unshare
-        .arg("true")
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !allowed {
+fn a_peer_whose_pid_cannot_be_seen_is_its_connection_and_its_death_is_still_seen() {
+    let Some(server) = NamespacedServer::start() else {
         println!("skipped: no pid namespaces for this user");
         return;
-    }
-    let mut unshare = Command::new("unshare");
-    unshare.args([
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "--kill-child",
-    ]);
-    unshare
-        .arg(TTMEM)
-        .args(["serve", "--quiet", "--socket"])
-        .arg(&socket);
-    let mut server = unshare.spawn().expect("the server starts");
-    wait_until("the server listens", || {
-        std::os::unix::net::UnixStream::connect(&socket).is_ok()
-    });
-
-    let mut first = OldClient::connect(&socket, Generation::G4);
-    let mut second = OldClient::connect(&socket, Generation::G4);
-    first.send(&request(RequestKind::Alloc, 0, 100, 0, 0x10));
-    second.send(&request(RequestKind::Alloc, 0, 23, 0, 0x10));
-    second.totals(0);
-    assert_eq!(first.totals(0).dram, 123, "two connections are two owners");
-    second.send(&request(RequestKind::Free, 0, 0, 0, 0x10));
-    second.send(&request(RequestKind::Free, 0, 0, 0, 0x10));
-    assert_eq!(second.totals(0).dram, 100, "neither frees the other's");
-    drop(first);
-    wait_until("the end of its connection released it", || {
-        second.totals(0).dram == 0
-    });
-    let status = ttmem()
-        .args(["status", "--json", "--socket"])
-        .arg(&socket)
-        .output();
-    let status: Value = serde_json::from_slice(&status.expect("status runs").stdout).expect("JSON");
-    let processes = status["processes"].as_array().expect("processes");
-    assert_eq!(processes.len(), 2);
+    };
+    let plan = Plan {
+        socket: server.socket(),
+        generation: Generation::G4,
+        device: 0,
+        buffers: 1,
+        size: 1000,
+    };
+    let workload = Workload::start(&plan);
+    let mut first = OldClient::connect(&server.socket(), Generation::G4);
+    let mut second = OldClient::connect(&server.socket(), Generation::G4);
+    first.send(&request(RequestKind::Alloc, 0, 100, 0, FIRST_ADDRESS));
+    first.totals(0);
+    second.send(&request(RequestKind::Alloc, 0, 23, 0, FIRST_ADDRESS));
+    assert_eq!(second.totals(0).dram, 1123, "each connection is an owner");
+    second.send(&request(RequestKind::Free, 0, 0, 0, FIRST_ADDRESS));
+    second.send(&request(RequestKind::Free, 0, 0, 0, FIRST_ADDRESS));
+    assert_eq!(
+        second.totals(0).dram,
+        1100,
+        "and cannot free what others hold"
+    );
+    let processes = server.processes();
+    assert_eq!(processes.len(), 3);
     assert!(
         processes.iter().all(|process| process["pid"].is_null()),
         "{processes:?}"
     );
-    let claim = u64::from(std::process::id());
+    let claim = workload.pid();
     assert!(
         processes
             .iter()
             .any(|process| process["claimed_pid"] == claim)
     );
-    server.kill().expect("the server is ours");
-    server.wait().expect("the server is ours");
+
+    workload.kill();
+    wait_until("the dead one is released", || second.totals(0).dram == 100);
+    drop(first);
+    wait_until("the one that merely left is detached", || {
+        server
+            .processes()
+            .iter()
+            .any(|process| process["state"] == "detached")
+    });
+    assert_eq!(
+        second.totals(0).dram,
+        100,
+        "its process lives and keeps what it holds"
+    );
 }

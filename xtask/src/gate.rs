@@ -268,12 +268,10 @@ mod tests {
         );
         let error = compare(&baselines, &measured("two", 1), "other").unwrap_err();
         let error = error.to_string();
-        for part in [
-            "two has no baseline",
-            "one has a baseline",
-            "taken with t, this is other",
-        ] {
+        for part in ["two has no baseline", "one has a baseline"] {
             assert!(error.contains(part), "{error}");
         }
+        // With other tools more instructions are no regression.
+        assert!(compare(&baselines, &measured("one", 106), "other").is_ok());
     }
 }

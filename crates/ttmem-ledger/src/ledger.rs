@@ -138,10 +138,11 @@ impl Ledger {
     }
 
     /// A process's connection ended or came back while it lives.
-    pub fn set_state(&mut self, process: u32, state: ProcessState) {
-        if let Some(process) = self.process_mut(process) {
-            process.facts.state = state;
-        }
+    ///
+    /// Returns the state it was in.
+    pub fn set_state(&mut self, process: u32, state: ProcessState) -> Option<ProcessState> {
+        let known = &mut self.process_mut(process)?.facts.state;
+        Some(std::mem::replace(known, state))
     }
 
     /// How many connections a process has.

@@ -187,11 +187,15 @@ impl Keeper {
                 let Some(slot) = self.slots.get(&process).copied() else {
                     return;
                 };
-                self.ledger.set_state(slot, state);
+                let before = self.ledger.set_state(slot, state);
                 self.ledger.set_connections(slot, connections);
-                if state == ProcessState::Detached {
-                    let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-                    self.note(Note::Detached { pid });
+                let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+                match (before, state) {
+                    (Some(ProcessState::Detached), ProcessState::Live) => {
+                        self.note(Note::Returned { pid });
+                    }
+                    (_, ProcessState::Detached) => self.note(Note::Detached { pid }),
+                    _unchanged => {}
                 }
             }
             Command::Define {

@@ -107,11 +107,8 @@ fn death_of_the_peer_makes_its_pidfd_readable() {
     let (mut child, stream) = connecting_child(&listener, &path);
     let peer = identify(&stream).unwrap();
     assert_eq!(peer.pid, Some(child.id()));
+    // Not compared with our own: the kernel counts in ticks, and both may start within one.
     assert!(peer.start_time.is_some());
-    assert_ne!(
-        peer.start_time,
-        identify(&UnixStream::pair().unwrap().0).unwrap().start_time
-    );
     let pidfd = peer.pidfd.unwrap();
     assert!(is_alive(&pidfd));
     child.kill().unwrap();

@@ -339,7 +339,7 @@ impl Ledger {
         if is_old != event.what.is_legacy() {
             return Err(Anomaly::Malformed);
         }
-        let mesh = match legacy_device(&event.what) {
+        let mesh = match event.what.legacy_device() {
             Some(device) => {
                 let (table, limits) = (&mut self.table, &self.limits);
                 Some(
@@ -447,18 +447,5 @@ impl Ledger {
     #[must_use]
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
         Some(&self.processes.get(index as usize)?.as_ref()?.facts.identity)
-    }
-}
-
-/// The device number of an old sender's report.
-fn legacy_device(what: &What) -> Option<i32> {
-    match *what {
-        What::LegacyAllocated { device, .. }
-        | What::LegacyFreed { device, .. }
-        | What::LegacyCbAllocated { device, .. }
-        | What::LegacyCbFreed { device, .. }
-        | What::LegacyKernelLoaded { device, .. }
-        | What::LegacyKernelUnloaded { device, .. } => Some(device),
-        _other => None,
     }
 }

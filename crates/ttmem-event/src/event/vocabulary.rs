@@ -560,4 +560,18 @@ impl What {
     pub const fn is_legacy(&self) -> bool {
         self.kind() >= 64
     }
+
+    /// The device number of an old sender's report.
+    #[must_use]
+    pub const fn legacy_device(&self) -> Option<i32> {
+        match *self {
+            Self::LegacyAllocated { device, .. }
+            | Self::LegacyFreed { device, .. }
+            | Self::LegacyCbAllocated { device, .. }
+            | Self::LegacyCbFreed { device, .. }
+            | Self::LegacyKernelLoaded { device, .. }
+            | Self::LegacyKernelUnloaded { device, .. } => Some(device),
+            _newer => None,
+        }
+    }
 }

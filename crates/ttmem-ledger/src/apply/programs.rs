@@ -3,7 +3,7 @@
 use super::{Outcome, Scope};
 use crate::anomaly::Anomaly;
 use crate::process::{ProgramKey, Trace, TraceCores};
-use crate::program::{Finalized, Program};
+use crate::program::{Finalized, Program, ProgramOnDevice};
 use crate::residency::Owner;
 use std::sync::Arc;
 use ttmem_event::{CacheResult, CoreType, MeshId, ProgramId, TraceId, What};
@@ -46,39 +46,17 @@ impl Scope<'_> {
                 mesh,
                 program,
                 bytes,
-            } => {
-                let members = self.members(mesh)?;
-                let program = self.program_slot_or_new(program, what)?;
-                for slot in members.iter() {
-                    self.program_mut(program)
-                        .on_device_or_new(*slot)
-                        .command_bytes = Some(bytes);
-                }
-            }
+            } => self.each_part(mesh, program, what, |on| on.command_bytes = Some(bytes))?,
             What::BinarySent {
                 mesh,
                 program,
                 bytes,
-            } => {
-                let members = self.members(mesh)?;
-                let program = self.program_slot_or_new(program, what)?;
-                for slot in members.iter() {
-                    self.program_mut(program).on_device_or_new(*slot).sent_bytes = Some(bytes);
-                }
-            }
+            } => self.each_part(mesh, program, what, |on| on.sent_bytes = Some(bytes))?,
             What::BinaryStatusChanged {
                 mesh,
                 program,
                 status,
-            } => {
-                let members = self.members(mesh)?;
-                let program = self.program_slot_or_new(program, what)?;
-                for slot in members.iter() {
-                    self.program_mut(program)
-                        .on_device_or_new(*slot)
-                        .binary_status = status;
-                }
-            }
+            } => self.each_part(mesh, program, what, |on| on.binary_status = status)?,
             What::ProgramDestroyed { program } => self.destroy_program(program)?,
             What::Dispatched { .. } => self.dispatch(what)?,
             What::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
@@ -94,6 +72,22 @@ impl Scope<'_> {
             _other => return Err(Anomaly::Malformed),
         }
         self.happened(what);
+        Ok(())
+    }
+
+    /// Changes what is known of a program on each device of a mesh.
+    fn each_part(
+        &mut self,
+        mesh: MeshId,
+        program: ProgramId,
+        what: &What,
+        change: impl Fn(&mut ProgramOnDevice),
+    ) -> Outcome {
+        let members = self.members(mesh)?;
+        let program = self.program_slot_or_new(program, what)?;
+        for slot in members.iter() {
+            change(self.program_mut(program).on_device_or_new(*slot));
+        }
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl LogEntry {
             return Some(i64::from(device));
         }
         match self.effect.change {
-            Change::Contradicted { what, .. } => legacy_device(&what).map(i64::from),
+            Change::Contradicted { what, .. } => what.legacy_device().map(i64::from),
             _ => None,
         }
     }
@@ -78,19 +78,6 @@ fn is_routine(what: &What) -> bool {
             | What::TraceReplayed { .. }
             | What::StatisticsReported { .. }
     )
-}
-
-/// The device number of an old sender's report.
-pub(super) fn legacy_device(what: &What) -> Option<i32> {
-    match *what {
-        What::LegacyAllocated { device, .. }
-        | What::LegacyFreed { device, .. }
-        | What::LegacyCbAllocated { device, .. }
-        | What::LegacyCbFreed { device, .. }
-        | What::LegacyKernelLoaded { device, .. }
-        | What::LegacyKernelUnloaded { device, .. } => Some(device),
-        _ => None,
-    }
 }
 
 /// The size in an old sender's report, 0 if it has none.

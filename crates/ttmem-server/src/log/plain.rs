@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use ttmem_event::{KernelKind, What};
 use ttmem_ledger::{Anomaly, Change};
 
-use super::entry::{LogEntry, legacy_device, legacy_size};
+use super::entry::{LogEntry, legacy_size};
 use super::fields::{Value, fields};
 use super::number::{kilobytes, megabytes};
 use super::shown::Known;
@@ -229,7 +229,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Resul
 
 /// An event that contradicts the ledger; for old reports in the old server's words.
 fn write_anomaly(out: &mut String, pid: Known<u32>, anomaly: Anomaly, what: &What) -> fmt::Result {
-    match (anomaly, *what, legacy_device(what)) {
+    match (anomaly, *what, what.legacy_device()) {
         (Anomaly::InvalidDevice, _, Some(device)) => {
             writeln!(out, "⚠️  Invalid device_id {device} - ignoring message")
         }

@@ -213,6 +213,7 @@ impl Ledger {
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
         fresh.facts.inherited_frees = old.facts.inherited_frees;
+        fresh.first_own_buffer = old.first_own_buffer;
         fresh.facts.leak_candidates = old.facts.leak_candidates;
         fresh.facts.lost_events = carried.lost_events;
         fresh.facts.elided_events = carried.elided_events;

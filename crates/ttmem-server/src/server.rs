@@ -187,17 +187,17 @@ impl Server {
     /// Serves until it is told to stop, then takes everything down in order.
     ///
     /// # Errors
-    /// When waiting for the sockets fails.
+    /// When waiting for the sockets fails, or the ledger's thread did.
     pub fn run(mut self) -> io::Result<()> {
-        let outcome = self.ingest.run();
+        let mut outcome = self.ingest.run();
         // Nobody new gets in, then what was said is applied, then it is written down.
         drop(self.sockets);
         drop(self.ingest);
         let _ended = self.handle.ledger.send(Command::Stop);
         if self.keeper.join().is_err() {
-            self.log
-                .handle()
-                .error("the ledger's thread failed; totals were lost".to_owned());
+            let reason = "the ledger's thread failed; totals were lost";
+            self.log.handle().error(reason.to_owned());
+            outcome = outcome.and(Err(io::Error::other(reason)));
         }
         self.scribe.handle().note(Note::Stopped);
         self.scribe.close();

@@ -111,6 +111,10 @@ impl Introduction<'_> {
             let device = self.process.facts.devices[*slot as usize].device;
             return same(self.table.devices[device as usize].key == key);
         }
+        if self.process.device_ids.len() >= self.limits.devices_per_process {
+            // Any number of ids could be given to one device.
+            return Err(Anomaly::LimitReached);
+        }
         let facts = self.facts(definition);
         let slot = self.hold_device(key, || facts.clone())?;
         let index = self.process.facts.devices[slot as usize].device;

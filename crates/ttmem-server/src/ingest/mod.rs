@@ -24,6 +24,7 @@ use deadlines::Deadlines;
 use legacy::{Asker, Handled, Pause};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
+use nix::sys::socket::{getsockopt, sockopt};
 use poll::{Interest, Poller, Ready, ReadyList, Token};
 use processes::{ProcessKey, Processes};
 use session::{MAX_OUTSTANDING, ReadOutcome, Session, Talk};
@@ -56,6 +57,9 @@ const READ_BYTES: usize = 256 << 10;
 const BUSY_LOOP: Duration = Duration::from_micros(200);
 const GATHER: Duration = Duration::from_micros(50);
 const GATHER_BELOW_BYTES: usize = 32 << 10;
+
+/// Connections taken in before those that are there have their turn.
+const ACCEPTS: usize = 64;
 
 /// Processes that may be known at once, connected or not.
 const MAX_PROCESSES: usize = 65_536;
@@ -196,8 +200,12 @@ impl Ingest {
             let Some(session) = self.sessions.get_mut(&number) else {
                 continue;
             };
+            // More came meanwhile: that has a deadline of its own.
+            let since = session.heard.map(|heard| now.duration_since(heard));
+            let is_quiet = since.is_none_or(|since| since >= QUIET);
             if let Talk::Legacy(talk) = &mut session.talk
                 && talk.wants_quiet()
+                && is_quiet
             {
                 talk.quiet();
                 self.handle_legacy(number);
@@ -240,13 +248,17 @@ impl Ingest {
     }
 
     fn send(&self, command: Command) {
-        // The ledger thread ends only after this one.
-        let _ended = self.config.ledger.send(command);
+        if !self.config.ledger.send(command) {
+            // The ledger thread ends only after this one, unless it failed: there is nothing
+            // left to serve, and pretending to would be worse than ending.
+            self.config.traffic.stop.store(true, Ordering::Release);
+        }
     }
 
     fn accept(&mut self, place: u64, now: Instant) {
         let place = usize::try_from(place).unwrap_or(usize::MAX);
-        loop {
+        // Whoever connects without end must not keep the others from being read.
+        for _turn in 0..ACCEPTS {
             let Some(listener) = self.config.listeners.get(place) else {
                 return;
             };
@@ -288,11 +300,9 @@ impl Ingest {
             .log
             .error(format!("cannot accept connections for a moment: {error}"));
         for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-            let none = Interest {
-                read: false,
-                write: false,
-            };
-            let _gone = self.poller.change(listener, Token::Listener(place), none);
+            let _gone = self
+                .poller
+                .change(listener, Token::Listener(place), Interest::NONE);
         }
         self.accept_pause = Some(now + Duration::from_millis(200));
     }
@@ -401,8 +411,8 @@ impl Ingest {
         };
         self.show_traffic();
         let _closed = self.poller.remove(&session.stream);
-        let uid = rustix::net::sockopt::socket_peercred(&session.stream)
-            .map_or(u32::MAX, |credentials| credentials.uid.as_raw());
+        let uid = getsockopt(&session.stream, sockopt::PeerCredentials)
+            .map_or(u32::MAX, |credentials| credentials.uid());
         if let Err(stream) = self.config.http.serve(session.stream, uid) {
             read::refuse(stream);
         }
@@ -412,6 +422,7 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
+        session.heard = Some(now);
         match &mut session.talk {
             Talk::Silent => {}
             Talk::Legacy(talk) => {
@@ -425,7 +436,7 @@ impl Ingest {
                 }
             }
             Talk::Client(talk) => match talk.push(bytes) {
-                Ok(()) => self.handle_client(number),
+                Ok(()) => self.handle_client(number, now),
                 Err(error) => {
                     self.refuse(number, RefusalCode::Version, &error.to_string());
                     self.close(number, Some(error.to_string()));
@@ -472,7 +483,7 @@ impl Ingest {
         self.update_interest(number);
     }
 
-    fn handle_client(&mut self, number: SessionNumber) {
+    fn handle_client(&mut self, number: SessionNumber, now: Instant) {
         loop {
             let Some(session) = self.sessions.get_mut(&number) else {
                 return;
@@ -499,7 +510,7 @@ impl Ingest {
             match heard {
                 Ok(Heard::All) => break,
                 Ok(Heard::Hello(introduced)) => {
-                    if let Err(reason) = self.welcome(number, introduced) {
+                    if let Err(reason) = self.welcome(number, introduced, now) {
                         self.refuse(number, RefusalCode::Full, &reason);
                         return self.close(number, Some(reason));
                     }
@@ -541,7 +552,12 @@ impl Ingest {
     }
 
     /// Finds or makes the process behind a client and greets it.
-    fn welcome(&mut self, number: SessionNumber, introduced: Introduced) -> Result<(), String> {
+    fn welcome(
+        &mut self,
+        number: SessionNumber,
+        introduced: Introduced,
+        now: Instant,
+    ) -> Result<(), String> {
         let peer = self.peer(number)?;
         let key = ProcessKey::of(&peer, Some(introduced.instance), number);
         for replaced in self.processes.replaced_by(&key) {
@@ -550,6 +566,12 @@ impl Ingest {
             // Nobody is behind them any more.
             for session in sessions {
                 self.close(session, None);
+            }
+        }
+        // What it sent before it came back counts, and may have been its goodbye.
+        if let Some(process) = self.processes.number(&key) {
+            for earlier in self.sessions_of(process) {
+                self.read_rest(earlier, now);
             }
         }
         let known = self.processes.number(&key);
@@ -735,10 +757,17 @@ impl Ingest {
         self.depart(process, Departure::Died);
     }
 
-    /// Reads what a dead process left in a connection, and no more: a child that
-    /// inherited it may go on writing for ever.
+    /// Reads what a dead process left in a connection, and ends it.
     fn drain(&mut self, number: SessionNumber, now: Instant) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        self.read_rest(number, now);
+        self.end(number);
+    }
+
+    /// Reads what is in a connection, and no more: a child that inherited it may go on
+    /// writing for ever.
+    fn read_rest(&mut self, number: SessionNumber, now: Instant) {
+        // Its own room: another connection may be in the middle of being heard.
+        let mut buffer = vec![0; READ_BYTES];
         let mut left = self
             .sessions
             .get(&number)
@@ -756,8 +785,6 @@ impl Ingest {
             left -= count;
             self.hear(number, &buffer[..count], now);
         }
-        self.buffer = buffer;
-        self.end(number);
     }
 
     fn depart(&mut self, process: ProcessNumber, departure: Departure) {
@@ -842,11 +869,17 @@ impl Ingest {
             return;
         };
         let wanted = session.wanted();
-        if wanted != session.interest {
-            session.interest = wanted;
-            let _closed = self
-                .poller
-                .change(&session.stream, Token::Session(number), wanted);
+        let told = std::mem::replace(&mut session.interest, wanted);
+        if wanted == told {
+            return;
         }
+        let (stream, token) = (&session.stream, Token::Session(number));
+        // That a peer left is told whether or not one asks: who is not to be read yet is not
+        // waited for at all, or the loop would spin until it is.
+        let _closed = match (told, wanted) {
+            (_told, Interest::NONE) => self.poller.remove(stream),
+            (Interest::NONE, _wanted) => self.poller.add(stream, token, wanted),
+            _both => self.poller.change(stream, token, wanted),
+        };
     }
 }

@@ -60,6 +60,10 @@ impl Interest {
         read: true,
         write: false,
     };
+    pub(super) const NONE: Self = Self {
+        read: false,
+        write: false,
+    };
 
     fn flags(self) -> epoll::EventFlags {
         let mut flags = epoll::EventFlags::empty();

@@ -4,9 +4,11 @@ use super::client::ClientTalk;
 use super::legacy::LegacyTalk;
 use super::poll::Interest;
 use crate::keeper::ProcessNumber;
+use nix::sys::socket::{getsockopt, sockopt};
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 /// Answers that a connection may wait for before it is read again.
 pub(super) const MAX_OUTSTANDING: u32 = 8;
@@ -38,6 +40,8 @@ pub(super) struct Session {
     pub(super) surplus: bool,
     /// Answers it waits for.
     pub(super) outstanding: u32,
+    /// When its last bytes came.
+    pub(super) heard: Option<Instant>,
     /// What epoll was last told.
     pub(super) interest: Interest,
     unsent: Vec<u8>,
@@ -56,15 +60,17 @@ pub(super) enum ReadOutcome {
 
 impl Session {
     pub(super) fn new(stream: UnixStream, surplus: bool) -> Self {
-        let credentials = rustix::net::sockopt::socket_peercred(&stream).ok();
-        let pid = credentials.map(|credentials| credentials.pid.as_raw_nonzero().get());
+        // 0 is a peer in a namespace that ours cannot see.
+        let credentials = getsockopt(&stream, sockopt::PeerCredentials).ok();
+        let pid = credentials.and_then(|credentials| u32::try_from(credentials.pid()).ok());
         Self {
             stream,
-            pid: pid.and_then(|pid| u32::try_from(pid).ok()),
+            pid: pid.filter(|pid| *pid != 0),
             talk: Talk::Silent,
             process: None,
             surplus,
             outstanding: 0,
+            heard: None,
             interest: Interest::READ,
             unsent: Vec::new(),
         }

@@ -30,6 +30,10 @@ const COMMAND_QUEUE: usize = 256;
 /// Log entries handed over at once.
 const LOG_BATCH: usize = 4096;
 
+/// Commands that are done before those who wait for answers are woken although
+/// more is to do: somebody else's burst must not hold them up.
+const ANSWER_BATCH: u32 = 16;
+
 /// A way to reach the ledger thread.
 #[derive(Clone, Debug)]
 pub struct LedgerHandle {
@@ -129,6 +133,7 @@ impl Keeper {
     }
 
     fn run(mut self, queue: &Receiver<Command>) {
+        let mut unanswered: u32 = 0;
         loop {
             let command = match queue.try_recv() {
                 Ok(command) => command,
@@ -146,7 +151,8 @@ impl Keeper {
                 break;
             }
             self.execute(command);
-            if self.entries.len() >= LOG_BATCH {
+            unanswered = if self.answered { unanswered + 1 } else { 0 };
+            if self.entries.len() >= LOG_BATCH || unanswered >= ANSWER_BATCH {
                 self.hand_over();
             }
         }
@@ -301,19 +307,32 @@ impl Keeper {
                     change,
                 });
             }
-        }
-        if !self.effects.is_empty() {
-            let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-            for effect in self.effects.drain(..) {
-                let device = effect.device.and_then(|index| self.ledger.device(index));
-                let device = device.map(|device| device.facts.logical_id);
-                self.entries.push(LogEntry {
-                    effect,
-                    pid,
-                    device,
-                });
+            if self.effects.len() >= LOG_BATCH {
+                // One event of a large mesh has many effects, and a batch has many events.
+                self.collect_entries(slot);
+                self.hand_over();
             }
         }
+        self.collect_entries(slot);
+    }
+
+    /// Makes log entries of the effects so far.
+    fn collect_entries(&mut self, slot: u32) {
+        if self.effects.is_empty() {
+            return;
+        }
+        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+        for effect in self.effects.drain(..) {
+            let device = effect.device.and_then(|index| self.ledger.device(index));
+            let device = device.map(|device| device.facts.logical_id);
+            self.entries.push(LogEntry {
+                effect,
+                pid,
+                device,
+            });
+        }
+        // A mesh that closed with a million buffers must not cost their room for good.
+        self.effects.shrink_to(2 * LOG_BATCH);
     }
 
     fn depart(&mut self, process: ProcessNumber, departure: Departure, time: u64) {
@@ -365,12 +384,14 @@ impl Keeper {
         for device in self.devices_numbered(logical_id) {
             let held = &device.totals;
             let class = |class: Class| held.class(class).charged.bytes();
-            totals.dram += class(Class::Dram);
-            totals.l1 += class(Class::L1);
-            totals.l1_small += class(Class::L1Small);
-            totals.trace += class(Class::Trace);
-            totals.cb += held.cb.registered.bytes();
-            totals.kernel += held.kernel.registered.bytes();
+            // Any number of devices can claim one logical id.
+            let add = |sum: &mut u64, bytes: u64| *sum = sum.saturating_add(bytes);
+            add(&mut totals.dram, class(Class::Dram));
+            add(&mut totals.l1, class(Class::L1));
+            add(&mut totals.l1_small, class(Class::L1Small));
+            add(&mut totals.trace, class(Class::Trace));
+            add(&mut totals.cb, held.cb.registered.bytes());
+            add(&mut totals.kernel, held.kernel.registered.bytes());
         }
         totals
     }

@@ -91,7 +91,10 @@ fn a_refused_definition_leaves_no_device_behind() {
         .expecting(Anomaly::Redefined)
         .device(0, Some(3), &Board::N150)
         .expecting(Anomaly::LimitReached)
-        .device(2, Some(4), &Board::N150);
+        .device(2, Some(4), &Board::N150)
+        // Nor may one device have any number of ids.
+        .expecting(Anomaly::LimitReached)
+        .device(3, Some(1), &Board::N150);
     assert_eq!(world.view().devices.len(), 2);
 }
 
@@ -239,6 +242,34 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
     assert_eq!(facts.inherited_frees, 1);
     assert_eq!(facts.claimed_pid, Some(1234));
     assert_eq!(facts.state, ProcessState::Live);
+    // Where it was forked from does not change, whether or not it says so again.
+    world.resync(child, &n150_definitions(), &[], &Carried::default());
+    world.by(child).free(7);
+    assert_eq!(world.process_view(child).facts.inherited_frees, 2);
+}
+
+#[test]
+fn a_closed_mesh_takes_its_own_rings_and_no_others() {
+    let (mut world, model) = World::n150();
+    let ring = |mesh, sub_device| What::RingOpened {
+        mesh: MeshId(mesh),
+        sub_device,
+        core_type: CoreType::Dram,
+        base: 0,
+        size_bytes: 100,
+    };
+    world
+        .by(model)
+        .define(&mesh(1, &[0]))
+        .define(&mesh(2, &[0]))
+        .tell(ring(0, 0))
+        .tell(ring(1, 0))
+        .tell(ring(1, 255))
+        .tell(ring(2, 0))
+        .tell(What::MeshClosed { mesh: MeshId(1) });
+    let rings = world.process_view(model).facts.rings;
+    let left: Vec<_> = rings.keys().map(|key| (key.0, key.1)).collect();
+    assert_eq!(left, [(0, 0), (2, 0)]);
 }
 
 #[test]

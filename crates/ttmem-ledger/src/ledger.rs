@@ -33,6 +33,10 @@ pub struct Limits {
     pub buffers_per_process: usize,
     /// Live programs of one process.
     pub programs_per_process: usize,
+    /// Devices of all programs of one process together.
+    pub parts_per_process: usize,
+    /// Per-core storage and kernels of one process, on all devices together.
+    pub placed_per_process: usize,
     /// Texts and core sets of one process.
     pub definitions_per_process: usize,
     /// Bytes of the texts of one process.
@@ -55,10 +59,12 @@ impl Default for Limits {
             mesh_members_per_process: 65_536,
             buffers_per_process: 16 << 20,
             programs_per_process: 4 << 20,
+            parts_per_process: 1 << 20,
+            placed_per_process: 8 << 20,
             definitions_per_process: 1 << 20,
             text_bytes_per_process: 64 << 20,
             rings_per_process: 4096,
-            traces_per_process: 4096,
+            traces_per_process: 256,
             departed: 64,
         }
     }
@@ -91,6 +97,7 @@ pub struct Ledger {
     marks: Marks,
     events: u64,
     revision: u64,
+    untold: u64,
 }
 
 impl Ledger {
@@ -259,7 +266,7 @@ impl Ledger {
             }
         }
         for record in &carried.counters {
-            process.restore_counters(record);
+            process.restore_counters(record, self.limits.parts_per_process);
         }
     }
 
@@ -362,6 +369,7 @@ impl Ledger {
             limits: &self.limits,
             time: event.time,
             effects,
+            untold: &mut self.untold,
         };
         match mesh {
             Some(mesh) => scope.apply_legacy(mesh, &event.what),
@@ -402,6 +410,11 @@ impl Ledger {
 
     fn process_mut(&mut self, index: u32) -> Option<&mut Process> {
         self.processes.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Effects that were left out since this was last asked, for want of room.
+    pub fn take_untold(&mut self) -> u64 {
+        std::mem::take(&mut self.untold)
     }
 
     /// Events applied so far.

@@ -272,6 +272,10 @@ pub(crate) struct Process {
     pub(crate) legacy_meshes: Map<u32, u32>,
     /// Devices of all meshes together.
     pub(crate) mesh_members: usize,
+    /// Devices of all programs together.
+    pub(crate) parts: usize,
+    /// Per-core storage and kernels on all devices together.
+    pub(crate) placed: usize,
     /// Per device of the process: each binary with the totals it is loaded with.
     pub(crate) kernels: Vec<Map<KernelId, BTreeMap<u64, u32>>>,
     pub(crate) traces: BTreeMap<(u32, TraceId), Trace>,
@@ -309,6 +313,8 @@ impl Process {
             mesh_ids: Map::default(),
             legacy_meshes: Map::default(),
             mesh_members: 0,
+            parts: 0,
+            placed: 0,
             kernels: Vec::new(),
             traces: BTreeMap::new(),
             first_own_buffer: 0,
@@ -336,7 +342,11 @@ impl Process {
 
 impl Process {
     /// Takes over what a program did before a reconnect.
-    pub(crate) fn restore_counters(&mut self, record: &ttmem_event::wire::ProgramCounters) {
+    pub(crate) fn restore_counters(
+        &mut self,
+        record: &ttmem_event::wire::ProgramCounters,
+        most_parts: usize,
+    ) {
         let key = ProgramKey::Tracked(record.program);
         let (Some(slot), Some(mesh)) = (
             self.program_index.get(&key),
@@ -348,6 +358,12 @@ impl Process {
             return;
         };
         for device in self.facts.meshes[*mesh as usize].devices.iter() {
+            if program.on_device(*device).is_none() {
+                if self.parts >= most_parts {
+                    return;
+                }
+                self.parts += 1;
+            }
             let on = program.on_device_or_new(*device);
             on.dispatches = record.dispatches;
             on.program_cache_hits = record.program_cache_hits;

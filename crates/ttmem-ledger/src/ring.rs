@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ttmem_event::ProgramId;
 
 /// More entries than any ring of the runtime has.
-const MAX_ENTRIES: usize = 65_536;
+const MAX_ENTRIES: usize = 8192;
 
 /// An entry of a config ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

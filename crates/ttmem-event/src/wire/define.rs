@@ -14,7 +14,7 @@ const DEVICE: u8 = 3;
 const MESH: u8 = 4;
 
 /// No machine has this many chips; it bounds what a mesh event can cost.
-pub const MAX_MESH_DEVICES: usize = 1024;
+pub const MAX_MESH_DEVICES: usize = 256;
 
 /// Bytes of the longest definition: its kind, its length, and as much as that can say.
 pub(super) const MAX_DEFINITION_BYTES: usize = 3 + u16::MAX as usize;

@@ -9,10 +9,10 @@ use crate::anomaly::Anomaly;
 use crate::effect::Change;
 use crate::program::{Cb, Placement};
 use std::sync::Arc;
-use ttmem_event::{CoreType, MeshId, ProgramId, What};
+use ttmem_event::{CoreType, CoresId, MeshId, ProgramId, What};
 
 /// The runtime has 64 indices at most; several entries may share one.
-const MAX_PER_PROGRAM: usize = 4096;
+const MAX_PER_PROGRAM: usize = 1024;
 
 impl Scope<'_> {
     pub(super) fn allocate_cb(&mut self, what: &What) -> Outcome {
@@ -62,9 +62,10 @@ impl Scope<'_> {
             if grid.is_some_and(|grid| !set.is_subset(&grid.cores)) {
                 self.note(Anomaly::OutsideGrid, what);
             }
-            let on = self.program_mut(program).on_device_or_new(*slot);
+            let room = self.has_room_for(1);
+            let on = self.part_mut(program, *slot)?;
             let place = on.placement.cbs.binary_search_by_key(&cb, |cb| cb.number);
-            let full = on.placement.cbs.len() >= MAX_PER_PROGRAM;
+            let full = on.placement.cbs.len() >= MAX_PER_PROGRAM || !room;
             let placement = Arc::make_mut(&mut on.placement);
             let old = match place {
                 Ok(at) => Some(std::mem::replace(&mut placement.cbs[at], entry)),
@@ -134,6 +135,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn book_cb(&mut self, slot: u32, program: u32, cb: &Cb) {
+        self.process.placed += 1;
         let program = self.program_mut(program).id.0;
         let held = &mut self.process.facts.devices[slot as usize];
         held.totals.book_cb(cb, self.time);
@@ -152,6 +154,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn give_back_cb(&mut self, slot: u32, program: u32, cb: &Cb) {
+        self.process.placed -= 1;
         let program = self.program_mut(program).id.0;
         let held = &mut self.process.facts.devices[slot as usize];
         held.totals.release_cb(cb);
@@ -167,6 +170,23 @@ impl Scope<'_> {
                 total_bytes,
             },
         );
+    }
+
+    /// Adds the cores of a new entry to those a program covers on a device.
+    pub(super) fn cover(
+        &mut self,
+        program: u32,
+        slot: u32,
+        core_type: Option<CoreType>,
+        cores: CoresId,
+    ) {
+        let definitions = Arc::clone(&self.process.facts.definitions);
+        let (Some(core_type), Some(cores)) = (core_type, definitions.cores(cores)) else {
+            return;
+        };
+        if let Some(on) = self.program_mut(program).on_device_mut(slot) {
+            Arc::make_mut(&mut on.placement).cover[core_type as usize].insert_all(cores);
+        }
     }
 
     /// Computes anew which cores a program covers on a device.

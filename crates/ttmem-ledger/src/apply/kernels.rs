@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ttmem_event::{CoresId, KernelId, MeshId, ProgramId, What};
 
 /// Far more kernels than a program has groups of cores.
-const MAX_PER_PROGRAM: usize = 4096;
+const MAX_PER_PROGRAM: usize = 1024;
 
 impl Scope<'_> {
     pub(super) fn load_kernel(&mut self, what: &What) -> Outcome {
@@ -70,7 +70,8 @@ impl Scope<'_> {
         program: u32,
         entry: Kernel,
     ) -> Result<bool, Anomaly> {
-        let on = self.program_mut(program).on_device_or_new(slot);
+        let room = self.has_room_for(1);
+        let on = self.part_mut(program, slot)?;
         let kernels = &on.placement.kernels;
         let old = match kernels.binary_search_by_key(&entry.id, |kernel| kernel.id) {
             Ok(at) if same_figures(&kernels[at], &entry) => return Ok(false),
@@ -78,7 +79,9 @@ impl Scope<'_> {
                 let placement = Arc::make_mut(&mut on.placement);
                 Some(std::mem::replace(&mut placement.kernels[at], entry))
             }
-            Err(_at) if kernels.len() >= MAX_PER_PROGRAM => return Err(Anomaly::LimitReached),
+            Err(_at) if kernels.len() >= MAX_PER_PROGRAM || !room => {
+                return Err(Anomaly::LimitReached);
+            }
             Err(at) => {
                 Arc::make_mut(&mut on.placement).kernels.insert(at, entry);
                 None
@@ -88,7 +91,11 @@ impl Scope<'_> {
             self.give_back_kernel(slot, program, old);
         }
         self.book_kernel(slot, program, &entry);
-        self.recover(program, slot);
+        if old.is_some() {
+            self.recover(program, slot);
+        } else {
+            self.cover(program, slot, entry.core_type, entry.cores_id);
+        }
         Ok(old.is_some())
     }
 
@@ -137,7 +144,13 @@ impl Scope<'_> {
             .collect()
     }
 
+    /// Whether the process may place so many entries more.
+    pub(super) fn has_room_for(&self, entries: usize) -> bool {
+        self.process.placed + entries <= self.limits.placed_per_process
+    }
+
     fn book_kernel(&mut self, slot: u32, program: u32, kernel: &Kernel) {
+        self.process.placed += 1;
         self.change_unique(slot, kernel, |count| *count += 1);
         let program = self.program_mut(program).id.0;
         let held = &mut self.process.facts.devices[slot as usize];
@@ -161,6 +174,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn give_back_kernel(&mut self, slot: u32, program: u32, kernel: &Kernel) {
+        self.process.placed -= 1;
         self.change_unique(slot, kernel, |count| *count -= 1);
         let program = self.program_mut(program).id.0;
         let held = &mut self.process.facts.devices[slot as usize];

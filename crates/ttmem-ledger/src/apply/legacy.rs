@@ -154,8 +154,9 @@ impl Scope<'_> {
         // Entries of an old sender belong to no program: 0 stands for none.
         let program = self.program_slot_or_add(ProgramKey::LegacyCb(id), ProgramId(0))?;
         let time = self.time;
-        let on = self.program_mut(program).on_device_or_new(slot);
-        if on.placement.cbs.len() >= MAX_AT_ONE_ADDRESS {
+        let room = self.has_room_for(1);
+        let on = self.part_mut(program, slot)?;
+        if on.placement.cbs.len() >= MAX_AT_ONE_ADDRESS || !room {
             return Err(Anomaly::LimitReached);
         }
         let cb = Cb {
@@ -184,7 +185,10 @@ impl Scope<'_> {
             .on_device_mut(slot)
             .ok_or(Anomaly::UnknownFree)?;
         let cbs = &on.placement.cbs;
-        let equal = cbs.iter().rposition(|cb| cb.size_bytes == size_bytes);
+        // The older clients send no size: there is nothing to look for then.
+        let equal = (size_bytes > 0)
+            .then(|| cbs.iter().rposition(|cb| cb.size_bytes == size_bytes))
+            .flatten();
         let at = equal
             .or_else(|| cbs.len().checked_sub(1))
             .ok_or(Anomaly::UnknownFree)?;
@@ -212,7 +216,7 @@ impl Scope<'_> {
         )?;
         let program = self.program_slot_or_add(ProgramKey::LegacyKernel(id), ProgramId(id))?;
         let time = self.time;
-        let on = self.program_mut(program).on_device_or_new(slot);
+        let on = self.part_mut(program, slot)?;
         on.dispatches += 1;
         on.first_dispatch.get_or_insert(time);
         on.last_dispatch = Some(time);
@@ -263,11 +267,10 @@ impl Scope<'_> {
 
     /// Forgets an entry that holds nothing on a device, and itself when on none.
     fn drop_if_empty(&mut self, key: ProgramKey, program: u32, slot: u32) {
-        let row = self.program_mut(program);
-        row.on.retain(|on| {
-            on.device != slot || !on.placement.cbs.is_empty() || !on.placement.kernels.is_empty()
+        self.drop_parts(program, |on| {
+            on.device == slot && on.placement.cbs.is_empty() && on.placement.kernels.is_empty()
         });
-        if row.on.is_empty() {
+        if self.program_mut(program).on.is_empty() {
             self.process.programs.remove(program);
             self.process.program_index.remove(&key);
         }

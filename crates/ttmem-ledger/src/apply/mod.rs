@@ -35,6 +35,10 @@ pub(crate) const MAX_HELD_BYTES: u64 = 1 << 48;
 /// Larger than any device: a size above it is noise where no capacity is known.
 pub(crate) const ABSURD_BYTES: u64 = 100 << 30;
 
+/// Effects that are collected before the listener must take them: closing a mesh
+/// with a million buffers would otherwise tell of each on every device at once.
+const MAX_EFFECTS: usize = 1 << 18;
+
 /// What one event may touch.
 pub(crate) struct Scope<'a> {
     pub(crate) index: u32,
@@ -44,6 +48,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) time: u64,
     pub(crate) effects: Option<&'a mut Vec<Effect>>,
+    /// Effects that found no room.
+    pub(crate) untold: &'a mut u64,
 }
 
 impl Scope<'_> {
@@ -138,6 +144,10 @@ impl Scope<'_> {
 
     fn effect(&mut self, device: Option<u32>, change: Change) {
         if let Some(effects) = self.effects.as_deref_mut() {
+            if effects.len() >= MAX_EFFECTS {
+                *self.untold += 1;
+                return;
+            }
             effects.push(Effect {
                 time: self.time,
                 process: self.index,

@@ -9,7 +9,11 @@ use std::sync::Arc;
 use ttmem_event::{CacheResult, CoreType, MeshId, ProgramId, TraceId, What};
 
 /// More programs than a trace can launch through its command buffer.
-const MAX_CAPTURED: usize = 1 << 20;
+const MAX_CAPTURED: usize = 1 << 16;
+
+/// Sets of cores that a trace may leave to different programs: a program for
+/// every few cores of every device.
+const MAX_SETTLED: usize = 8192;
 
 impl Scope<'_> {
     pub(super) fn run_program(&mut self, what: &What) -> Outcome {
@@ -86,7 +90,7 @@ impl Scope<'_> {
         let members = self.members(mesh)?;
         let program = self.program_slot_or_new(program, what)?;
         for slot in members.iter() {
-            change(self.program_mut(program).on_device_or_new(*slot));
+            change(self.part_mut(program, *slot)?);
         }
         Ok(())
     }
@@ -146,6 +150,30 @@ impl Scope<'_> {
         Ok(())
     }
 
+    /// A program's part on a device, new if it has none.
+    pub(super) fn part_mut(
+        &mut self,
+        program: u32,
+        slot: u32,
+    ) -> Result<&mut ProgramOnDevice, Anomaly> {
+        if self.program_mut(program).on_device(slot).is_none() {
+            if self.process.parts >= self.limits.parts_per_process {
+                return Err(Anomaly::LimitReached);
+            }
+            self.process.parts += 1;
+        }
+        Ok(self.program_mut(program).on_device_or_new(slot))
+    }
+
+    /// Ends the parts of a program for which `gone` holds.
+    pub(super) fn drop_parts(&mut self, program: u32, gone: impl Fn(&ProgramOnDevice) -> bool) {
+        let parts = &mut self.program_mut(program).on;
+        let before = parts.len();
+        parts.retain(|on| !gone(on));
+        let ended = before - parts.len();
+        self.process.parts -= ended;
+    }
+
     /// Gives back what a program has on some of the process's devices.
     pub(super) fn empty_program(&mut self, program: u32, affected: impl Fn(u32) -> bool) {
         let slots: Vec<u32> = self
@@ -170,7 +198,7 @@ impl Scope<'_> {
             self.devices[device as usize]
                 .residency
                 .clear(|owner| owner == gone);
-            self.program_mut(program).on.retain(|on| on.device != slot);
+            self.drop_parts(program, |on| on.device == slot);
         }
     }
 
@@ -191,6 +219,9 @@ impl Scope<'_> {
         let slot = self.program_slot_or_new(id, what)?;
         let (time, index) = (self.time, self.index);
         let capturing = self.mesh(mesh).capturing;
+        for member in members.iter() {
+            self.part_mut(slot, *member)?;
+        }
         let program = self
             .process
             .programs
@@ -201,7 +232,9 @@ impl Scope<'_> {
         let miss = u64::from(program_cache == CacheResult::Miss);
         let reused = u64::from(binary_reused);
         for member in members.iter() {
-            let on = program.on_device_or_new(*member);
+            let Some(on) = program.on_device_mut(*member) else {
+                continue;
+            };
             // A reconnecting client says how far these had come: it may say anything.
             on.dispatches = on.dispatches.saturating_add(1);
             on.program_cache_hits = on.program_cache_hits.saturating_add(hit);
@@ -240,7 +273,8 @@ impl Scope<'_> {
 
     fn begin_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
         let mesh = self.mesh_slot(mesh)?;
-        if self.process.traces.len() >= self.limits.traces_per_process {
+        let known = self.process.traces.contains_key(&(mesh, trace));
+        if self.process.traces.len() >= self.limits.traces_per_process && !known {
             return Err(Anomaly::LimitReached);
         }
         self.process.traces.insert((mesh, trace), Trace::default());
@@ -279,6 +313,9 @@ impl Scope<'_> {
                         continue;
                     }
                     seen.insert_all(&cores);
+                    if settled.len() == MAX_SETTLED {
+                        return Err(Anomaly::LimitReached);
+                    }
                     settled.push(TraceCores {
                         device: *device,
                         core_type,

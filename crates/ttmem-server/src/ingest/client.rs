@@ -9,8 +9,11 @@ use ttmem_event::wire::{
 use ttmem_event::{Definition, Event, Source, What};
 use ttmem_ledger::{Anomaly, Carried};
 
-/// The most that a client may send as its whole state.
-const MAX_RESYNC_BYTES: usize = 2 << 30;
+/// The most that one client may send as its whole state: eight million live entries.
+const MAX_RESYNC_BYTES: usize = 512 << 20;
+
+/// The most that all clients together may be in the middle of sending.
+pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 
 /// Who a client says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +130,11 @@ impl ClientTalk {
         self.process = Some(process);
         self.next_sequence = next_sequence;
         self.synced = synced;
+    }
+
+    /// Bytes of its state that are kept aside.
+    pub(super) fn resync_bytes(&self) -> usize {
+        self.resync.as_ref().map_or(0, |resync| resync.bytes)
     }
 
     /// Whether its whole state is known; not so from the beginning of a resync to its end.

@@ -18,7 +18,7 @@ use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber}
 use crate::log::{DumpKind, LogHandle, Note, ScribeHandle};
 use crate::peer::{self, Peer};
 use crate::read::{self, HttpThread};
-use client::{ClientTalk, Collected, Heard, Introduced};
+use client::{ClientTalk, Collected, Heard, Introduced, MAX_RESYNC_BYTES_IN_ALL};
 use crossbeam_channel::Receiver;
 use deadlines::Deadlines;
 use legacy::{Asker, Handled, Pause};
@@ -110,6 +110,8 @@ pub(crate) struct Ingest {
     accept_pause: Option<Instant>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
+    /// Bytes of states that clients are in the middle of sending.
+    aside_bytes: usize,
 }
 
 /// Why a connection ends, for the log; `None` when it simply ended.
@@ -136,6 +138,7 @@ impl Ingest {
             accept_pause: None,
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
+            aside_bytes: 0,
         })
     }
 
@@ -219,6 +222,7 @@ impl Ingest {
                     // Silence is no offence: an old client connects long before it reports,
                     // and dies of SIGPIPE if it finds the connection closed.
                     Talk::Silent => session.surplus,
+                    Talk::Left => false,
                     Talk::Legacy(talk) => talk.is_undecided(),
                     Talk::Client(talk) => talk.is_undecided(),
                 });
@@ -424,7 +428,7 @@ impl Ingest {
         };
         session.heard = Some(now);
         match &mut session.talk {
-            Talk::Silent => {}
+            Talk::Silent | Talk::Left => {}
             Talk::Legacy(talk) => {
                 let framed = talk.push(bytes);
                 if talk.wants_quiet() {
@@ -493,7 +497,10 @@ impl Ingest {
                 return;
             };
             let mut collected = Collected::default();
+            let aside = talk.resync_bytes();
             let heard = talk.hear(&mut collected);
+            self.aside_bytes = self.aside_bytes - aside + talk.resync_bytes();
+            let too_much = self.aside_bytes > MAX_RESYNC_BYTES_IN_ALL;
             let next_sequence = talk.next_sequence();
             let synced = talk.is_synced();
             if let Some(process) = process {
@@ -506,6 +513,11 @@ impl Ingest {
                 for command in collected.commands {
                     self.send(command);
                 }
+            }
+            if too_much {
+                let reason = "too many clients send their whole state at once".to_owned();
+                self.refuse(number, RefusalCode::Full, &reason);
+                return self.close(number, Some(reason));
             }
             match heard {
                 Ok(Heard::All) => break,
@@ -687,18 +699,20 @@ impl Ingest {
 
     /// The peer ended the connection: what it sent before counts.
     fn end(&mut self, number: SessionNumber) {
-        let Some(session) = self.sessions.get_mut(&number) else {
-            return;
-        };
-        let mut reason = None;
-        if let Talk::Legacy(talk) = &mut session.talk {
-            if let Err(error) = talk.finish() {
-                reason = Some(error.to_string());
-            }
-            talk.stop_answering();
-            self.handle_legacy(number);
-        }
+        let reason = self.finish_legacy(number);
         self.close(number, reason);
+    }
+
+    /// Handles what an old client said last; what is left over is told as a reason.
+    fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
+        let session = self.sessions.get_mut(&number)?;
+        let Talk::Legacy(talk) = &mut session.talk else {
+            return None;
+        };
+        let left_over = talk.finish().err().map(|error| error.to_string());
+        talk.stop_answering();
+        self.handle_legacy(number);
+        left_over
     }
 
     fn close(&mut self, number: SessionNumber, reason: Closed) {
@@ -707,6 +721,9 @@ impl Ingest {
         };
         self.show_traffic();
         let _closed = self.poller.remove(&session.stream);
+        if let Talk::Client(talk) = &session.talk {
+            self.aside_bytes -= talk.resync_bytes();
+        }
         if let Some(reason) = reason {
             self.config.scribe.note(Note::Dropped {
                 pid: session.pid,
@@ -758,9 +775,22 @@ impl Ingest {
     }
 
     /// Reads what a dead process left in a connection, and ends it.
+    ///
+    /// Unless somebody else holds an old client's connection: a child of the dead.
     fn drain(&mut self, number: SessionNumber, now: Instant) {
         self.read_rest(number, now);
-        self.end(number);
+        let held = self.sessions.get(&number).is_some_and(|session| {
+            matches!(session.talk, Talk::Legacy(_)) && session.peek().0 != ReadOutcome::End
+        });
+        if !held {
+            return self.end(number);
+        }
+        self.finish_legacy(number);
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.talk = Talk::Left;
+            session.outstanding = 0;
+        }
+        self.update_interest(number);
     }
 
     /// Reads what is in a connection, and no more: a child that inherited it may go on
@@ -826,7 +856,9 @@ impl Ingest {
                     }
                     match session.talk {
                         Talk::Legacy(_) => self.handle_legacy(number),
-                        Talk::Client(_) | Talk::Silent => self.update_interest(number),
+                        Talk::Client(_) | Talk::Silent | Talk::Left => {
+                            self.update_interest(number);
+                        }
                     }
                 }
                 Answer::Forgotten { process } => self.forget(process),

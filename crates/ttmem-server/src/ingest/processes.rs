@@ -21,7 +21,9 @@ pub(super) enum ProcessKey {
         start_time: u64,
         instance: [u8; 16],
     },
-    /// A peer whose pid cannot be seen.
+    /// A client whose pid cannot be seen: it comes back under the same instance.
+    Foreign { uid: u32, instance: [u8; 16] },
+    /// An old sender whose pid cannot be seen.
     Connection(SessionNumber),
 }
 
@@ -35,7 +37,11 @@ impl ProcessKey {
                 start_time,
                 instance,
             },
-            _hidden => Self::Connection(session),
+            (_, _, Some(instance)) => Self::Foreign {
+                uid: peer.uid,
+                instance,
+            },
+            (_, _, None) => Self::Connection(session),
         }
     }
 }
@@ -111,7 +117,9 @@ impl Processes {
                 start_time: s,
                 instance: i,
             } => (p, s) == (pid, start_time) && i != instance,
-            ProcessKey::Old { .. } | ProcessKey::Connection(_) => false,
+            ProcessKey::Old { .. } | ProcessKey::Foreign { .. } | ProcessKey::Connection(_) => {
+                false
+            }
         };
         let mut found: Vec<ProcessNumber> = self
             .numbers

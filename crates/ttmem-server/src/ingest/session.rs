@@ -25,6 +25,9 @@ pub(super) enum Talk {
     Legacy(Box<LegacyTalk>),
     /// The new protocol.
     Client(Box<ClientTalk>),
+    /// Its process is dead and a child holds the connection: what comes is read and
+    /// dropped, because closing would kill an old client's child at its next report.
+    Left,
 }
 
 /// A connection.
@@ -139,7 +142,7 @@ impl Session {
     pub(super) fn wanted(&self) -> Interest {
         let held_back = match &self.talk {
             Talk::Legacy(talk) => talk.is_held_back(),
-            Talk::Silent | Talk::Client(_) => false,
+            Talk::Silent | Talk::Client(_) | Talk::Left => false,
         };
         Interest {
             read: self.outstanding < MAX_OUTSTANDING && !held_back,

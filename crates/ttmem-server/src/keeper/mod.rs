@@ -318,6 +318,10 @@ impl Keeper {
 
     /// Makes log entries of the effects so far.
     fn collect_entries(&mut self, slot: u32) {
+        let untold = self.ledger.take_untold();
+        if untold > 0 {
+            self.config.scribe.left_out(untold);
+        }
         if self.effects.is_empty() {
             return;
         }

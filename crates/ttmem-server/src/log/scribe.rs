@@ -168,13 +168,13 @@ impl ScribeHandle {
         }
         let queued = &self.shared.queued_entries;
         if queued.load(Ordering::Relaxed) >= QUEUE_ENTRIES {
-            self.elide(count);
+            self.left_out(count as u64);
             return;
         }
         queued.fetch_add(count, Ordering::Relaxed);
         if !self.send(Body::Entries(entries)) {
             queued.fetch_sub(count, Ordering::Relaxed);
-            self.elide(count);
+            self.left_out(count as u64);
         }
     }
 
@@ -182,7 +182,7 @@ impl ScribeHandle {
     pub fn note(&self, note: Note) {
         let time_nanos = now_nanos();
         if !self.send(Body::Note { time_nanos, note }) {
-            self.elide(1);
+            self.left_out(1);
         }
     }
 
@@ -225,9 +225,9 @@ impl ScribeHandle {
         }
     }
 
+    /// Counts entries that will never be written; the log says so where they are missing.
     #[cold]
-    fn elide(&self, count: usize) {
-        let count = u64::try_from(count).unwrap_or(u64::MAX);
+    pub fn left_out(&self, count: u64) {
         self.shared.elided.fetch_add(count, Ordering::Relaxed);
         self.shared.unmentioned.fetch_add(count, Ordering::Relaxed);
         self.wake();

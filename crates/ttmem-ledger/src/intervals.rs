@@ -3,7 +3,7 @@
 //! Everything is half-open, `[start, end)`, and saturates: no interval from
 //! outside can overflow a sum.
 
-use crate::address_sort::sort_by_start;
+use crate::address_order::Order;
 
 /// A half-open range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,20 +56,18 @@ impl IntervalSet {
     /// The same of intervals that are at hand: a million of them are not copied.
     #[must_use]
     pub(crate) fn union_of(bounds: Interval, mut parts: Vec<Interval>) -> Self {
-        parts.retain_mut(|part| {
-            let inside = part.clipped(bounds);
-            *part = inside.unwrap_or(*part);
-            inside.is_some()
-        });
-        sort_by_start(&mut parts);
-        parts.dedup_by(|next, last| {
-            let touches = next.start <= last.end;
-            if touches {
-                last.end = last.end.max(next.end);
+        let mut order = Order::new(bounds.start);
+        parts.retain_mut(|part| match part.clipped(bounds) {
+            Some(inside) => {
+                *part = inside;
+                order.see(inside);
+                true
             }
-            touches
+            None => false,
         });
-        Self { parts }
+        Self {
+            parts: order.merge(parts),
+        }
     }
 
     /// Bytes in the set.

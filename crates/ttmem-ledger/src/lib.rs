@@ -10,7 +10,7 @@
 //! *registered* is what every live program placed, *resident* what the programs
 //! that ran last on each core placed; *occupied* is L1 in use for anything.
 
-mod address_sort;
+mod address_order;
 mod anomaly;
 mod apply;
 mod audit;

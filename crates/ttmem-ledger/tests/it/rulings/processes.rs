@@ -368,3 +368,35 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
         .collect();
     assert_eq!(names, ["two"]);
 }
+
+#[test]
+fn what_the_programs_of_a_process_place_is_bounded_and_room_comes_back() {
+    let mut world = World::with_limits(Limits {
+        parts_per_process: 2,
+        placed_per_process: 3,
+        ..Limits::default()
+    });
+    let model = world.process("model");
+    let refused = Anomaly::LimitReached;
+    world
+        .by(model)
+        .chip(0, &Board::N150)
+        .cores(1, CoreSet::grid(8, 8))
+        .create(1)
+        .create(2)
+        .create(3)
+        .cb(1, 0, L1_BASE, 10, 1)
+        .cb(1, 1, L1_BASE, 10, 1)
+        .dispatch(2)
+        .expecting(refused)
+        .dispatch(3)
+        .cb(2, 0, L1_BASE, 10, 1)
+        .expecting(refused)
+        .cb(2, 1, L1_BASE, 10, 1)
+        .destroy(1)
+        .dispatch(3)
+        .cb(3, 0, L1_BASE, 10, 1)
+        .cb(3, 1, L1_BASE, 10, 1);
+    let totals = &world.view().devices[0].totals;
+    assert_eq!(totals.cb.registered.bytes(), 3 * 10 * 64);
+}

@@ -356,7 +356,7 @@ impl Ledger {
                         table,
                         limits,
                     }
-                    .legacy_mesh(device)?,
+                    .legacy_mesh(device, &event.what)?,
                 )
             }
             None => None,

@@ -10,7 +10,7 @@ use crate::ledger::Limits;
 use crate::process::{Map, Mesh, Process, ProcessDevice};
 use std::sync::Arc;
 use ttmem_event::{
-    CoresId, Definition, DeviceDefinition, MeshDefinition, MeshKind, Source, TextId,
+    CoresId, Definition, DeviceDefinition, MeshDefinition, MeshKind, Source, TextId, What,
 };
 
 /// All devices, found by their keys.
@@ -216,14 +216,24 @@ impl Introduction<'_> {
         Ok(slot)
     }
 
-    /// The mesh that stands for a device number of an old sender.
-    pub(crate) fn legacy_mesh(&mut self, logical_id: i32) -> Result<u32, Anomaly> {
+    /// The mesh that stands for the device number of an old sender's report.
+    ///
+    /// Nothing can be given back on a device that the sender never held anything on,
+    /// and no device comes to be by trying.
+    pub(crate) fn legacy_mesh(&mut self, logical_id: i32, what: &What) -> Result<u32, Anomaly> {
         let id = u32::try_from(logical_id).map_err(|_negative| Anomaly::InvalidDevice)?;
         if id > self.limits.last_legacy_device {
             return Err(Anomaly::InvalidDevice);
         }
         if let Some(mesh) = self.process.legacy_meshes.get(&id) {
             return Ok(*mesh);
+        }
+        match what {
+            What::LegacyFreed { .. } | What::LegacyCbFreed { .. } => {
+                return Err(Anomaly::UnknownFree);
+            }
+            What::LegacyKernelUnloaded { .. } => return Err(Anomaly::UnknownUnload),
+            _report => {}
         }
         let visible = Arc::clone(&self.process.facts.identity.visible_devices);
         let key = DeviceKey::Logical { visible, id };

@@ -143,3 +143,18 @@ fn an_old_size_above_a_configured_capacity_is_absurd_whatever_a_runtime_reports(
         .expecting(Anomaly::AbsurdSize)
         .old_alloc(0, Class::Dram, 2, 1201);
 }
+
+#[test]
+fn giving_back_what_was_never_held_makes_no_device() {
+    let mut world = World::new();
+    let old = world.old_sender("old");
+    world
+        .by(old)
+        .expecting(Anomaly::UnknownFree)
+        .old_free(5, 77)
+        .expecting(Anomaly::UnknownFree)
+        .old_cb_free(5, 77, 10)
+        .expecting(Anomaly::UnknownUnload)
+        .old_unload(5, 77);
+    assert!(world.view().devices.is_empty());
+}

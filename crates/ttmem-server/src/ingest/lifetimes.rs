@@ -1,0 +1,325 @@
+//! When connections and processes come, end, and are let go.
+
+use super::client::Introduced;
+use super::poll::{Interest, Token};
+use super::processes::ProcessKey;
+use super::session::{ReadOutcome, Session, Talk};
+use super::{Closed, Ingest, MAX_PROCESSES, READ_BYTES};
+use crate::clock::unix_nanos;
+use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::log::Note;
+use crate::peer::{self, Peer};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+use ttmem_event::Source;
+use ttmem_event::wire::{Frame, Welcome};
+use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
+
+impl Ingest {
+    /// Finds or makes the process behind an old client's connection.
+    pub(super) fn identify_old(
+        &mut self,
+        number: SessionNumber,
+        claimed_pid: i32,
+    ) -> Result<(), String> {
+        let peer = self.peer(number)?;
+        let key = ProcessKey::of(&peer, None, number);
+        let identity = ProcessIdentity {
+            pid: peer.pid,
+            start_time: peer.start_unix_nanos,
+            instance: None,
+            uid: peer.uid,
+            name: peer.name.as_str().into(),
+            source: Source::Legacy,
+            visible_devices: Arc::from(""),
+        };
+        let process = match self.processes.number(&key) {
+            Some(process) => process,
+            None => self.join(key, peer.pidfd, identity, i64::from(claimed_pid))?,
+        };
+        self.attach(number, process);
+        Ok(())
+    }
+
+    /// Finds or makes the process behind a client and greets it.
+    pub(super) fn welcome(
+        &mut self,
+        number: SessionNumber,
+        introduced: Introduced,
+        now: Instant,
+    ) -> Result<(), String> {
+        let peer = self.peer(number)?;
+        let key = ProcessKey::of(&peer, Some(introduced.instance), number);
+        for replaced in self.processes.replaced_by(&key) {
+            let sessions = self.sessions_of(replaced);
+            self.depart(replaced, Departure::Replaced);
+            // Nobody is behind them any more.
+            for session in sessions {
+                self.close(session, None);
+            }
+        }
+        // What it sent before it came back counts, and may have been its goodbye.
+        if let Some(process) = self.processes.number(&key) {
+            for earlier in self.sessions_of(process) {
+                self.read_rest(earlier, now);
+            }
+        }
+        let known = self.processes.number(&key);
+        let process = match known {
+            Some(process) => process,
+            None => {
+                let name = if introduced.name.is_empty() {
+                    peer.name.as_str().into()
+                } else {
+                    introduced.name
+                };
+                let identity = ProcessIdentity {
+                    pid: peer.pid,
+                    start_time: peer.start_unix_nanos,
+                    instance: Some(introduced.instance),
+                    uid: peer.uid,
+                    name,
+                    source: introduced.source,
+                    visible_devices: introduced.visible_devices,
+                };
+                self.join(key, peer.pidfd, identity, i64::from(introduced.claimed_pid))?
+            }
+        };
+        // Only one connection speaks for an instance: the newest.
+        let earlier = self.sessions_of(process);
+        self.attach(number, process);
+        for session in earlier {
+            self.close(session, None);
+        }
+        let (next_sequence, synced) = self
+            .processes
+            .get_mut(process)
+            .map_or((0, false), |entry| (entry.next_sequence, entry.synced));
+        let server_instance = self.config.server_instance;
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return Ok(());
+        };
+        let Talk::Client(talk) = &mut session.talk else {
+            return Ok(());
+        };
+        talk.accept(process, next_sequence, synced);
+        let mut bytes = Vec::new();
+        Frame::put_welcome(
+            &mut bytes,
+            &Welcome {
+                version: talk.version(),
+                needs_resync: !synced,
+                server_instance,
+                next_sequence,
+            },
+        );
+        session.send(&bytes).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn sessions_of(&mut self, process: ProcessNumber) -> Vec<SessionNumber> {
+        let entry = self.processes.get_mut(process);
+        entry.map_or(Vec::new(), |entry| entry.sessions.clone())
+    }
+
+    pub(super) fn peer(&self, number: SessionNumber) -> Result<Peer, String> {
+        let session = self.sessions.get(&number).ok_or("it is gone")?;
+        peer::identify(&session.stream).map_err(|error| format!("cannot tell who it is: {error}"))
+    }
+
+    pub(super) fn join(
+        &mut self,
+        key: ProcessKey,
+        pidfd: Option<OwnedFd>,
+        identity: ProcessIdentity,
+        claimed_pid: i64,
+    ) -> Result<ProcessNumber, String> {
+        if self.processes.len() >= MAX_PROCESSES {
+            return Err(format!(
+                "{MAX_PROCESSES} processes are the most that can be known"
+            ));
+        }
+        let process = self.processes.insert(key, pidfd);
+        if let Some(pidfd) = self
+            .processes
+            .get_mut(process)
+            .and_then(|entry| entry.pidfd.as_ref())
+        {
+            let added = self
+                .poller
+                .add(pidfd, Token::Process(process), Interest::READ);
+            if let Err(error) = added {
+                self.processes.remove(process);
+                return Err(format!("cannot watch the process: {error}"));
+            }
+        }
+        self.send(Command::Join {
+            process,
+            identity,
+            claimed_pid,
+        });
+        Ok(process)
+    }
+
+    pub(super) fn attach(&mut self, number: SessionNumber, process: ProcessNumber) {
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.process = Some(process);
+        }
+        if let Some(entry) = self.processes.get_mut(process) {
+            entry.sessions.push(number);
+            let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
+            self.send(Command::State {
+                process,
+                state: ProcessState::Live,
+                connections,
+            });
+        }
+    }
+
+    /// The peer ended the connection: what it sent before counts.
+    pub(super) fn end(&mut self, number: SessionNumber) {
+        let reason = self.finish_legacy(number);
+        self.close(number, reason);
+    }
+
+    pub(super) fn close(&mut self, number: SessionNumber, reason: Closed) {
+        let Some(session) = self.sessions.remove(&number) else {
+            return;
+        };
+        self.show_traffic();
+        let _closed = self.poller.remove(&session.stream);
+        if let Talk::Client(talk) = &session.talk {
+            self.aside_bytes -= talk.resync_bytes();
+        }
+        if let Some(reason) = reason {
+            self.config.scribe.note(Note::Dropped {
+                pid: session.pid,
+                reason,
+            });
+        }
+        if let Some(process) = session.process {
+            self.detach(process, number);
+        }
+    }
+
+    /// A connection of a process ended: the process keeps what it holds while it lives.
+    pub(super) fn detach(&mut self, process: ProcessNumber, number: SessionNumber) {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
+        entry.sessions.retain(|session| *session != number);
+        let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
+        if connections > 0 {
+            let state = ProcessState::Live;
+            return self.send(Command::State {
+                process,
+                state,
+                connections,
+            });
+        }
+        let lives = entry.pidfd.as_ref().is_some_and(peer::is_alive);
+        if lives {
+            let state = ProcessState::Detached;
+            self.send(Command::State {
+                process,
+                state,
+                connections: 0,
+            });
+        } else {
+            self.depart(process, Departure::Died);
+        }
+    }
+
+    /// A process died: all that it sent before is read, then it is let go.
+    pub(super) fn bury(&mut self, process: ProcessNumber, now: Instant) {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
+        for number in entry.sessions.clone() {
+            self.drain(number, now);
+        }
+        self.depart(process, Departure::Died);
+    }
+
+    /// Reads what a dead process left in a connection, and ends it.
+    ///
+    /// Unless somebody else holds an old client's connection: a child of the dead.
+    pub(super) fn drain(&mut self, number: SessionNumber, now: Instant) {
+        self.read_rest(number, now);
+        let held = self.sessions.get(&number).is_some_and(|session| {
+            matches!(session.talk, Talk::Legacy(_)) && session.peek().0 != ReadOutcome::End
+        });
+        if !held {
+            return self.end(number);
+        }
+        self.finish_legacy(number);
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.talk = Talk::Left;
+            session.outstanding = 0;
+        }
+        self.update_interest(number);
+    }
+
+    /// Reads what is in a connection, and no more: a child that inherited it may go on
+    /// writing for ever.
+    pub(super) fn read_rest(&mut self, number: SessionNumber, now: Instant) {
+        // Its own room: another connection may be in the middle of being heard.
+        let mut buffer = vec![0; READ_BYTES];
+        let mut left = self
+            .sessions
+            .get(&number)
+            .map_or(0, Session::readable_bytes);
+        while left > 0
+            && let Some(session) = self.sessions.get_mut(&number)
+        {
+            if let Talk::Legacy(talk) = &mut session.talk {
+                talk.stop_answering();
+            }
+            let window = left.min(buffer.len());
+            let ReadOutcome::Bytes(count) = session.read(&mut buffer[..window]) else {
+                break;
+            };
+            left -= count;
+            self.hear(number, &buffer[..count], now);
+        }
+    }
+
+    pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
+        let Some(entry) = self.processes.remove(process) else {
+            return;
+        };
+        if let Some(pidfd) = &entry.pidfd {
+            let _closed = self.poller.remove(pidfd);
+        }
+        for number in &entry.sessions {
+            if let Some(session) = self.sessions.get_mut(number) {
+                session.process = None;
+            }
+        }
+        self.send(Command::Depart {
+            process,
+            departure,
+            time: unix_nanos(),
+        });
+    }
+
+    /// The ledger let a process go on request; if it speaks again it is a new one.
+    pub(super) fn forget(&mut self, process: ProcessNumber) {
+        let Some(entry) = self.processes.remove(process) else {
+            return;
+        };
+        if let Some(pidfd) = &entry.pidfd {
+            let _closed = self.poller.remove(pidfd);
+        }
+        for number in entry.sessions {
+            let Some(session) = self.sessions.get_mut(&number) else {
+                continue;
+            };
+            session.process = None;
+            if matches!(session.talk, Talk::Client(_)) {
+                // It has to introduce itself anew, and then sends all it holds.
+                self.close(number, None);
+            }
+        }
+    }
+}

@@ -181,6 +181,9 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         quick: bool,
     },
+    /// A workload for `bench server` to kill: allocates, says so, and waits.
+    #[command(hide = true)]
+    Hold,
 }
 
 fn octal_mode(text: &str) -> Result<u32, String> {

@@ -7,6 +7,9 @@
 mod harness;
 mod memory;
 mod old_client;
+mod release;
+
+pub(crate) use release::hold;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -21,5 +24,6 @@ pub(crate) fn server(quick: bool) -> Result<Value> {
         "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
         "old_protocol": old_client::measure(scale)?,
         "memory": memory::measure(scale)?,
+        "release": release::measure()?,
     }))
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 use ttmem_event::legacy::{Generation, Reply, Request, RequestKind};
 
-const GENERATION: Generation = Generation::G4;
+pub(super) const GENERATION: Generation = Generation::G4;
 const RUNS: usize = 5;
 /// Buffers that are live at a time.
 const LIVE: u64 = 10_000;
@@ -98,7 +98,7 @@ fn stream_of(messages: u64) -> Vec<u8> {
 }
 
 /// Asks for the totals of the device and returns its DRAM bytes.
-fn ask(stream: &mut UnixStream) -> Result<u64> {
+pub(super) fn ask(stream: &mut UnixStream) -> Result<u64> {
     let question = Request {
         kind: RequestKind::Query,
         device_id: 0,

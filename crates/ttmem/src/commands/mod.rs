@@ -42,11 +42,13 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
             output = Output::stdout();
             output.print(&page)?;
         }
-        Command::Bench(options) => {
-            let BenchCommand::Server { quick } = options.what;
-            let found = bench::server(quick)?;
-            output.print(&format!("{found:#}\n"))?;
-        }
+        Command::Bench(options) => match options.what {
+            BenchCommand::Server { quick } => {
+                let found = bench::server(quick)?;
+                output.print(&format!("{found:#}\n"))?;
+            }
+            BenchCommand::Hold => bench::hold(&reach::client(cli.socket)?)?,
+        },
     }
     output.finish()?;
     Ok(())

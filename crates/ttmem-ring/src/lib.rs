@@ -1,0 +1,1 @@
+//! The lock-free part of ttmem.

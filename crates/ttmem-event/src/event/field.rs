@@ -47,9 +47,11 @@ macro_rules! number_fields {
         impl Field for $number {
             const WIDTH: usize = size_of::<$number>();
             const NAME: &'static str = stringify!($number);
+            #[inline]
             fn put(self, bytes: &mut [u8]) {
                 bytes.copy_from_slice(&self.to_le_bytes());
             }
+            #[inline]
             fn get(bytes: &[u8]) -> Result<Self, u8> {
                 let mut raw = [0; size_of::<$number>()];
                 raw.copy_from_slice(bytes);
@@ -65,9 +67,11 @@ macro_rules! id_fields {
         impl Field for $id {
             const WIDTH: usize = size_of::<$repr>();
             const NAME: &'static str = stringify!($id);
+            #[inline]
             fn put(self, bytes: &mut [u8]) {
                 self.0.put(bytes);
             }
+            #[inline]
             fn get(bytes: &[u8]) -> Result<Self, u8> {
                 <$repr>::get(bytes).map(Self)
             }
@@ -91,9 +95,11 @@ macro_rules! word_fields {
             const WIDTH: usize = 1;
             const NAME: &'static str = stringify!($word);
             const VALUES: WordValues = Self::VALUES;
+            #[inline]
             fn put(self, bytes: &mut [u8]) {
                 bytes[0] = self.code();
             }
+            #[inline]
             fn get(bytes: &[u8]) -> Result<Self, u8> {
                 Self::from_code(bytes[0]).ok_or(bytes[0])
             }
@@ -121,9 +127,11 @@ impl Field for CoreType {
         (Self::IdleEth as u8, Self::IdleEth.name()),
         (Self::Dram as u8, Self::Dram.name()),
     ];
+    #[inline]
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self as u8;
     }
+    #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         Self::ALL
             .get(usize::from(bytes[0]))
@@ -135,9 +143,11 @@ impl Field for CoreType {
 impl Field for bool {
     const WIDTH: usize = 1;
     const NAME: &'static str = "bool";
+    #[inline]
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = u8::from(self);
     }
+    #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         match bytes[0] {
             0 => Ok(false),
@@ -151,9 +161,11 @@ impl Field for bool {
 impl Field for Option<u32> {
     const WIDTH: usize = 4;
     const NAME: &'static str = "u32, all ones = all";
+    #[inline]
     fn put(self, bytes: &mut [u8]) {
         self.unwrap_or(u32::MAX).put(bytes);
     }
+    #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         u32::get(bytes).map(|number| (number != u32::MAX).then_some(number))
     }
@@ -163,9 +175,11 @@ impl Field for Option<u32> {
 impl Field for Option<KernelId> {
     const WIDTH: usize = 8;
     const NAME: &'static str = "KernelId, all ones = all";
+    #[inline]
     fn put(self, bytes: &mut [u8]) {
         self.unwrap_or(KernelId(u64::MAX)).put(bytes);
     }
+    #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         KernelId::get(bytes).map(|id| (id.0 != u64::MAX).then_some(id))
     }
@@ -176,9 +190,11 @@ impl Field for Option<Class> {
     const WIDTH: usize = 1;
     const NAME: &'static str = "Class, all ones = all";
     const VALUES: WordValues = Class::VALUES;
+    #[inline]
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self.map_or(u8::MAX, Class::code);
     }
+    #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         if bytes[0] == u8::MAX {
             Ok(None)

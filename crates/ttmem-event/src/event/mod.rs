@@ -20,6 +20,9 @@ pub use words::{
 /// Bytes of an encoded event.
 pub const EVENT_BYTES: usize = 64;
 
+/// Where the time is in a record: eight bytes.
+pub const TIME_AT: usize = 8;
+
 /// Something that happened in a tracked process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -31,10 +34,11 @@ pub struct Event {
 
 impl Event {
     /// The event as the record that goes into rings and frames.
+    #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; EVENT_BYTES] {
         let mut record = [0; EVENT_BYTES];
-        record[8..16].copy_from_slice(&self.time.to_le_bytes());
+        record[TIME_AT..TIME_AT + 8].copy_from_slice(&self.time.to_le_bytes());
         self.what.encode(&mut record);
         record
     }
@@ -44,7 +48,7 @@ impl Event {
     /// # Errors
     /// When the kind is unknown or a field holds a value that it cannot have.
     pub fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
-        let time = field::Field::get(&record[8..16]).unwrap_or(0);
+        let time = field::Field::get(&record[TIME_AT..TIME_AT + 8]).unwrap_or(0);
         Ok(Self {
             time,
             what: What::decode(record)?,

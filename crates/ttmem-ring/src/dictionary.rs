@@ -1,0 +1,438 @@
+//! What events refer to by id: an append-only text of definitions.
+//!
+//! Equal definitions have one id. An entry is complete and published before its
+//! id is given to anybody, so whoever sees an event can read what it refers to,
+//! also after the death of the process. Looking up what is there takes no lock;
+//! adding takes one, which only adders meet.
+
+use crate::MAX_DICTIONARY_SEGMENTS;
+use crate::index::{Index, IndexWriter, PLACES};
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, UnsafeCell};
+
+/// What a dictionary segment begins with.
+pub const MAGIC: [u8; 8] = *b"TTMEMDIC";
+
+/// The version of the layout.
+pub const VERSION: u32 = 1;
+
+/// Bytes before the first definition.
+pub const HEADER_BYTES: usize = 64;
+
+/// Bytes of a segment: more than the longest definition, little enough to cost nothing.
+pub const SEGMENT_BYTES: usize = 1 << 20;
+
+/// Kind and length before, and the id in every definition's body.
+const HEAD_BYTES: usize = 3;
+const ID_BYTES: usize = 4;
+
+/// The longest body without its id.
+pub const MAX_BODY_BYTES: usize = u16::MAX as usize - ID_BYTES;
+
+const _: () = assert!(MAX_DICTIONARY_SEGMENTS * SEGMENT_BYTES - 1 <= PLACES);
+
+/// One definition's kind, as the wire counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DefinitionKind {
+    /// A text.
+    Text = 1,
+    /// A set of cores.
+    Cores = 2,
+    /// A device.
+    Device = 3,
+    /// A mesh.
+    Mesh = 4,
+}
+
+const KINDS: usize = 4;
+
+/// The words at the beginning of a segment.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct DictionaryHeader {
+    magic: [u8; 8],
+    version: u32,
+    reserved: u32,
+    published: AtomicU64,
+    padding: [u64; 5],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<DictionaryHeader>() == HEADER_BYTES);
+    assert!(std::mem::offset_of!(DictionaryHeader, published) == 16);
+};
+
+impl DictionaryHeader {
+    /// The header of an empty segment.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            magic: MAGIC,
+            version: VERSION,
+            reserved: 0,
+            published: AtomicU64::new(0),
+            padding: [0; 5],
+        }
+    }
+}
+
+impl Default for DictionaryHeader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A byte of the dictionary.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct ByteCell(UnsafeCell<u8>);
+
+impl ByteCell {
+    /// A byte that is not written yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(UnsafeCell::new(0))
+    }
+}
+
+impl Default for ByteCell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: a cell is written once, by whoever holds the writer's lock, before `published` passes it
+// (SYNC(define)), and only read afterwards.
+#[expect(unsafe_code, reason = "append-only: what is shared is not written")]
+unsafe impl Sync for ByteCell {}
+
+/// A piece of the dictionary, wherever it lies; it stays for ever.
+#[derive(Debug)]
+pub struct DictionarySegment {
+    header: &'static DictionaryHeader,
+    cells: &'static [ByteCell],
+}
+
+impl DictionarySegment {
+    /// A segment over this memory.
+    #[must_use]
+    pub fn new(header: &'static DictionaryHeader, cells: &'static [ByteCell]) -> Self {
+        Self { header, cells }
+    }
+
+    /// How many bytes of definitions are complete.
+    #[must_use]
+    pub fn published(&self) -> usize {
+        // SYNC(define): the cells before it are written.
+        let published = self.header.published.load(Ordering::Acquire);
+        usize::try_from(published)
+            .unwrap_or(0)
+            .min(self.cells.len())
+    }
+
+    /// Appends the published bytes from `from` on to `out`; returns where they end.
+    pub fn copy(&self, from: usize, out: &mut Vec<u8>) -> usize {
+        let until = self.published();
+        if let Some(cells) = self.cells.get(from..until) {
+            out.extend(cells.iter().map(read));
+        }
+        until
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.cells.get(at).map_or(0, read)
+    }
+
+    /// Adds bytes after those that are published; false when they do not fit.
+    fn append(&self, parts: &[&[u8]]) -> bool {
+        let start = self.published();
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let Some(cells) = self.cells.get(start..start + bytes) else {
+            return false;
+        };
+        for (cell, byte) in cells.iter().zip(parts.iter().copied().flatten()) {
+            cell.0.with_mut(|cell| {
+                // SAFETY: nobody reads beyond `published`, and only the holder of the writer's
+                // lock writes there.
+                #[expect(unsafe_code, reason = "writes what is not shared yet")]
+                unsafe {
+                    *cell = *byte;
+                }
+            });
+        }
+        // SYNC(define): the cells are written.
+        self.header
+            .published
+            .store((start + bytes) as u64, Ordering::Release);
+        true
+    }
+}
+
+fn read(cell: &ByteCell) -> u8 {
+    cell.0.with(|cell| {
+        // SAFETY: callers read below `published` only, where nobody writes any more.
+        #[expect(unsafe_code, reason = "reads what no longer changes")]
+        unsafe {
+            *cell
+        }
+    })
+}
+
+/// All definitions of a process.
+#[derive(Debug)]
+pub struct Dictionary {
+    segments: [AtomicPtr<DictionarySegment>; MAX_DICTIONARY_SEGMENTS],
+    index: Index,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    index: IndexWriter,
+    segment_count: usize,
+    last_ids: [u32; KINDS],
+    /// Makes the next segment; `None` when the system has no more memory.
+    make: fn() -> Option<&'static DictionarySegment>,
+}
+
+impl Dictionary {
+    /// An empty dictionary that makes its segments by `make`.
+    #[must_use]
+    pub fn new(make: fn() -> Option<&'static DictionarySegment>) -> Self {
+        let (index, writer) = Index::new();
+        Self {
+            segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
+            index,
+            writer: Mutex::new(Writer {
+                index: writer,
+                segment_count: 0,
+                last_ids: [0; KINDS],
+                make,
+            }),
+        }
+    }
+
+    /// The segments there are.
+    pub fn segments(&self) -> impl Iterator<Item = &'static DictionarySegment> + '_ {
+        (0..MAX_DICTIONARY_SEGMENTS).map_while(|number| self.segment(number))
+    }
+
+    /// The id of a definition, added if it is new; 0 when there is no room for it.
+    ///
+    /// The body is what the wire has after the id. One that is too long is cut.
+    pub fn id(&self, kind: DefinitionKind, body: &[u8]) -> u32 {
+        let body = &body[..body.len().min(MAX_BODY_BYTES)];
+        let hash = hash(kind, body);
+        match self.find(hash, kind, body) {
+            Some(id) => id,
+            None => self.add(hash, kind, body),
+        }
+    }
+
+    fn segment(&self, number: usize) -> Option<&'static DictionarySegment> {
+        // SYNC(segment): the segment is complete.
+        let segment = self.segments.get(number)?.load(Ordering::Acquire);
+        // SAFETY: null, or a reference that `add` was given, which stays for ever.
+        #[expect(unsafe_code, reason = "segments stay")]
+        unsafe {
+            segment.as_ref()
+        }
+    }
+
+    fn find(&self, hash: u64, kind: DefinitionKind, body: &[u8]) -> Option<u32> {
+        let place = self.index.find(hash, |place| {
+            self.segment(place / SEGMENT_BYTES)
+                .is_some_and(|segment| holds(segment, place % SEGMENT_BYTES, kind, body))
+        })?;
+        let segment = self.segment(place / SEGMENT_BYTES)?;
+        let at = place % SEGMENT_BYTES + HEAD_BYTES;
+        Some(u32::from_le_bytes(std::array::from_fn(|byte| {
+            segment.byte(at + byte)
+        })))
+    }
+
+    #[cold]
+    fn add(&self, hash: u64, kind: DefinitionKind, body: &[u8]) -> u32 {
+        let Ok(mut writer) = self.writer.lock() else {
+            return 0;
+        };
+        // Somebody else may have been faster.
+        if let Some(id) = self.find(hash, kind, body) {
+            return id;
+        }
+        let Some(id) = writer.last_ids[kind as usize - 1].checked_add(1) else {
+            return 0;
+        };
+        let length = u16::try_from(ID_BYTES + body.len()).unwrap_or(u16::MAX);
+        let length = length.to_le_bytes();
+        let head = [kind as u8, length[0], length[1]];
+        let id_bytes = id.to_le_bytes();
+        let parts: [&[u8]; 3] = [&head, &id_bytes, body];
+        loop {
+            let last = writer.segment_count.checked_sub(1);
+            if let Some((number, segment)) = last.and_then(|n| Some((n, self.segment(n)?))) {
+                let place = number * SEGMENT_BYTES + segment.published();
+                if segment.append(&parts) {
+                    writer.last_ids[kind as usize - 1] = id;
+                    self.index.insert(&mut writer.index, hash, place);
+                    return id;
+                }
+            }
+            if writer.segment_count == MAX_DICTIONARY_SEGMENTS {
+                return 0;
+            }
+            let Some(segment) = (writer.make)() else {
+                return 0;
+            };
+            if segment.cells.len() < HEAD_BYTES + ID_BYTES + body.len() {
+                return 0;
+            }
+            // SYNC(segment): the segment is complete.
+            self.segments[writer.segment_count]
+                .store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+            writer.segment_count += 1;
+        }
+    }
+}
+
+/// Whether the entry at this place is that definition, whatever its id.
+fn holds(segment: &DictionarySegment, at: usize, kind: DefinitionKind, body: &[u8]) -> bool {
+    let length = [segment.byte(at + 1), segment.byte(at + 2)];
+    if segment.byte(at) != kind as u8
+        || usize::from(u16::from_le_bytes(length)) != ID_BYTES + body.len()
+    {
+        return false;
+    }
+    let start = at + HEAD_BYTES + ID_BYTES;
+    let cells = segment.cells.get(start..start + body.len());
+    cells.is_some_and(|cells| cells.iter().zip(body).all(|(cell, byte)| read(cell) == *byte))
+}
+
+/// Eight bytes at a time; names are short and come from this process alone.
+fn hash(kind: DefinitionKind, body: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |state: u64, word: u64| (state ^ word).wrapping_mul(FACTOR).rotate_left(29);
+    let (words, rest) = body.as_chunks::<8>();
+    let mut state = mix(kind as u64, body.len() as u64);
+    for word in words {
+        state = mix(state, u64::from_le_bytes(*word));
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    state = mix(state, u64::from_le_bytes(last));
+    state ^ (state >> 32)
+}
+
+/// Segments in shared memory.
+#[cfg(not(loom))]
+pub mod shared {
+    use super::{ByteCell, DictionaryHeader, DictionarySegment, HEADER_BYTES, SEGMENT_BYTES};
+    use crate::memory::{CreateMemoryError, Memory, Zeroed};
+
+    // SAFETY: any byte is a byte.
+    #[expect(unsafe_code, reason = "a byte may be zero")]
+    unsafe impl Zeroed for ByteCell {}
+
+    /// Makes a segment for as long as the process lives.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn create() -> Result<(Memory, DictionarySegment), CreateMemoryError> {
+        let header = DictionaryHeader::new();
+        let cells = SEGMENT_BYTES - HEADER_BYTES;
+        let (memory, header, cells) = Memory::create("ttmem-dictionary", header, cells)?;
+        Ok((memory, DictionarySegment::new(header, cells)))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use ttmem_event::wire::Frame;
+    use ttmem_event::{Definition, TextId};
+
+    fn make() -> Option<&'static DictionarySegment> {
+        let (_memory, segment) = shared::create().ok()?;
+        Some(Box::leak(Box::new(segment)))
+    }
+
+    fn definitions(dictionary: &Dictionary) -> Vec<Definition> {
+        let mut all = Vec::new();
+        for segment in dictionary.segments() {
+            let mut bytes = Vec::new();
+            segment.copy(0, &mut bytes);
+            let Ok(Frame::Define(definitions)) = Frame::decode(2, &bytes) else {
+                panic!("not definitions");
+            };
+            all.extend(definitions.map(Result::unwrap));
+        }
+        all
+    }
+
+    #[test]
+    fn equal_definitions_have_one_id_and_are_written_once() {
+        let dictionary = Dictionary::new(make);
+        let matmul = dictionary.id(DefinitionKind::Text, b"matmul");
+        let softmax = dictionary.id(DefinitionKind::Text, b"softmax");
+        assert_eq!((matmul, softmax), (1, 2));
+        assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 1);
+        // Kinds are counted apart.
+        assert_eq!(dictionary.id(DefinitionKind::Cores, &[0; 8]), 1);
+        let texts = [(1, "matmul"), (2, "softmax")].map(|(id, text)| Definition::Text {
+            id: TextId(id),
+            text: text.to_owned(),
+        });
+        let all = definitions(&dictionary);
+        assert_eq!(all[..2], texts);
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn a_definition_that_does_not_fit_begins_another_segment() {
+        let dictionary = Dictionary::new(make);
+        let long = vec![b'x'; MAX_BODY_BYTES];
+        for number in 0..40_u8 {
+            let mut text = long.clone();
+            text[0] = b'a' + number % 26;
+            text[1] = b'a' + number / 26;
+            assert_eq!(dictionary.id(DefinitionKind::Text, &text), u32::from(number) + 1);
+        }
+        assert_eq!(dictionary.segments().count(), 3);
+        assert_eq!(definitions(&dictionary).len(), 40);
+        let mut again = long;
+        again[..2].copy_from_slice(b"bb");
+        assert_eq!(dictionary.id(DefinitionKind::Text, &again), 28);
+    }
+
+    #[test]
+    fn without_memory_there_is_no_id() {
+        let dictionary = Dictionary::new(|| None);
+        assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 0);
+        assert_eq!(dictionary.segments().count(), 0);
+    }
+
+    #[test]
+    fn threads_that_define_the_same_agree() {
+        let dictionary = Dictionary::new(make);
+        let ids: Vec<Vec<u32>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_thread| {
+                    scope.spawn(|| {
+                        (0..5000_u32)
+                            .map(|name| {
+                                dictionary.id(DefinitionKind::Text, &(name / 2).to_le_bytes())
+                            })
+                            .collect()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(ids.windows(2).all(|pair| pair[0] == pair[1]));
+        let mut bytes = Vec::new();
+        let written: usize = dictionary.segments().map(|s| s.copy(0, &mut bytes)).sum();
+        assert_eq!(written, 2500 * (HEAD_BYTES + ID_BYTES + 4));
+    }
+}

@@ -1,0 +1,250 @@
+//! Memory that a server may be given: sealed, allocated up front, not inherited.
+//!
+//! It is a memfd where there is one, so that its descriptor can be passed on.
+//! Where the system refuses memfds (a seccomp filter), it is memory of this
+//! process alone: everything works, only nothing outlives the process. A system
+//! without room is an error: going on would be a SIGBUS in the record path.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::os::fd::IntoRawFd;
+use std::ptr::NonNull;
+
+/// Descriptors of ours start here if the limit allows it: programs that number
+/// theirs by hand use low ones.
+const FIRST_DESCRIPTOR: i32 = 700;
+
+/// What makes a memory safe to read for somebody who does not trust its owner.
+pub const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
+
+/// Why there is no memory.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateMemoryError {
+    /// The system has no room for it.
+    #[error("no room for {bytes} bytes of shared memory: {source}")]
+    NoRoom {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: Errno,
+    },
+    /// It could not be mapped.
+    #[error("cannot map {bytes} bytes of shared memory: {source}")]
+    Map {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: Errno,
+    },
+}
+
+/// Zeroed memory for as long as the process lives.
+///
+/// It is never unmapped: threads may be writing to it until the very end.
+#[derive(Debug)]
+pub struct Memory {
+    bytes: usize,
+    descriptor: Option<Descriptor>,
+}
+
+/// A type of which zeroed memory is a value.
+///
+/// # Safety
+/// Whoever implements it vouches for that.
+#[expect(unsafe_code, reason = "what zeroes mean is the type's affair")]
+pub(crate) unsafe trait Zeroed: Sync + 'static {}
+
+/// A descriptor that may have been closed behind our back, and its number given to another file.
+#[derive(Debug)]
+pub struct Descriptor {
+    file: OwnedFd,
+    identity: (u64, u64),
+}
+
+impl Descriptor {
+    /// Keeps a descriptor at a high number, closed on exec.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub fn keep(file: OwnedFd) -> Result<Self, Errno> {
+        let file = match rustix::io::fcntl_dupfd_cloexec(&file, FIRST_DESCRIPTOR) {
+            Ok(high) => high,
+            // The limit is below that: where it is will do.
+            Err(_too_low) => file,
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        Ok(Self {
+            file,
+            identity: (stat.st_dev, stat.st_ino),
+        })
+    }
+
+    /// The descriptor, unless it is no longer the file that it was.
+    #[must_use]
+    pub fn get(&self) -> Option<BorrowedFd<'_>> {
+        let stat = rustix::fs::fstat(&self.file).ok()?;
+        ((stat.st_dev, stat.st_ino) == self.identity).then(|| self.file.as_fd())
+    }
+
+    /// Closes it, or forgets its number if that is somebody else's by now.
+    pub fn close(self) {
+        if self.get().is_none() {
+            let _somebody_elses = self.file.into_raw_fd();
+        }
+    }
+}
+
+impl Memory {
+    /// Makes memory that holds a header and after it `count` zeroed things.
+    ///
+    /// The name is the one that `/proc` shows.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(crate) fn create<H: Sync + 'static, T: Zeroed>(
+        name: &str,
+        header: H,
+        count: usize,
+    ) -> Result<(Self, &'static H, &'static [T]), CreateMemoryError> {
+        const {
+            assert!(size_of::<H>().is_multiple_of(align_of::<T>()));
+            assert!(align_of::<H>() <= 4096 && align_of::<T>() <= 4096);
+        }
+        let bytes = size_of::<H>() + count * size_of::<T>();
+        let (base, descriptor) = Self::map(name, bytes)?;
+        let place = base.cast::<H>();
+        // SAFETY: the mapping is new, page-aligned and longer than a header.
+        #[expect(unsafe_code, reason = "places the header")]
+        unsafe {
+            place.write(header);
+        }
+        // SAFETY: written just now, never unmapped, and from here on only shared.
+        #[expect(unsafe_code, reason = "places the header")]
+        let header = unsafe { place.as_ref() };
+        // SAFETY: the mapping goes on beyond the header.
+        #[expect(unsafe_code, reason = "places what follows")]
+        let first = unsafe { base.add(size_of::<H>()) }.cast::<T>();
+        // SAFETY: so many fit after the header, they are aligned because the header's size is,
+        // zeroes are values of theirs, and the mapping is never undone.
+        #[expect(unsafe_code, reason = "places what follows")]
+        let rest = unsafe { std::slice::from_raw_parts(first.as_ptr(), count) };
+        let memory = Self { bytes, descriptor };
+        Ok((memory, header, rest))
+    }
+
+    fn map(
+        name: &str,
+        bytes: usize,
+    ) -> Result<(NonNull<u8>, Option<Descriptor>), CreateMemoryError> {
+        let file = match shared_file(name, bytes) {
+            Ok(file) => Some(file),
+            Err(source @ (Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::FBIG)) => {
+                return Err(CreateMemoryError::NoRoom { bytes, source });
+            }
+            // Not allowed, not known, or no descriptor left: ours alone.
+            Err(_refused) => None,
+        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // Populated: a page fault in the record path costs a hundred events.
+        let base = match &file {
+            // SAFETY: a new mapping at an address of the system's choice touches nothing of ours.
+            #[expect(unsafe_code, reason = "maps memory")]
+            Some(file) => unsafe {
+                let flags = MapFlags::SHARED | MapFlags::POPULATE;
+                rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0)
+            },
+            // SAFETY: as above.
+            #[expect(unsafe_code, reason = "maps memory")]
+            None => unsafe {
+                let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)
+            },
+        };
+        let base = base.map_err(|source| CreateMemoryError::Map { bytes, source })?;
+        // SAFETY: the range was mapped just now. A child of a fork must not write to it: there it
+        // is not mapped at all.
+        #[expect(unsafe_code, reason = "changes how the new mapping is inherited")]
+        let advised = unsafe { rustix::mm::madvise(base, bytes, Advice::LinuxDontFork) };
+        advised.map_err(|source| CreateMemoryError::Map { bytes, source })?;
+        let base = NonNull::new(base.cast()).ok_or(CreateMemoryError::Map {
+            bytes,
+            source: Errno::FAULT,
+        })?;
+        Ok((base, file.and_then(|file| Descriptor::keep(file).ok())))
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What to pass on, if it can be passed on and is still ours.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref()?.get()
+    }
+}
+
+fn shared_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create(name, flags)?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, FromRawFd};
+
+    // SAFETY: any bytes are a number.
+    #[expect(unsafe_code, reason = "numbers may be zero")]
+    unsafe impl Zeroed for u64 {}
+
+    fn create(count: usize) -> Result<Memory, CreateMemoryError> {
+        Memory::create("ttmem-test", 7_u64, count).map(|(memory, header, rest): (_, _, &[u64])| {
+            assert_eq!((*header, rest.len()), (7, count));
+            assert!(rest.iter().all(|word| *word == 0));
+            memory
+        })
+    }
+
+    #[test]
+    fn memory_is_sealed_and_of_the_size_asked_for() {
+        let memory = create(1023).unwrap();
+        let descriptor = memory.descriptor().unwrap();
+        assert_eq!(rustix::fs::fstat(descriptor).unwrap().st_size, 8192);
+        assert_eq!(rustix::fs::fcntl_get_seals(descriptor).unwrap(), SEALS);
+        assert!(rustix::fs::ftruncate(descriptor, 0).is_err());
+        let mut bytes = vec![1; 8192];
+        assert_eq!(rustix::io::pread(descriptor, &mut bytes, 0), Ok(8192));
+        assert_eq!((bytes[0], bytes[8192 - 1]), (7, 0));
+    }
+
+    #[test]
+    fn a_descriptor_whose_number_was_reused_is_not_ours() {
+        let memory = create(511).unwrap();
+        let number = memory.descriptor().unwrap().as_raw_fd();
+        let other = rustix::fs::memfd_create("other", MemfdFlags::CLOEXEC).unwrap();
+        // SAFETY: the number belongs to the memory under test; replacing it is what is tested.
+        #[expect(unsafe_code, reason = "plays a program that reuses our number")]
+        let ours = unsafe { OwnedFd::from_raw_fd(number) };
+        let mut ours = std::mem::ManuallyDrop::new(ours);
+        rustix::io::dup2(&other, &mut ours).unwrap();
+        assert!(memory.descriptor().is_none());
+        memory.descriptor.unwrap().close();
+        assert!(rustix::fs::fstat(&*ours).is_ok(), "closed what was not ours");
+    }
+
+    #[test]
+    fn too_much_is_an_error_and_not_a_fault_later() {
+        let error = create(1 << 43).unwrap_err();
+        assert!(matches!(error, CreateMemoryError::NoRoom { .. }), "{error}");
+    }
+}

@@ -1,0 +1,353 @@
+//! One producer's ring of event records, and its one consumer.
+//!
+//! Positions count events from the beginning of the process and never wrap; a
+//! slot is its position modulo the ring's size. The producer owns the slots from
+//! its head up to tail + size, the consumer those from tail to head: a slot
+//! changes hands only with a release of one of the two words, so nothing in a
+//! slot needs to be atomic. A producer that dies anywhere leaves whole events
+//! below the head and nothing above it.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use std::cell::Cell;
+use ttmem_event::event::{EVENT_BYTES, TIME_AT};
+
+/// Slots of a ring, unless configured: at three million events per second they
+/// last 2.7 ms, longer than the pump ever sleeps while it is busy.
+pub const DEFAULT_SLOTS: usize = 8192;
+
+/// Room for one event record; a cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Slot(UnsafeCell<[u8; EVENT_BYTES]>);
+
+impl Slot {
+    /// An empty slot.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(UnsafeCell::new([0; EVENT_BYTES]))
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: a slot is reached through `Producer` and `Consumer` only, which hand it to each other
+// with SYNC(publish) and SYNC(free) and never use it at the same time.
+#[expect(unsafe_code, reason = "the ring's protocol is what makes slots shareable")]
+unsafe impl Sync for Slot {}
+
+/// The words that producer and consumer of a ring share.
+///
+/// The producer's and the consumer's lie 128 bytes apart: processors fetch cache
+/// lines in pairs, and a shared pair would bounce at every event.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct RingControl {
+    head: AtomicU64,
+    lost: AtomicU64,
+    padding: [u64; 14],
+    tail: AtomicU64,
+    owned: AtomicU32,
+    waiting: AtomicU32,
+    more_padding: [u64; 14],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Slot>() == EVENT_BYTES);
+    assert!(size_of::<RingControl>() == 256);
+    assert!(std::mem::offset_of!(RingControl, lost) == 8);
+    assert!(std::mem::offset_of!(RingControl, tail) == 128);
+    assert!(std::mem::offset_of!(RingControl, owned) == 136);
+};
+
+impl RingControl {
+    /// The words of an empty ring that nobody owns.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            head: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            padding: [0; 14],
+            tail: AtomicU64::new(0),
+            owned: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            more_padding: [0; 14],
+        }
+    }
+}
+
+impl Default for RingControl {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A ring: its words and its slots, wherever they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring<'m> {
+    control: &'m RingControl,
+    slots: &'m [Slot],
+}
+
+impl<'m> Ring<'m> {
+    /// A ring over this memory; the number of slots must be a power of two.
+    #[must_use]
+    pub fn new(control: &'m RingControl, slots: &'m [Slot]) -> Option<Self> {
+        slots
+            .len()
+            .is_power_of_two()
+            .then_some(Self { control, slots })
+    }
+
+    /// How many events fit.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Becomes the ring's producer, if nobody is.
+    #[must_use]
+    pub fn claim(&self) -> Option<Producer<'m>> {
+        // SYNC(own): what the last owner published is the head this one goes on from.
+        self.control
+            .owned
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        let head = self.control.head.load(Ordering::Relaxed);
+        Some(Producer {
+            ring: Cell::new(Some(*self)),
+            head: Cell::new(head),
+            // No room is known yet: the first push looks.
+            room_until: Cell::new(head),
+        })
+    }
+
+    /// Whether a thread may write to it.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        self.control.owned.load(Ordering::Relaxed) != 0
+    }
+
+    /// Events that its producers could not record.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.control.lost.load(Ordering::Relaxed)
+    }
+
+    /// Counts an event that could not be recorded.
+    ///
+    /// Anybody may: it is a shared counter, and only ever touched when things go wrong.
+    pub fn count_lost(&self) {
+        self.control.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The word that a producer without room waits on, and the consumer wakes.
+    #[must_use]
+    pub fn waiting(&self) -> &'m AtomicU32 {
+        &self.control.waiting
+    }
+
+    /// Its consumer; the caller sees to it that there is only one.
+    #[must_use]
+    pub fn consumer(&self) -> Consumer<'m> {
+        let tail = self.control.tail.load(Ordering::Relaxed);
+        Consumer {
+            ring: *self,
+            next: tail,
+            published: tail,
+        }
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> &'m Slot {
+        let mask = self.slots.len() - 1;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits matter: they are masked"
+        )]
+        let index = position as usize & mask;
+        // SAFETY: the length is a power of two, so the mask keeps the index below it.
+        #[expect(unsafe_code, reason = "no bounds check in the record path")]
+        unsafe {
+            self.slots.get_unchecked(index)
+        }
+    }
+}
+
+/// The writing end of a ring; it belongs to one thread at a time.
+#[derive(Debug)]
+pub struct Producer<'m> {
+    ring: Cell<Option<Ring<'m>>>,
+    head: Cell<u64>,
+    /// Up to here there was room when it was last looked.
+    room_until: Cell<u64>,
+}
+
+impl<'m> Producer<'m> {
+    /// A producer without a ring, which has room for nothing.
+    #[must_use]
+    pub const fn vacant() -> Self {
+        Self {
+            ring: Cell::new(None),
+            head: Cell::new(0),
+            room_until: Cell::new(0),
+        }
+    }
+
+    /// Takes over the ring of another producer.
+    pub fn become_owner(&self, other: &Producer<'m>) {
+        self.ring.set(other.ring.take());
+        self.head.set(other.head.get());
+        self.room_until.set(other.room_until.get());
+    }
+
+    /// The ring, if there is one.
+    #[must_use]
+    pub fn ring(&self) -> Option<Ring<'m>> {
+        self.ring.get()
+    }
+
+    /// Publishes an event record that `write` fills, if there is known to be room.
+    ///
+    /// The slot holds whatever was in it before: `write` fills all of it.
+    #[inline]
+    pub fn push(&self, write: impl FnOnce(&mut [u8; EVENT_BYTES])) -> bool {
+        let head = self.head.get();
+        if head == self.room_until.get() {
+            return false;
+        }
+        let Some(ring) = self.ring.get() else {
+            return false;
+        };
+        ring.slot(head).0.with_mut(|slot| {
+            // SAFETY: head < tail + slots, so the consumer has given this slot up (SYNC(free)), and
+            // only this thread owns the ring (SYNC(own)).
+            #[expect(unsafe_code, reason = "writes the slot in place")]
+            let slot = unsafe { &mut *slot };
+            write(slot);
+        });
+        let next = head.wrapping_add(1);
+        self.head.set(next);
+        // SYNC(publish): whoever sees this head sees the slot.
+        ring.control.head.store(next, Ordering::Release);
+        true
+    }
+
+    /// Looks whether the consumer has made room since.
+    pub fn look_for_room(&self) -> bool {
+        let Some(ring) = self.ring.get() else {
+            return false;
+        };
+        // SYNC(free): the consumer has read what was in the slots before this.
+        let tail = ring.control.tail.load(Ordering::Acquire);
+        self.room_until.set(tail.wrapping_add(ring.capacity()));
+        self.head.get() != self.room_until.get()
+    }
+
+    /// Gives the ring up, for another thread to claim.
+    pub fn release(&self) {
+        if let Some(ring) = self.ring.take() {
+            self.room_until.set(self.head.get());
+            // SYNC(own): the next owner goes on from the head that is there now.
+            ring.control.owned.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// The reading end of a ring.
+///
+/// Reading and giving back are two steps: a slot is kept until what was read has
+/// been sent, so that it is not lost with this process.
+#[derive(Debug)]
+pub struct Consumer<'m> {
+    ring: Ring<'m>,
+    next: u64,
+    published: u64,
+}
+
+impl<'m> Consumer<'m> {
+    /// The ring.
+    #[must_use]
+    pub fn ring(&self) -> Ring<'m> {
+        self.ring
+    }
+
+    /// Looks what was published since.
+    pub fn look(&mut self) {
+        // SYNC(publish): the slots below this head are complete.
+        self.published = self.ring.control.head.load(Ordering::Acquire);
+    }
+
+    /// The position of the next event to read.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// How many events are to be read, as of the last look.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.published.wrapping_sub(self.next)
+    }
+
+    /// How many slots are taken: by events that were read and kept, or are yet to be read.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        let tail = self.ring.control.tail.load(Ordering::Relaxed);
+        self.published.wrapping_sub(tail)
+    }
+
+    /// The next event, left where it is.
+    #[inline]
+    #[must_use]
+    pub fn peek(&self) -> Option<[u8; EVENT_BYTES]> {
+        if self.next == self.published {
+            return None;
+        }
+        let record = self.ring.slot(self.next).0.with(|slot| {
+            // SAFETY: tail ≤ next < head: the producer published this slot (SYNC(publish)) and does
+            // not write to it before the tail has passed it (SYNC(free)).
+            #[expect(unsafe_code, reason = "reads the slot in place")]
+            unsafe {
+                *slot
+            }
+        });
+        Some(record)
+    }
+
+    /// The time stamp of the next event.
+    #[inline]
+    #[must_use]
+    pub fn peek_time(&self) -> Option<u64> {
+        if self.next == self.published {
+            return None;
+        }
+        let bytes = self.ring.slot(self.next).0.with(|slot| {
+            // SAFETY: as in `peek`.
+            #[expect(unsafe_code, reason = "reads the slot in place")]
+            let record = unsafe { &*slot };
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&record[TIME_AT..TIME_AT + 8]);
+            bytes
+        });
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// Goes on to the event after the one that [`Self::peek`] shows.
+    #[inline]
+    pub fn advance(&mut self) {
+        if self.next != self.published {
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    /// Gives back the slots before `position`, which must have been read.
+    pub fn free(&self, position: u64) {
+        // SYNC(free): what was in them has been read.
+        self.ring.control.tail.store(position, Ordering::Release);
+    }
+}

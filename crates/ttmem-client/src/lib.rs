@@ -1,1 +1,27 @@
-//! The client of ttmem.
+//! The client of ttmem: what runs inside the workload.
+//!
+//! [`Tracker`] records events. An event is 64 bytes, written into the calling
+//! thread's ring in shared memory; a thread of our own, the pump, merges the
+//! rings, keeps what the process holds, and ships everything to the server. If
+//! there is none, or it is slow, stopped or replaced, the workload does not
+//! notice; when one is there, its view of this process becomes exact.
+//!
+//! A guest must not harm its host: any failure turns tracking off and lets the
+//! program run; there is no signal handler, no output but one line on stderr
+//! when tracking cannot be, and nothing at all before the first call.
+
+mod client;
+mod clock;
+mod config;
+mod forward;
+mod futex;
+mod host;
+mod live;
+mod local;
+mod page;
+mod pump;
+mod start;
+mod tracker;
+
+pub use config::{ClockChoice, Config};
+pub use tracker::{FlushError, Statistics, Tracker};

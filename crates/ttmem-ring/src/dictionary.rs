@@ -187,19 +187,29 @@ pub struct Dictionary {
     writer: Mutex<Writer>,
 }
 
-#[derive(Debug)]
+/// Makes the next segment of a dictionary; `None` when there is no more memory.
+pub type MakeSegment = Box<dyn FnMut() -> Option<&'static DictionarySegment> + Send>;
+
 struct Writer {
     index: IndexWriter,
     segment_count: usize,
     last_ids: [u32; KINDS],
-    /// Makes the next segment; `None` when the system has no more memory.
-    make: fn() -> Option<&'static DictionarySegment>,
+    make: MakeSegment,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("segment_count", &self.segment_count)
+            .field("last_ids", &self.last_ids)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Dictionary {
     /// An empty dictionary that makes its segments by `make`.
     #[must_use]
-    pub fn new(make: fn() -> Option<&'static DictionarySegment>) -> Self {
+    pub fn new(make: MakeSegment) -> Self {
         let (index, writer) = Index::new();
         Self {
             segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
@@ -373,7 +383,7 @@ mod tests {
 
     #[test]
     fn equal_definitions_have_one_id_and_are_written_once() {
-        let dictionary = Dictionary::new(make);
+        let dictionary = Dictionary::new(Box::new(make));
         let matmul = dictionary.id(DefinitionKind::Text, b"matmul");
         let softmax = dictionary.id(DefinitionKind::Text, b"softmax");
         assert_eq!((matmul, softmax), (1, 2));
@@ -391,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_definition_that_does_not_fit_begins_another_segment() {
-        let dictionary = Dictionary::new(make);
+        let dictionary = Dictionary::new(Box::new(make));
         let long = vec![b'x'; MAX_BODY_BYTES];
         for number in 0..40_u8 {
             let mut text = long.clone();
@@ -408,14 +418,14 @@ mod tests {
 
     #[test]
     fn without_memory_there_is_no_id() {
-        let dictionary = Dictionary::new(|| None);
+        let dictionary = Dictionary::new(Box::new(|| None));
         assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 0);
         assert_eq!(dictionary.segments().count(), 0);
     }
 
     #[test]
     fn threads_that_define_the_same_agree() {
-        let dictionary = Dictionary::new(make);
+        let dictionary = Dictionary::new(Box::new(make));
         let ids: Vec<Vec<u32>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_thread| {

@@ -7,7 +7,7 @@
 //! slot needs to be atomic. A producer that dies anywhere leaves whole events
 //! below the head and nothing above it.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
 use std::cell::Cell;
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 
@@ -95,8 +95,10 @@ pub struct Ring<'m> {
 
 impl<'m> Ring<'m> {
     /// A ring over this memory; the number of slots must be a power of two.
+    ///
+    /// Not for everybody: two rings over the same slots would write to them at the same time.
     #[must_use]
-    pub fn new(control: &'m RingControl, slots: &'m [Slot]) -> Option<Self> {
+    pub(crate) fn new(control: &'m RingControl, slots: &'m [Slot]) -> Option<Self> {
         slots
             .len()
             .is_power_of_two()
@@ -157,6 +159,7 @@ impl<'m> Ring<'m> {
         let tail = self.control.tail.load(Ordering::Relaxed);
         Consumer {
             ring: *self,
+            freed: tail,
             next: tail,
             published: tail,
         }
@@ -199,6 +202,8 @@ impl<'m> Producer<'m> {
     }
 
     /// Takes over the ring of another producer.
+    ///
+    /// One that it has is forgotten, not given up: after a fork its memory is not there.
     pub fn become_owner(&self, other: &Producer<'m>) {
         self.ring.set(other.ring.take());
         self.head.set(other.head.get());
@@ -214,7 +219,7 @@ impl<'m> Producer<'m> {
     /// Publishes an event record that `write` fills, if there is known to be room.
     ///
     /// The slot holds whatever was in it before: `write` fills all of it.
-    #[inline]
+    #[inline(always)]
     pub fn push(&self, write: impl FnOnce(&mut [u8; EVENT_BYTES])) -> bool {
         let head = self.head.get();
         if head == self.room_until.get() {
@@ -248,6 +253,20 @@ impl<'m> Producer<'m> {
         self.head.get() != self.room_until.get()
     }
 
+    /// Says that it is about to wait until [`Ring::waiting`] is no longer 1.
+    ///
+    /// False if there is room after all: then there is nothing to wait for.
+    #[must_use]
+    pub fn announce_waiting(&self) -> bool {
+        let Some(ring) = self.ring.get() else {
+            return false;
+        };
+        ring.control.waiting.store(1, Ordering::Relaxed);
+        // SYNC(wait): either the consumer sees the word or this sees the room it has made.
+        fence(Ordering::SeqCst);
+        !self.look_for_room()
+    }
+
     /// Gives the ring up, for another thread to claim.
     pub fn release(&self) {
         if let Some(ring) = self.ring.take() {
@@ -265,6 +284,8 @@ impl<'m> Producer<'m> {
 #[derive(Debug)]
 pub struct Consumer<'m> {
     ring: Ring<'m>,
+    /// The tail, which nobody else changes.
+    freed: u64,
     next: u64,
     published: u64,
 }
@@ -297,8 +318,7 @@ impl<'m> Consumer<'m> {
     /// How many slots are taken: by events that were read and kept, or are yet to be read.
     #[must_use]
     pub fn taken(&self) -> u64 {
-        let tail = self.ring.control.tail.load(Ordering::Relaxed);
-        self.published.wrapping_sub(tail)
+        self.published.wrapping_sub(self.freed)
     }
 
     /// The next event, left where it is.
@@ -345,9 +365,28 @@ impl<'m> Consumer<'m> {
         }
     }
 
-    /// Gives back the slots before `position`, which must have been read.
-    pub fn free(&self, position: u64) {
+    /// Gives back the slots before `position`, as far as they have been read.
+    ///
+    /// What was given back stays given back: a position before that changes nothing.
+    pub fn free(&mut self, position: u64) {
+        self.freed = position.min(self.next).max(self.freed);
         // SYNC(free): what was in them has been read.
-        self.ring.control.tail.store(position, Ordering::Release);
+        self.ring.control.tail.store(self.freed, Ordering::Release);
+    }
+
+    /// Whether the producer waits for slots that were given back, and is to be woken.
+    ///
+    /// To be asked after every [`Self::free`]; says so once per wait.
+    #[must_use]
+    pub fn take_waiter(&mut self) -> bool {
+        // SYNC(wait): either this sees the word or the producer sees the room that was made.
+        fence(Ordering::SeqCst);
+        let waits = self.ring.control.waiting.load(Ordering::Relaxed) != 0;
+        if waits {
+            // A producer that announces itself again just now finds 0 when it goes to sleep, and
+            // looks again.
+            self.ring.control.waiting.store(0, Ordering::Relaxed);
+        }
+        waits
     }
 }

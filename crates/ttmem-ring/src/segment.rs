@@ -17,6 +17,12 @@ pub const VERSION: u32 = 1;
 /// Bytes before the first slot.
 pub const HEADER_BYTES: usize = 4096;
 
+/// The name of the memory, as `/proc` shows it.
+pub const NAME: &str = "ttmem-rings";
+
+/// Where the header says what only its own process understands: an address of the owner's choice.
+pub const OWNER_AT: usize = 40;
+
 /// The first page of a segment.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -28,13 +34,16 @@ struct Header {
     slots_per_ring: u32,
     first_ring: u32,
     leaving: AtomicU32,
-    padding: [u8; 2012],
+    reserved: u32,
+    owner: u64,
+    padding: [u8; 2000],
     controls: [RingControl; RINGS_PER_SEGMENT],
 }
 
 const _: () = {
     assert!(size_of::<Header>() == HEADER_BYTES);
     assert!(std::mem::offset_of!(Header, leaving) == 32);
+    assert!(std::mem::offset_of!(Header, owner) == OWNER_AT);
     assert!(std::mem::offset_of!(Header, controls) == 2048);
 };
 
@@ -51,13 +60,17 @@ pub struct RingSegment {
 }
 
 impl RingSegment {
-    /// Makes the segment with this number.
+    /// Makes the segment with this number; `owner` is for others in the same process to find.
     ///
     /// The number of slots per ring is rounded up to a power of two.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn create(number: usize, slots_per_ring: usize) -> Result<Self, CreateMemoryError> {
+    pub fn create(
+        number: usize,
+        slots_per_ring: usize,
+        owner: u64,
+    ) -> Result<Self, CreateMemoryError> {
         let slots_per_ring = slots_per_ring.clamp(2, 1 << 20).next_power_of_two();
         let slots = RINGS_PER_SEGMENT * slots_per_ring;
         let fits = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -69,10 +82,12 @@ impl RingSegment {
             slots_per_ring: fits(slots_per_ring),
             first_ring: fits(number * RINGS_PER_SEGMENT),
             leaving: AtomicU32::new(0),
-            padding: [0; 2012],
+            reserved: 0,
+            owner,
+            padding: [0; 2000],
             controls: std::array::from_fn(|_ring| RingControl::new()),
         };
-        let (memory, header, slots) = Memory::create("ttmem-rings", header, slots)?;
+        let (memory, header, slots) = Memory::create(NAME, header, slots)?;
         Ok(Self {
             memory,
             header,
@@ -116,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_publishes_is_in_the_file() {
-        let segment = RingSegment::create(3, 4).unwrap();
+        let segment = RingSegment::create(3, 4, 0).unwrap();
         let rings: Vec<_> = segment.rings().collect();
         assert_eq!(rings.len(), RINGS_PER_SEGMENT);
         let producer = rings[2].claim().unwrap();
@@ -141,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_has_room_again_when_slots_are_given_back() {
-        let segment = RingSegment::create(0, 4).unwrap();
+        let segment = RingSegment::create(0, 4, 0).unwrap();
         let ring = segment.rings().next().unwrap();
         let producer = ring.claim().unwrap();
         let mut consumer = ring.consumer();
@@ -174,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_next_owner_goes_on_where_the_last_one_ended() {
-        let segment = RingSegment::create(0, 4).unwrap();
+        let segment = RingSegment::create(0, 4, 0).unwrap();
         let ring = segment.rings().next().unwrap();
         let first = ring.claim().unwrap();
         assert!(first.look_for_room());

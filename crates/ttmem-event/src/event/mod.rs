@@ -34,7 +34,7 @@ pub struct Event {
 
 impl Event {
     /// The event as the record that goes into rings and frames.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn encode(&self) -> [u8; EVENT_BYTES] {
         let mut record = [0; EVENT_BYTES];

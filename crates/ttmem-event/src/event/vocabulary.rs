@@ -43,7 +43,7 @@ macro_rules! events {
                 match self { $(Self::$event { .. } => stringify!($event),)* }
             }
 
-            #[inline]
+            #[inline(always)]
             pub(super) fn encode(&self, record: &mut [u8; EVENT_BYTES]) {
                 record[0] = self.kind();
                 match *self {

@@ -1,0 +1,231 @@
+//! Time stamps: the processor's cycle counter, or the system's monotonic clock.
+//!
+//! The cycle counter is read by an instruction that waits for all earlier loads:
+//! a thread that frees what another thread allocated has read so from memory, and
+//! its stamp must not be older than the other's. A counter is used only if it
+//! runs at one rate on all processors, which the system knows.
+
+use crate::config::ClockChoice;
+use rustix::time::ClockId;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use ttmem_event::wire::Clock;
+
+/// Whether [`ticks`] reads the cycle counter; decided once per process, before the first event.
+static CYCLES: AtomicBool = AtomicBool::new(false);
+
+/// A rate measured over less than this is not worth sending.
+const SHORTEST_BASE: Duration = Duration::from_millis(2);
+
+/// Reads the clock.
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    if CYCLES.load(Ordering::Relaxed) {
+        cycles()
+    } else {
+        system_ticks()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn system_ticks() -> u64 {
+    system_nanos(ClockId::Monotonic)
+}
+
+/// Reads the clock such that what is loaded afterwards is not older.
+pub(crate) fn horizon() -> u64 {
+    let now = ticks();
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction.
+    #[expect(unsafe_code, reason = "keeps later loads from being done earlier")]
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    std::sync::atomic::fence(Ordering::SeqCst);
+    now
+}
+
+/// Chooses the clock of this process.
+pub(crate) fn choose(choice: ClockChoice) {
+    let cycles = match choice {
+        ClockChoice::Automatic => has_counter() && system_trusts_counter(),
+        ClockChoice::Tsc => has_counter(),
+        ClockChoice::Monotonic => false,
+    };
+    CYCLES.store(cycles, Ordering::Relaxed);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn cycles() -> u64 {
+    let mut processor = 0;
+    // SAFETY: only called where `has_counter` found the instruction.
+    #[expect(unsafe_code, reason = "reads the cycle counter")]
+    unsafe {
+        std::arch::x86_64::__rdtscp(&raw mut processor)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn cycles() -> u64 {
+    system_nanos(ClockId::Monotonic)
+}
+
+/// Whether there is a counter of constant rate that stops for nothing.
+#[cfg(target_arch = "x86_64")]
+fn has_counter() -> bool {
+    use std::arch::x86_64::__cpuid;
+    if __cpuid(0x8000_0000).eax < 0x8000_0007 {
+        return false;
+    }
+    let has_rdtscp = __cpuid(0x8000_0001).edx & (1 << 27) != 0;
+    let is_invariant = __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    has_rdtscp && is_invariant
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_counter() -> bool {
+    false
+}
+
+/// The system drops the counter from its clocks when processors disagree about it.
+fn system_trusts_counter() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    std::fs::read_to_string(path)
+        .is_ok_and(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
+}
+
+fn system_nanos(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
+}
+
+/// Learns how ticks become wall-clock time.
+#[derive(Debug)]
+pub(crate) struct Calibration {
+    base: Sample,
+    began: Instant,
+    told: u32,
+}
+
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    ticks: u64,
+    monotonic_nanos: u64,
+}
+
+impl Sample {
+    /// The reading least disturbed of a few.
+    fn take() -> Self {
+        let readings = (0..5).map(|_reading| {
+            let before = ticks();
+            let monotonic_nanos = system_nanos(ClockId::Monotonic);
+            let after = ticks();
+            let width = after.wrapping_sub(before);
+            let ticks = before.wrapping_add(width / 2);
+            (
+                width,
+                Self {
+                    ticks,
+                    monotonic_nanos,
+                },
+            )
+        });
+        let best = readings.min_by_key(|(width, _sample)| *width);
+        best.map_or(
+            Self {
+                ticks: 0,
+                monotonic_nanos: 0,
+            },
+            |(_width, sample)| sample,
+        )
+    }
+}
+
+impl Calibration {
+    /// Begins to measure.
+    pub(crate) fn begin() -> Self {
+        Self {
+            base: Sample::take(),
+            began: Instant::now(),
+            told: 0,
+        }
+    }
+
+    /// How long to wait until the first measurement is good enough.
+    pub(crate) fn remaining(&self) -> Duration {
+        SHORTEST_BASE.saturating_sub(self.began.elapsed())
+    }
+
+    /// Whether a better measurement than the last is to be had: each ten times as long.
+    pub(crate) fn is_due(&self) -> bool {
+        let next = SHORTEST_BASE * 10_u32.saturating_pow(self.told.min(5));
+        self.told == 0 || self.began.elapsed() >= next
+    }
+
+    /// How ticks become wall-clock time, as known now.
+    pub(crate) fn clock(&mut self) -> Clock {
+        self.told = match self.told {
+            // Five steps reach minutes; from there on once per that time.
+            5.. => {
+                self.began = Instant::now();
+                5
+            }
+            told => told + 1,
+        };
+        let now = Sample::take();
+        let realtime = system_nanos(ClockId::Realtime);
+        let elapsed_ticks = now.ticks.wrapping_sub(self.base.ticks);
+        let elapsed = now.monotonic_nanos.wrapping_sub(self.base.monotonic_nanos);
+        let rate = (u128::from(elapsed) << 32) / u128::from(elapsed_ticks.max(1));
+        Clock {
+            ticks: ticks(),
+            unix_nanos: realtime,
+            nanos_per_tick_q32: u64::try_from(rate).unwrap_or(1 << 32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(choice: ClockChoice) {
+        choose(choice);
+        let before = ticks();
+        let mut calibration = Calibration::begin();
+        std::thread::sleep(calibration.remaining());
+        let clock = calibration.clock();
+        assert!(ticks() >= before && horizon() >= before);
+        let wall = std::time::SystemTime::now();
+        let wall = wall.duration_since(std::time::UNIX_EPOCH).unwrap();
+        let ours = Duration::from_nanos(clock.unix_nanos_at(ticks()));
+        let apart = ours.abs_diff(wall);
+        // Generous: the machine may be busy between the two readings.
+        assert!(apart < Duration::from_secs(1), "{apart:?} apart");
+    }
+
+    #[test]
+    fn ticks_become_wall_clock_time_with_the_systems_clock() {
+        check(ClockChoice::Monotonic);
+        assert!(!CYCLES.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn ticks_become_wall_clock_time_with_the_chosen_clock() {
+        check(ClockChoice::Automatic);
+    }
+
+    #[test]
+    fn the_clock_is_measured_again_at_growing_intervals() {
+        let mut calibration = Calibration::begin();
+        assert!(calibration.is_due());
+        calibration.clock();
+        assert!(!calibration.is_due() || calibration.began.elapsed() > SHORTEST_BASE * 10);
+    }
+}

@@ -1,0 +1,175 @@
+//! The record path: one event into the calling thread's ring.
+//!
+//! No lock, no allocation, no system call, no panic. Everything that is not
+//! "there is room in my ring" is in functions marked cold: starting the client,
+//! claiming a ring, waiting for room.
+
+use crate::client::Client;
+use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING, UNDECIDED};
+use crate::{clock, forward, start};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use ttmem_event::event::{EVENT_BYTES, TIME_AT};
+use ttmem_event::{Event, What};
+use ttmem_ring::ring::Producer;
+
+/// What a thread knows of its tracking.
+#[derive(Debug)]
+struct Local {
+    /// Which client the ring belongs to; after a fork it is another's.
+    generation: Cell<u32>,
+    /// Set while the thread is inside: a signal handler may interrupt it and come here too.
+    inside: AtomicBool,
+    /// Set when the thread is ending: it no longer keeps a ring.
+    ending: Cell<bool>,
+    producer: Producer<'static>,
+}
+
+/// Gives the ring back when the thread ends.
+#[derive(Debug)]
+struct Ending;
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            generation: Cell::new(0),
+            inside: AtomicBool::new(false),
+            ending: Cell::new(false),
+            producer: Producer::vacant(),
+        }
+    };
+    static ENDING: Ending = const { Ending };
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        LOCAL.with(|local| {
+            local.ending.set(true);
+            // In a child of a fork the ring is not there any more.
+            if local.generation.replace(0) == PAGE.word() {
+                local.producer.release();
+            }
+        });
+    }
+}
+
+/// Records an event.
+///
+/// Inlined for good: where the event is written down its kind is known, and writing it becomes a
+/// row of stores instead of a choice between forty layouts.
+#[inline(always)]
+pub(crate) fn record(what: &What) {
+    let word = PAGE.word();
+    if word == OFF {
+        return;
+    }
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: of this thread, which is here, and without a destructor: it lives as long.
+    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
+    let local = unsafe { &*local };
+    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    if !(ready && local.push(what)) {
+        record_slowly(local, &Event { time: 0, what: *what }.encode());
+    }
+}
+
+/// Records an event that another copy of this library encoded.
+pub(crate) fn record_encoded(record: &[u8; EVENT_BYTES]) {
+    if PAGE.word() != OFF {
+        LOCAL.with(|local| record_slowly(local, record));
+    }
+}
+
+impl Local {
+    #[inline(always)]
+    fn push(&self, what: &What) -> bool {
+        self.enter();
+        let pushed = self.producer.push(|slot| {
+            let time = clock::ticks();
+            *slot = Event { time, what: *what }.encode();
+        });
+        self.leave();
+        pushed
+    }
+
+    fn push_encoded(&self, record: &[u8; EVENT_BYTES]) -> bool {
+        self.enter();
+        let pushed = self.producer.push(|slot| {
+            *slot = *record;
+            slot[TIME_AT..TIME_AT + 8].copy_from_slice(&clock::ticks().to_le_bytes());
+        });
+        self.leave();
+        pushed
+    }
+
+    // Only this thread and its own signal handlers look: keeping the compiler's order is enough.
+    #[inline]
+    fn enter(&self) {
+        self.inside.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn leave(&self) {
+        compiler_fence(Ordering::SeqCst);
+        self.inside.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn record_slowly(local: &Local, record: &[u8; EVENT_BYTES]) {
+    loop {
+        match PAGE.word() {
+            OFF => return,
+            UNDECIDED | STARTING => start::start(),
+            FORWARDING => return forward::record(record),
+            generation => {
+                let Some(client) = PAGE.client() else {
+                    return;
+                };
+                if client.generation == generation {
+                    return record_with(client, local, record);
+                }
+            }
+        }
+    }
+}
+
+fn record_with(client: &'static Client, local: &Local, record: &[u8; EVENT_BYTES]) {
+    if local.generation.get() == client.generation {
+        if local.inside.load(Ordering::Relaxed) {
+            // A signal handler in the middle of this thread's own event: nothing can be waited for.
+            return client.count_lost_without_ring();
+        }
+    } else {
+        local.inside.store(false, Ordering::Relaxed);
+        let Some(producer) = client.claim_ring() else {
+            return client.count_lost_without_ring();
+        };
+        local.producer.become_owner(&producer);
+        local.generation.set(client.generation);
+        if !local.ending.get() {
+            // Registers the end; while the thread is ending it cannot be any more.
+            local.ending.set(ENDING.try_with(|_ending| ()).is_err());
+        }
+        local.producer.look_for_room();
+    }
+    push_when_there_is_room(client, local, record);
+    if local.ending.get() && local.generation.replace(0) >= FIRST_GENERATION {
+        local.producer.release();
+    }
+}
+
+fn push_when_there_is_room(client: &Client, local: &Local, record: &[u8; EVENT_BYTES]) {
+    if local.push_encoded(record) {
+        return;
+    }
+    let Some(ring) = local.producer.ring() else {
+        return client.count_lost_without_ring();
+    };
+    let room = local.producer.look_for_room() || client.wait_for_room(&local.producer, &ring);
+    if !(room && local.push_encoded(record)) {
+        ring.count_lost();
+    }
+}

@@ -1,0 +1,250 @@
+//! Events that the server has not confirmed, and what was live before them.
+//!
+//! History and live set meet at one point: the live set is the state at the
+//! first event of the history. So after any break the two together are exact:
+//! send the live set, then the history. Confirmed events move over the point
+//! into the live set; so do the oldest ones when the history reaches its bound,
+//! and if those were never sent, they are *elided*.
+
+use crate::live::LiveSet;
+use std::collections::VecDeque;
+use ttmem_event::event::EVENT_BYTES;
+use ttmem_event::wire::RingPosition;
+use ttmem_event::{Definition, Event, What};
+
+/// Stands for an event that comes from no ring.
+const NO_RING: u16 = u16::MAX;
+
+/// Events for one frame.
+#[derive(Debug)]
+pub(super) struct Batch<'h> {
+    /// The sequence number of the first.
+    pub(super) first_sequence: u64,
+    /// Where the rings that they came from stand after them.
+    pub(super) positions: Vec<RingPosition>,
+    /// The records, in two parts.
+    pub(super) records: [&'h [u8]; 2],
+}
+
+/// The history.
+#[derive(Debug)]
+pub(super) struct History {
+    records: VecDeque<[u8; EVENT_BYTES]>,
+    /// The ring that each came from.
+    rings: VecDeque<u16>,
+    /// The sequence number of the first that is kept.
+    front: u64,
+    /// The sequence number of the first that was not put into a frame on this connection.
+    unsent: u64,
+    live: LiveSet,
+    /// Positions of the rings at the front, and at the first unsent.
+    at_front: Vec<u64>,
+    at_unsent: Vec<u64>,
+    /// Positions up to which frames were sent whole.
+    delivered: Vec<u64>,
+    bound: usize,
+    elided: u64,
+    /// Events lost before the front.
+    lost: u64,
+    /// Whether events before the front were never sent on this connection.
+    gap: bool,
+}
+
+impl History {
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            records: VecDeque::new(),
+            rings: VecDeque::new(),
+            front: 0,
+            unsent: 0,
+            live: LiveSet::default(),
+            at_front: Vec::new(),
+            at_unsent: Vec::new(),
+            delivered: Vec::new(),
+            bound: bound.max(1),
+            elided: 0,
+            lost: 0,
+            gap: false,
+        }
+    }
+
+    /// Adds an event after all others.
+    #[inline]
+    pub(super) fn push(&mut self, record: &[u8; EVENT_BYTES], ring: Option<u16>) {
+        self.records.push_back(*record);
+        self.rings.push_back(ring.unwrap_or(NO_RING));
+    }
+
+    /// Learns what events refer to.
+    pub(super) fn define(&mut self, definition: &Definition) {
+        self.live.define(definition);
+    }
+
+    /// The sequence number of the first event that is kept.
+    pub(super) fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// The sequence number after the last event.
+    pub(super) fn end(&self) -> u64 {
+        self.front + self.records.len() as u64
+    }
+
+    /// Whether there are events to send.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent < self.end()
+    }
+
+    /// Whether the server must be told the whole state, because events before the front never
+    /// reached it.
+    pub(super) fn has_gap(&self) -> bool {
+        self.gap
+    }
+
+    /// Events that no server was or will be told about.
+    pub(super) fn elided(&self) -> u64 {
+        self.elided
+    }
+
+    /// Events that were lost before the front.
+    pub(super) fn lost_before_front(&self) -> u64 {
+        self.lost
+    }
+
+    /// The state at the front.
+    pub(super) fn live(&self) -> &LiveSet {
+        &self.live
+    }
+
+    pub(super) fn highest_buffer(&self) -> u64 {
+        self.live.highest_buffer()
+    }
+
+    /// Positions of the rings at the front.
+    pub(super) fn positions_at_front(&self) -> Vec<RingPosition> {
+        positions(&self.at_front)
+    }
+
+    /// Up to which position a ring's events were sent.
+    pub(super) fn delivered(&self, ring: usize) -> u64 {
+        self.delivered.get(ring).copied().unwrap_or(0)
+    }
+
+    /// The server has everything up to `sequence`; false when it cannot have.
+    pub(super) fn confirm(&mut self, sequence: u64) -> bool {
+        if sequence > self.unsent {
+            return false;
+        }
+        while self.front < sequence {
+            self.fold_front();
+        }
+        true
+    }
+
+    /// Folds the oldest events into the live set when there are more than may be kept.
+    ///
+    /// Half of them at once: each time costs the server a whole state.
+    pub(super) fn keep_to_bound(&mut self) {
+        if self.records.len() <= self.bound {
+            return;
+        }
+        while self.records.len() > self.bound / 2 {
+            if self.front >= self.unsent {
+                self.elided += 1;
+                self.gap = true;
+                self.unsent = self.front + 1;
+                advance(&mut self.at_unsent, self.rings.front().copied());
+            }
+            self.fold_front();
+        }
+    }
+
+    fn fold_front(&mut self) {
+        let ring = self.rings.pop_front();
+        if let Some(record) = self.records.pop_front() {
+            advance(&mut self.at_front, ring);
+            self.front += 1;
+            // What this process encoded can be decoded.
+            if let Ok(event) = Event::decode(&record) {
+                if let What::EventsLost { count } = event.what {
+                    self.lost += count;
+                }
+                self.live.apply(&event);
+            }
+        }
+    }
+
+    /// A connection begins: the server has nothing of this beyond the front.
+    pub(super) fn rewind(&mut self) {
+        self.unsent = self.front;
+        self.at_unsent.clone_from(&self.at_front);
+        self.gap = false;
+    }
+
+    /// Takes up to `most` unsent events for a frame; `None` when there are none.
+    pub(super) fn take_batch(&mut self, most: usize) -> Option<Batch<'_>> {
+        let skip = usize::try_from(self.unsent - self.front).ok()?;
+        let until = skip.saturating_add(most).min(self.records.len());
+        if skip >= until {
+            return None;
+        }
+        let mut touched: Vec<u16> = Vec::new();
+        for ring in self.rings.range(skip..until) {
+            advance(&mut self.at_unsent, Some(*ring));
+            if *ring != NO_RING && touched.last() != Some(ring) {
+                touched.push(*ring);
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let standing = |ring: u16| {
+            let position = *self.at_unsent.get(usize::from(ring))?;
+            let ring = u32::from(ring);
+            Some(RingPosition { ring, position })
+        };
+        let positions = touched.into_iter().filter_map(standing).collect();
+        let first_sequence = self.unsent;
+        self.unsent += (until - skip) as u64;
+        let (first, second) = self.records.as_slices();
+        let split = first.len();
+        Some(Batch {
+            first_sequence,
+            positions,
+            records: [
+                within(first, skip, until),
+                within(second, skip.saturating_sub(split), until.saturating_sub(split)),
+            ],
+        })
+    }
+
+    /// All frames made so far were sent whole.
+    pub(super) fn frames_delivered(&mut self) {
+        self.delivered.clone_from(&self.at_unsent);
+    }
+}
+
+fn within(records: &[[u8; EVENT_BYTES]], from: usize, until: usize) -> &[u8] {
+    let (from, until) = (from.min(records.len()), until.min(records.len()));
+    records.get(from..until).unwrap_or_default().as_flattened()
+}
+
+fn advance(positions: &mut Vec<u64>, ring: Option<u16>) {
+    let Some(ring) = ring.filter(|ring| *ring != NO_RING) else {
+        return;
+    };
+    let ring = usize::from(ring);
+    if ring >= positions.len() {
+        positions.resize(ring + 1, 0);
+    }
+    positions[ring] += 1;
+}
+
+fn positions(of: &[u64]) -> Vec<RingPosition> {
+    (0_u32..)
+        .zip(of)
+        .map(|(ring, position)| RingPosition {
+            ring,
+            position: *position,
+        })
+        .collect()
+}

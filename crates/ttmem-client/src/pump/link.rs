@@ -1,0 +1,473 @@
+//! The conversation with the server: connect, greet, hand over, resync, send.
+//!
+//! Nothing here waits, and nothing the server does is trusted: a bad answer ends
+//! the connection, and there will be another. Each connection begins with what
+//! the server says it knows; unless it has everything up to a point in the
+//! history, it is sent the whole state.
+
+use super::definitions::Definitions;
+use super::history::History;
+use super::socket::{Broken, Socket};
+use crate::client::Client;
+use crate::clock::Calibration;
+use crate::host;
+use std::time::{Duration, Instant};
+use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
+use ttmem_event::wire::{VERSION, Welcome};
+use ttmem_ring::memory::Memory;
+
+/// Events in one frame: large enough that a system call is nothing, small enough to fit into a
+/// socket at once.
+const BATCH: usize = 1024;
+/// Batches sent in one turn at most: the rings want to be looked at.
+const BATCHES_PER_TURN: usize = 16;
+/// How long a server may take to answer the greeting.
+const GREETING: Duration = Duration::from_secs(5);
+/// The pause after the first failed attempt, and after many.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The pause after the server refused us: it will not change its mind soon.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_millis(200);
+/// Bytes of answers read in one turn.
+const RECEIVE_BYTES: usize = 4096;
+/// Room for frames that is kept between turns; a large state is not kept.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// The conversation.
+#[derive(Debug)]
+pub(super) struct Link {
+    state: State,
+    reader: FrameReader,
+    calibration: Calibration,
+    /// Frames that are being sent, and how much of them was.
+    out: Vec<u8>,
+    written: usize,
+    handed: Handed,
+    pause: Duration,
+    resyncs: u64,
+    complained: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No connection; the next attempt is due then.
+    Down { until: Instant },
+    /// Connected; the server has not answered yet.
+    Greeting { socket: Socket, until: Instant },
+    /// The server has accepted.
+    Up { socket: Socket, synced: Synced },
+}
+
+/// Whether the server is known to have the state up to the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Synced {
+    /// The state is to be sent.
+    Due,
+    /// The state was put into frames; confirmed when the server confirms this number.
+    Sent { front: u64 },
+    /// The server has confirmed it.
+    Confirmed,
+}
+
+/// Memory that this server was given.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handed {
+    trusted: bool,
+    rings: usize,
+    dictionaries: usize,
+}
+
+/// How a piece of memory was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    /// With all of its frame.
+    Whole,
+    /// With the beginning of its frame.
+    Partly,
+    /// Not at all: the server does not read.
+    Later,
+}
+
+/// What to wait for before the next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// The server.
+    Socket,
+    /// Anything, but no longer than this.
+    AtMost(Duration),
+}
+
+impl Link {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Down {
+                until: Instant::now(),
+            },
+            reader: FrameReader::default(),
+            calibration: Calibration::begin(),
+            out: Vec::new(),
+            written: 0,
+            handed: Handed::default(),
+            pause: FIRST_PAUSE,
+            resyncs: 0,
+            complained: false,
+        }
+    }
+
+    /// How often the whole state was sent.
+    pub(super) fn resyncs(&self) -> u64 {
+        self.resyncs
+    }
+
+    /// Whether a server has confirmed the state of this process.
+    pub(super) fn is_synced(&self) -> bool {
+        let confirmed = Synced::Confirmed;
+        matches!(&self.state, State::Up { synced, .. } if *synced == confirmed)
+    }
+
+    /// Whether the server has applied every event below `until`.
+    pub(super) fn is_settled(&self, history: &History, until: u64) -> bool {
+        self.is_synced() && history.front() >= until
+    }
+
+    /// What to wait for before the next turn.
+    pub(super) fn wait_before_next(&self, history: &History, impatient: bool) -> Wait {
+        let unwritten = self.written < self.out.len();
+        match &self.state {
+            State::Down { until } => {
+                Wait::AtMost(until.saturating_duration_since(Instant::now()))
+            }
+            State::Greeting { .. } if impatient => Wait::Socket,
+            State::Greeting { .. } => Wait::AtMost(Duration::from_millis(2)),
+            State::Up { .. } if unwritten || impatient => Wait::Socket,
+            State::Up { .. } if history.has_unsent() => Wait::AtMost(Duration::ZERO),
+            State::Up { .. } => Wait::AtMost(Duration::MAX),
+        }
+    }
+
+    /// Waits for the server.
+    pub(super) fn wait(&self, longest: Duration) {
+        match &self.state {
+            State::Down { .. } => {}
+            State::Greeting { socket, .. } | State::Up { socket, .. } => {
+                socket.wait(self.written < self.out.len(), longest);
+            }
+        }
+    }
+
+    /// Goes on with the conversation as far as it goes without waiting.
+    pub(super) fn turn(
+        &mut self,
+        client: &Client,
+        history: &mut History,
+        definitions: &mut Definitions,
+    ) {
+        let outcome = match &self.state {
+            State::Down { until } => {
+                if *until <= Instant::now() {
+                    self.connect(client);
+                }
+                Ok(())
+            }
+            State::Greeting { until, .. } if *until <= Instant::now() => Err(Broken),
+            State::Greeting { .. } | State::Up { .. } => self
+                .receive(client, history, definitions)
+                .and_then(|()| self.send(client, history, definitions)),
+        };
+        if outcome.is_err() {
+            self.hang_up(self.pause);
+        }
+    }
+
+    fn connect(&mut self, client: &Client) {
+        let paths = client.config.socket_paths();
+        let connected = paths.iter().find_map(|path| Socket::connect(path).ok());
+        let Some(socket) = connected else {
+            return self.hang_up(self.pause);
+        };
+        // A rate from a moment's measurement would be off by minutes in a day.
+        std::thread::sleep(self.calibration.remaining());
+        let uid = socket.server_uid();
+        let own = rustix::process::geteuid().as_raw();
+        let trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == client.config.trusted_uid;
+        self.handed = Handed {
+            trusted: uid.is_some_and(trusted),
+            ..Handed::default()
+        };
+        self.reader = FrameReader::default();
+        self.out.clear();
+        self.written = 0;
+        self.out.extend_from_slice(&Preamble::OURS.encode());
+        let visible = client.config.visible_devices.clone();
+        let visible = visible.or_else(|| std::env::var("TT_VISIBLE_DEVICES").ok());
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let hello = Hello {
+            instance: client.instance,
+            pid: pid.cast_unsigned(),
+            source: client.config.source,
+            name: client.config.name.as_deref().unwrap_or(""),
+            visible_devices: visible.as_deref().unwrap_or(""),
+        };
+        Frame::put_hello(&mut self.out, &hello);
+        let until = Instant::now() + GREETING;
+        self.state = State::Greeting { socket, until };
+    }
+
+    /// Ends the connection; the next attempt comes after a pause, which grows.
+    fn hang_up(&mut self, pause: Duration) {
+        let until = Instant::now() + pause;
+        match std::mem::replace(&mut self.state, State::Down { until }) {
+            State::Down { .. } => {}
+            State::Greeting { socket, .. } | State::Up { socket, .. } => socket.close(),
+        }
+        self.out = Vec::new();
+        self.written = 0;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn receive(
+        &mut self,
+        client: &Client,
+        history: &mut History,
+        definitions: &mut Definitions,
+    ) -> Result<(), Broken> {
+        let (State::Greeting { socket, .. } | State::Up { socket, .. }) = &self.state else {
+            return Ok(());
+        };
+        let mut buffer = [0; RECEIVE_BYTES];
+        let count = socket.receive(&mut buffer)?;
+        self.reader.push(&buffer[..count]);
+        let mut reader = std::mem::take(&mut self.reader);
+        while let Some(frame) = reader.next_frame().map_err(|_not_ours| Broken)? {
+            match frame {
+                Frame::Welcome(welcome) => self.begin(client, &welcome, history, definitions)?,
+                Frame::Ack { next_sequence } => self.confirm(next_sequence, history)?,
+                Frame::Refused { code: _, reason } => {
+                    if !std::mem::replace(&mut self.complained, true) {
+                        host::complain(&format!("the server refuses this process: {reason}"));
+                    }
+                    self.hang_up(REFUSED_PAUSE);
+                    return Ok(());
+                }
+                Frame::Unknown(_newer) => {}
+                _misplaced => return Err(Broken),
+            }
+        }
+        self.reader = reader;
+        Ok(())
+    }
+
+    /// The server has accepted: from where does it want to hear?
+    fn begin(
+        &mut self,
+        client: &Client,
+        welcome: &Welcome,
+        history: &mut History,
+        definitions: &mut Definitions,
+    ) -> Result<(), Broken> {
+        if welcome.version != VERSION {
+            return Err(Broken);
+        }
+        let down = State::Down {
+            until: Instant::now(),
+        };
+        let State::Greeting { socket, .. } = std::mem::replace(&mut self.state, down) else {
+            return Err(Broken);
+        };
+        self.pause = FIRST_PAUSE;
+        definitions.forget_sent();
+        let known = welcome.next_sequence >= history.front()
+            && !welcome.needs_resync
+            && !history.has_gap()
+            && history.confirm(welcome.next_sequence);
+        history.rewind();
+        let synced = if known { Synced::Confirmed } else { Synced::Due };
+        self.state = State::Up { socket, synced };
+        self.put_clock();
+        if known {
+            definitions.put_new(client, &mut self.out);
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, sequence: u64, history: &mut History) -> Result<(), Broken> {
+        let State::Up { synced, .. } = &mut self.state else {
+            return Err(Broken);
+        };
+        if let Synced::Sent { front } = *synced
+            && sequence >= front
+        {
+            *synced = Synced::Confirmed;
+        }
+        if history.confirm(sequence) {
+            Ok(())
+        } else {
+            // It confirms what it was never sent.
+            Err(Broken)
+        }
+    }
+
+    fn send(
+        &mut self,
+        client: &Client,
+        history: &mut History,
+        definitions: &mut Definitions,
+    ) -> Result<(), Broken> {
+        for _batch in 0..BATCHES_PER_TURN {
+            if self.written == self.out.len() {
+                self.out.clear();
+                self.out.shrink_to(KEPT_BYTES);
+                self.written = 0;
+                if matches!(self.state, State::Up { .. }) {
+                    history.frames_delivered();
+                    self.hand_over(client)?;
+                    self.fill(client, history, definitions);
+                }
+            }
+            let (State::Greeting { socket, .. } | State::Up { socket, .. }) = &self.state else {
+                return Ok(());
+            };
+            let rest = self.out.get(self.written..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+            let sent = socket.send(rest, None)?;
+            self.written += sent;
+            if self.written < self.out.len() {
+                break;
+            }
+        }
+        if self.written == self.out.len() && matches!(self.state, State::Up { .. }) {
+            history.frames_delivered();
+        }
+        Ok(())
+    }
+
+    /// Gives the server the memory that it does not have yet, one piece per message.
+    fn hand_over(&mut self, client: &Client) -> Result<(), Broken> {
+        let State::Up { socket, .. } = &self.state else {
+            return Ok(());
+        };
+        if !self.handed.trusted {
+            return Ok(());
+        }
+        let (out, written) = (&mut self.out, &mut self.written);
+        let mut give = |memory: &Memory, is_dictionary: bool| -> Result<Given, Broken> {
+            let Some(descriptor) = memory.descriptor() else {
+                // Ours alone, or closed by the program: there is nothing to give.
+                return Ok(Given::Whole);
+            };
+            let bytes = memory.bytes() as u64;
+            let (rings, dictionary) = if is_dictionary { (0, bytes) } else { (bytes, 0) };
+            Frame::put_handover(out, rings, dictionary);
+            match socket.send(out, Some(descriptor))? {
+                0 => {
+                    out.clear();
+                    Ok(Given::Later)
+                }
+                sent if sent == out.len() => {
+                    out.clear();
+                    Ok(Given::Whole)
+                }
+                sent => {
+                    // The descriptor went with the first byte; the rest follows.
+                    *written = sent;
+                    Ok(Given::Partly)
+                }
+            }
+        };
+        for segment in client.segments().skip(self.handed.rings) {
+            let given = give(segment.memory(), false)?;
+            self.handed.rings += usize::from(given != Given::Later);
+            if given != Given::Whole {
+                return Ok(());
+            }
+        }
+        while let Some(given) =
+            client.with_dictionary_memory(self.handed.dictionaries, |memory| give(memory, true))
+        {
+            let given = given?;
+            self.handed.dictionaries += usize::from(given != Given::Later);
+            if given != Given::Whole {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the next frames.
+    fn fill(&mut self, client: &Client, history: &mut History, definitions: &mut Definitions) {
+        if !self.out.is_empty() {
+            return;
+        }
+        let State::Up { synced, .. } = &mut self.state else {
+            return;
+        };
+        if *synced == Synced::Due || history.has_gap() {
+            history.rewind();
+            *synced = Synced::Sent {
+                front: history.front(),
+            };
+            self.resyncs += 1;
+            return self.put_state(client, history, definitions);
+        }
+        if self.calibration.is_due() {
+            self.put_clock();
+        }
+        definitions.put_new(client, &mut self.out);
+        if let Some(batch) = history.take_batch(BATCH) {
+            Frame::put_drained(&mut self.out, &batch.positions);
+            Frame::put(&mut self.out, FrameKind::Events, |out| {
+                out.extend_from_slice(&batch.first_sequence.to_le_bytes());
+                for records in batch.records {
+                    out.extend_from_slice(records);
+                }
+            });
+        }
+    }
+
+    fn put_clock(&mut self) {
+        let clock = self.calibration.clock();
+        Frame::put_clock(&mut self.out, &clock);
+    }
+
+    /// The whole state, as of the front of the history.
+    fn put_state(&mut self, client: &Client, history: &History, definitions: &mut Definitions) {
+        let out = &mut self.out;
+        Frame::put(out, FrameKind::ResyncBegin, |_out| {});
+        definitions.forget_sent();
+        definitions.put_new(client, out);
+        let state = history.live().snapshot();
+        Frame::put_events(out, 0, &state.events);
+        Frame::put_peaks(out, &state.peaks);
+        Frame::put_counters(out, &state.counters);
+        Frame::put_drained(out, &history.positions_at_front());
+        let end = ResyncEnd {
+            next_sequence: history.front(),
+            lost_events: history.lost_before_front(),
+            elided_events: history.elided(),
+        };
+        Frame::put_resync_end(out, &end);
+    }
+
+    /// Says goodbye, if there is somebody to say it to.
+    pub(super) fn goodbye(&mut self, history: &History) {
+        let next_sequence = history.end();
+        Frame::put_goodbye(&mut self.out, &Goodbye { next_sequence });
+        let until = Instant::now() + GOODBYE;
+        while let State::Up { socket, .. } = &self.state
+            && let Some(rest) = self.out.get(self.written..)
+            && !rest.is_empty()
+            && Instant::now() < until
+        {
+            match socket.send(rest, None) {
+                Ok(0) => socket.wait(true, Duration::from_millis(10)),
+                Ok(sent) => self.written += sent,
+                Err(Broken) => break,
+            }
+        }
+        self.hang_up(LONGEST_PAUSE);
+    }
+}

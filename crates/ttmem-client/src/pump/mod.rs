@@ -1,0 +1,230 @@
+//! The pump: one thread that takes events from the rings to the server.
+//!
+//! Each turn it merges what the threads recorded into the [`history`], in the
+//! order of the time stamps, and lets the [`link`] send. It never waits for the
+//! server: a ring that fills up is emptied into the history, and a history that
+//! reaches its bound is folded into the live set.
+
+mod definitions;
+mod history;
+mod link;
+mod rings;
+mod socket;
+
+use crate::client::Client;
+use crate::futex;
+use crate::host::SignalsBlocked;
+use crate::start::HIGHEST_BUFFER;
+use definitions::Definitions;
+use history::History;
+use link::Link;
+use rings::Rings;
+use rustix::time::ClockId;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use ttmem_event::{BufferId, Event, What};
+
+/// The pump's own stack: it never goes deep.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How long the pump sleeps after a turn that found as many events as it should.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
+/// How long it sleeps at most while events come.
+const BUSY_SLEEP: Duration = Duration::from_millis(5);
+/// How long it sleeps at most when none come: events are seen after that time at the latest.
+const IDLE_SLEEP: Duration = Duration::from_millis(50);
+/// Turns without an event before it counts as idle.
+const IDLE_TURNS: u32 = 20;
+/// How long it waits for a server that does not read, before it looks at the rings again.
+const BLOCKED_WAIT: Duration = Duration::from_millis(1);
+
+/// Starts the pump of a client.
+pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
+    // The thread inherits the mask: the program's signals are not ours to take.
+    let _blocked = SignalsBlocked::begin();
+    std::thread::Builder::new()
+        .name("ttmem-pump".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            // A failure of ours ends the tracking, not the program.
+            let run = std::panic::AssertUnwindSafe(|| Pump::new(client).run());
+            if std::panic::catch_unwind(run).is_err() {
+                crate::start::disable();
+                crate::host::complain("tracking is off: the pump failed");
+            }
+        })?;
+    Ok(())
+}
+
+struct Pump {
+    client: &'static Client,
+    rings: Rings,
+    history: History,
+    definitions: Definitions,
+    link: Link,
+    /// Flushes that wait for events up to a sequence number.
+    flushing: Option<Flushing>,
+    sleep: Duration,
+    quiet_turns: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flushing {
+    number: u32,
+    until: u64,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    events: u64,
+    ended: bool,
+}
+
+impl Pump {
+    fn new(client: &'static Client) -> Self {
+        let mut pump = Self {
+            client,
+            rings: Rings::default(),
+            history: History::new(client.config.history_events),
+            definitions: Definitions::default(),
+            link: Link::new(),
+            flushing: None,
+            sleep: SHORTEST_SLEEP,
+            quiet_turns: 0,
+        };
+        if let Some(first_buffer) = client.forked {
+            let first_buffer = BufferId(first_buffer);
+            pump.push_own(What::Forked { first_buffer });
+        }
+        pump
+    }
+
+    fn run(mut self) {
+        loop {
+            let doorbell = self.client.doorbell.load(Ordering::Acquire);
+            let turn = self.turn();
+            if turn.ended {
+                return;
+            }
+            self.rest(&turn, doorbell);
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        // SYNC(flush): every event recorded before the request is in the rings.
+        let wanted = self.client.flush.wanted.load(Ordering::Acquire);
+        let horizon = crate::clock::horizon();
+        self.rings.look(self.client);
+        let lost = self.rings.take_lost();
+        if lost > 0 {
+            self.push_own(What::EventsLost { count: lost });
+        }
+        let merged = self.rings.merge(horizon, &mut self.history);
+        self.definitions.learn(self.client, &mut self.history);
+        self.history.keep_to_bound();
+        self.note_flush(wanted, merged.complete);
+        self.link
+            .turn(self.client, &mut self.history, &mut self.definitions);
+        self.rings.free(&self.history);
+        let ended = self.finish_flush();
+        self.tell_figures();
+        Turn {
+            events: merged.events,
+            ended,
+        }
+    }
+
+    /// An event of the pump's own, which comes from no ring.
+    fn push_own(&mut self, what: What) {
+        let time = crate::clock::ticks();
+        self.history.push(&Event { time, what }.encode(), None);
+    }
+
+    fn note_flush(&mut self, wanted: u32, complete: bool) {
+        let done = self.client.flush.done.load(Ordering::Relaxed);
+        let noted = self.flushing.map_or(done, |flushing| flushing.number);
+        if wanted != noted && complete {
+            let until = self.history.end();
+            let number = wanted;
+            self.flushing = Some(Flushing { number, until });
+        }
+    }
+
+    /// Answers who waits for a flush; true when that was the last thing to do.
+    fn finish_flush(&mut self) -> bool {
+        let Some(flushing) = self.flushing else {
+            return false;
+        };
+        let settled = self.link.is_settled(&self.history, flushing.until);
+        if !settled {
+            return false;
+        }
+        self.flushing = None;
+        let closing = self.client.flush.closing.load(Ordering::Acquire);
+        if closing {
+            self.link.goodbye(&self.history);
+        }
+        self.client
+            .flush
+            .done
+            .store(flushing.number, Ordering::Release);
+        futex::wake_all(&self.client.flush.done);
+        closing
+    }
+
+    fn tell_figures(&self) {
+        let figures = &self.client.figures;
+        figures
+            .lost_events
+            .store(self.rings.lost(), Ordering::Relaxed);
+        figures
+            .elided_events
+            .store(self.history.elided(), Ordering::Relaxed);
+        figures
+            .connected
+            .store(self.link.is_synced(), Ordering::Relaxed);
+        figures.resyncs.store(self.link.resyncs(), Ordering::Relaxed);
+        HIGHEST_BUFFER.fetch_max(self.history.highest_buffer(), Ordering::Relaxed);
+        let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(cpu.tv_sec).unwrap_or(0);
+        let nanos = u64::try_from(cpu.tv_nsec).unwrap_or(0);
+        figures
+            .pump_cpu_nanos
+            .store(seconds * 1_000_000_000 + nanos, Ordering::Relaxed);
+    }
+
+    /// Sleeps as long as the rings can do without.
+    fn rest(&mut self, turn: &Turn, doorbell: u32) {
+        let few = self.rings.capacity() / 16;
+        self.quiet_turns = if turn.events == 0 {
+            self.quiet_turns.saturating_add(1)
+        } else {
+            0
+        };
+        let most = if self.quiet_turns > IDLE_TURNS {
+            IDLE_SLEEP
+        } else {
+            BUSY_SLEEP
+        };
+        self.sleep = if turn.events > 2 * few {
+            (self.sleep / 2).max(SHORTEST_SLEEP)
+        } else if turn.events < few {
+            (self.sleep * 2).min(most)
+        } else {
+            self.sleep.min(most)
+        };
+        if turn.events > 4 * few {
+            // More is there already.
+            return;
+        }
+        let impatient = self.flushing.is_some();
+        match self.link.wait_before_next(&self.history, impatient) {
+            link::Wait::Socket => self.link.wait(BLOCKED_WAIT),
+            link::Wait::AtMost(longest) => {
+                futex::wait(&self.client.doorbell, doorbell, self.sleep.min(longest));
+            }
+        }
+    }
+}

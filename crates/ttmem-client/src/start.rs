@@ -1,0 +1,120 @@
+//! Starting the client: at the first tracker call, never at load.
+//!
+//! Every failure turns tracking off with one line on stderr and lets the program
+//! run. Nothing here may use a lock that a fork could leave locked: a child that
+//! tracks starts a client of its own through the same door.
+
+use crate::client::Client;
+use crate::config::Config;
+use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING};
+use crate::{clock, forward, host, pump};
+use rustix::io::Errno;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use ttmem_event::Source;
+use ttmem_ring::memory::CreateMemoryError;
+
+/// What the program said; a child of a fork inherits it.
+static CONFIG: OnceLock<Config> = OnceLock::new();
+/// Whether the program turned tracking off for good.
+static DISABLED: AtomicBool = AtomicBool::new(false);
+/// Whether the old vocabulary is this process's own.
+static SPEAKS_OLD: AtomicBool = AtomicBool::new(false);
+/// Set at the first start; who starts again is a child.
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// Clients so far, those of this process's forebears included.
+static GENERATIONS: AtomicU32 = AtomicU32::new(FIRST_GENERATION);
+/// The highest buffer id that the pump has seen.
+pub(crate) static HIGHEST_BUFFER: AtomicU64 = AtomicU64::new(0);
+/// The last buffer id that was given out.
+pub(crate) static LAST_BUFFER: AtomicU64 = AtomicU64::new(0);
+
+/// Why tracking is off.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("this system cannot wipe memory at a fork: {0}")]
+    Wipe(Errno),
+    #[error(transparent)]
+    Memory(#[from] CreateMemoryError),
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    #[error("another ttmem of another version tracks this process")]
+    OtherVersion,
+    #[error("an internal failure")]
+    Panicked,
+}
+
+/// Remembers the configuration; the first one counts.
+pub(crate) fn configure(config: Config) {
+    let _earlier = CONFIG.set(config);
+}
+
+/// Turns tracking off, here and in every child.
+pub(crate) fn disable() {
+    DISABLED.store(true, Ordering::Relaxed);
+    PAGE.decide(OFF);
+}
+
+/// Whether the old vocabulary is this process's own.
+pub(crate) fn speaks_old() -> bool {
+    SPEAKS_OLD.load(Ordering::Relaxed)
+}
+
+/// Starts the client, or waits for the thread that does.
+pub(crate) fn start() {
+    if !PAGE.begin_start() {
+        while PAGE.word() == STARTING {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        return;
+    }
+    let _uncancelled = host::Uncancelled::begin();
+    // Whatever goes wrong, nobody may be left waiting for this thread.
+    let started = std::panic::catch_unwind(try_start).unwrap_or(Err(StartError::Panicked));
+    let word = started.unwrap_or_else(|error| {
+        host::complain(&format!("tracking is off: {error}"));
+        OFF
+    });
+    PAGE.decide(word);
+}
+
+fn try_start() -> Result<u32, StartError> {
+    PAGE.wipe_on_fork().map_err(StartError::Wipe)?;
+    let is_child = STARTED.swap(true, Ordering::Relaxed);
+    // A child made by a bare system call cannot be helped: the C library itself does not know of
+    // it, and its locks may be locked for ever.
+    if is_disabled() || (is_child && !host::was_forked()) {
+        return Ok(OFF);
+    }
+    match forward::find() {
+        forward::Found::Nobody => {}
+        forward::Found::Leader => return Ok(FORWARDING),
+        forward::Found::OtherVersion => return Err(StartError::OtherVersion),
+    }
+    let config = CONFIG.get().cloned().unwrap_or_else(Config::from_env);
+    SPEAKS_OLD.store(config.source == Source::Legacy, Ordering::Relaxed);
+    clock::choose(config.clock);
+    let forked = is_child.then(|| {
+        let last = LAST_BUFFER.load(Ordering::Relaxed);
+        last.max(HIGHEST_BUFFER.load(Ordering::Relaxed)) + 1
+    });
+    let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+    let client: &'static Client = Box::leak(Box::new(Client::create(generation, config, forked)?));
+    host::stay(leaving);
+    pump::spawn(client).map_err(StartError::Thread)?;
+    PAGE.set_client(client);
+    Ok(generation)
+}
+
+fn is_disabled() -> bool {
+    let asked = std::env::var_os("TTMEM_DISABLE").is_some_and(|value| value == "1");
+    asked || DISABLED.load(Ordering::Relaxed)
+}
+
+/// Runs when the program exits in order: no waiting, just a word in the shared memory.
+extern "C" fn leaving() {
+    if let Some(client) = PAGE.client() {
+        client.mark_leaving();
+    }
+}

@@ -1,0 +1,228 @@
+//! The calls that a runtime makes.
+
+use crate::config::Config;
+use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE};
+use crate::{forward, local, start};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use ttmem_event::{
+    BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId,
+    ProgramId, TextId, What,
+};
+use ttmem_ring::dictionary::{DefinitionKind, MAX_BODY_BYTES};
+
+static LAST_PROGRAM: AtomicU64 = AtomicU64::new(0);
+
+/// The tracking of this process.
+///
+/// It has no state of its own: every copy of it is the same one. Nothing happens until the first
+/// call that records or defines something; that one starts the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracker;
+
+/// Why not everything is known to be with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlushError {
+    /// Tracking is off.
+    #[error("tracking is off")]
+    Disabled,
+    /// The server did not answer in time, or there is none.
+    #[error("no server confirmed in time")]
+    TimedOut,
+}
+
+/// What the client knows about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Events that could not be recorded: totals are not to be trusted.
+    pub lost_events: u64,
+    /// Events that the server was never told about one by one; totals are exact.
+    pub elided_events: u64,
+    /// Whether a server has all that this process holds, up to the newest events.
+    pub connected: bool,
+    /// How often the whole state was sent.
+    pub resyncs: u64,
+    /// CPU time that the pump's thread has used.
+    pub pump_cpu: Duration,
+    /// Rings that threads have or had.
+    pub rings: usize,
+}
+
+impl Tracker {
+    /// The tracking of this process, configured; the first configuration counts.
+    #[must_use]
+    pub fn start(config: Config) -> Self {
+        start::configure(config);
+        Self
+    }
+
+    /// Turns tracking off for this process and its children.
+    #[must_use]
+    pub fn disabled() -> Self {
+        start::disable();
+        Self
+    }
+
+    /// Whether events are recorded; before the first call that is not known yet, and true.
+    #[inline]
+    #[must_use]
+    pub fn is_enabled(self) -> bool {
+        PAGE.word() != OFF
+    }
+
+    /// Records an event.
+    #[inline(always)]
+    pub fn track(self, what: What) {
+        // Known where the event is written down: for all others this is nothing.
+        if what.is_legacy() && !start::speaks_old() && !begin_speaking_old() {
+            return;
+        }
+        local::record(&what);
+    }
+
+    /// The id of a text.
+    #[must_use]
+    pub fn text(self, text: &str) -> TextId {
+        let text = &text[..text.floor_char_boundary(MAX_BODY_BYTES)];
+        TextId(define(DefinitionKind::Text, text.as_bytes()))
+    }
+
+    /// The id of a set of cores.
+    #[must_use]
+    pub fn cores(self, cores: &CoreSet) -> CoresId {
+        let (id, cores) = (CoresId::NONE, *cores);
+        CoresId(define_as(
+            DefinitionKind::Cores,
+            &Definition::Cores { id, cores },
+        ))
+    }
+
+    /// The id of a device; the one inside of the definition is not used.
+    #[must_use]
+    pub fn device(self, device: &DeviceDefinition) -> DeviceId {
+        let definition = Definition::Device(device.clone());
+        DeviceId(define_as(DefinitionKind::Device, &definition))
+    }
+
+    /// The id of a mesh; the one inside of the definition is not used.
+    #[must_use]
+    pub fn mesh(self, mesh: &MeshDefinition) -> MeshId {
+        let definition = Definition::Mesh(mesh.clone());
+        MeshId(define_as(DefinitionKind::Mesh, &definition))
+    }
+
+    /// An id for a new buffer.
+    #[must_use]
+    pub fn next_buffer(self) -> BufferId {
+        let forwarded = (decided() == FORWARDING).then(forward::next_buffer);
+        BufferId(forwarded.flatten().unwrap_or_else(|| next_buffer()))
+    }
+
+    /// An id for a new program.
+    #[must_use]
+    pub fn next_program(self) -> ProgramId {
+        let forwarded = (decided() == FORWARDING).then(forward::next_program);
+        ProgramId(forwarded.flatten().unwrap_or_else(|| next_program()))
+    }
+
+    /// Waits until the server's ledger has applied everything recorded before this call.
+    ///
+    /// # Errors
+    /// When tracking is off or no server confirms in time.
+    pub fn flush(self, timeout: Duration) -> Result<(), FlushError> {
+        settle(timeout, false)
+    }
+
+    /// Flushes, tells the server goodbye and turns tracking off.
+    ///
+    /// All that the process held is released, as if it had ended. A program need not call this:
+    /// the end of a process is noticed.
+    ///
+    /// # Errors
+    /// When tracking was off or no server confirmed in time; it is off in any case.
+    pub fn close(self, timeout: Duration) -> Result<(), FlushError> {
+        let outcome = settle(timeout, true);
+        start::disable();
+        outcome
+    }
+
+    /// What the client knows about itself.
+    #[must_use]
+    pub fn statistics(self) -> Statistics {
+        let Some(client) = PAGE.client() else {
+            return Statistics::default();
+        };
+        let figures = &client.figures;
+        Statistics {
+            lost_events: figures.lost_events.load(Ordering::Relaxed),
+            elided_events: figures.elided_events.load(Ordering::Relaxed),
+            connected: figures.connected.load(Ordering::Relaxed),
+            resyncs: figures.resyncs.load(Ordering::Relaxed),
+            pump_cpu: Duration::from_nanos(figures.pump_cpu_nanos.load(Ordering::Relaxed)),
+            rings: client.ring_count(),
+        }
+    }
+}
+
+pub(crate) extern "C" fn next_buffer() -> u64 {
+    start::LAST_BUFFER.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+pub(crate) extern "C" fn next_program() -> u64 {
+    LAST_PROGRAM.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// Starts the client if nothing is decided yet; the word that was decided.
+fn decided() -> u32 {
+    loop {
+        match PAGE.word() {
+            word @ (OFF | FORWARDING) => return word,
+            word if word >= FIRST_GENERATION => return word,
+            _undecided => start::start(),
+        }
+    }
+}
+
+/// Whether the old vocabulary is to be recorded, in a process where that is not known yet.
+///
+/// Not where the process tracks itself in full: everything would count twice. A copy that
+/// forwards leaves it to the other one.
+#[cold]
+fn begin_speaking_old() -> bool {
+    match decided() {
+        FORWARDING => true,
+        word => word >= FIRST_GENERATION && start::speaks_old(),
+    }
+}
+
+fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
+    match decided() {
+        OFF => 0,
+        FORWARDING => forward::define(kind, body),
+        _running => PAGE.client().map_or(0, |client| client.dictionary.id(kind, body)),
+    }
+}
+
+/// Defines something whose body is written the way the wire has it.
+fn define_as(kind: DefinitionKind, definition: &Definition) -> u32 {
+    let mut bytes = Vec::new();
+    definition.encode(&mut bytes);
+    // Kind, length and id come before; the dictionary gives its own.
+    bytes.get(7..).map_or(0, |body| define(kind, body))
+}
+
+fn settle(timeout: Duration, closing: bool) -> Result<(), FlushError> {
+    let settled = match decided() {
+        OFF => return Err(FlushError::Disabled),
+        FORWARDING => forward::flush(timeout),
+        _running => {
+            let client = PAGE.client().ok_or(FlushError::Disabled)?;
+            client.wait_for_flush(timeout, closing)
+        }
+    };
+    if settled {
+        Ok(())
+    } else {
+        Err(FlushError::TimedOut)
+    }
+}

@@ -5,6 +5,7 @@ pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
 pub(crate) mod random;
 pub(crate) mod server;
+pub(crate) mod tracked;
 pub(crate) mod workload;
 
 use std::time::{Duration, Instant};

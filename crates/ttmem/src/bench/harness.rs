@@ -46,6 +46,10 @@ impl OwnServer {
         Ok(server)
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn connect(&self) -> Result<UnixStream> {
         let stream = UnixStream::connect(&self.socket).context("cannot reach the server")?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;

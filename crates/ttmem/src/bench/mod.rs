@@ -4,12 +4,17 @@
 //! talked to over the real protocols. Nothing here asserts a time; the targets
 //! are printed beside what was measured.
 
+mod client;
 mod harness;
 mod memory;
 mod old_client;
+mod record;
 mod release;
+mod workload;
 
+pub(crate) use record::{RecordOptions, run as record};
 pub(crate) use release::hold;
+pub(crate) use workload::{WorkloadOptions, run as workload};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -25,5 +30,16 @@ pub(crate) fn server(quick: bool) -> Result<Value> {
         "old_protocol": old_client::measure(scale)?,
         "memory": memory::measure(scale)?,
         "release": release::measure()?,
+    }))
+}
+
+/// Measures the client and returns what was found.
+pub(crate) fn client(quick: bool) -> Result<Value> {
+    Ok(json!({
+        "schema": 1,
+        "bench": "client",
+        "quick": quick,
+        "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        "client": client::measure(quick)?,
     }))
 }

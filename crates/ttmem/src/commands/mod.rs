@@ -47,7 +47,16 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
                 let found = bench::server(quick)?;
                 output.print(&format!("{found:#}\n"))?;
             }
+            BenchCommand::Client { quick } => {
+                let found = bench::client(quick)?;
+                output.print(&format!("{found:#}\n"))?;
+            }
             BenchCommand::Hold => bench::hold(&reach::client(cli.socket)?)?,
+            BenchCommand::Workload(options) => bench::workload(&options, cli.socket)?,
+            BenchCommand::Record(options) => {
+                let found = bench::record(&options, cli.socket)?;
+                output.print(&format!("{found:#}\n"))?;
+            }
         },
     }
     output.finish()?;

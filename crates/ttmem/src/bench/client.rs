@@ -1,0 +1,253 @@
+//! `ttmem bench client`: the record path, the pump, and totals at full speed.
+
+use super::harness::{OwnServer, best, median};
+use super::old_client::GENERATION;
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use ttmem_api::{ApiClient, Snapshot};
+use ttmem_event::legacy::{Request, RequestKind};
+
+/// Times everything; with `quick`, a tenth of it.
+pub(super) fn measure(quick: bool) -> Result<Value> {
+    let scale = if quick { 10 } else { 1 };
+    let server = OwnServer::start(&["--quiet"])?;
+    let bursts = (200 / scale).to_string();
+    let record = |threads: &str, disabled: bool| {
+        let mut command = own(
+            &server,
+            &["record", "--threads", threads, "--bursts", &bursts],
+        )?;
+        if disabled {
+            command.env("TTMEM_DISABLE", "1");
+        }
+        output_of(command)
+    };
+    Ok(json!({
+        "one_thread": record("1", false)?,
+        "two_threads": record("2", false)?,
+        "disabled": record("1", true)?,
+        "old_way": old_way(100_000 / scale)?,
+        "targets": {
+            "enabled_nanos_median": 20,
+            "enabled_nanos_p999": 150,
+            "two_threads_nanos_median": 30,
+            "disabled_nanos_median": 2,
+            "pump_cores_at_100k": 0.05,
+            "events_per_second": 3_000_000,
+        },
+        "pump": pump(&server, if quick { 1 } else { 5 })?,
+        "one_process": one_process(&server, 4_000_000 / scale)?,
+        "sixteen_processes": sixteen_processes(&server, 250_000 / scale)?,
+        "server_stopped": server_stopped(if quick { 2 } else { 10 })?,
+    }))
+}
+
+/// A hidden command of this program, as a process of its own.
+fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    command
+        .arg("bench")
+        .args(words)
+        .arg("--socket")
+        .arg(&server.socket)
+        // A busy machine may keep the pump from running for longer than ten milliseconds.
+        .env("TTMEM_FULL_RING_WAIT_MS", "1000");
+    Ok(command)
+}
+
+fn output_of(mut command: Command) -> Result<Value> {
+    let output = command.output().context("cannot run a measurement")?;
+    ensure!(
+        output.status.success(),
+        "a measurement failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("a measurement printed no JSON")
+}
+
+/// The old client's way: a message of 144 bytes by a blocking send under a mutex, to a reader.
+fn old_way(messages: u64) -> Result<Value> {
+    let (sender, mut receiver) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let reader = std::thread::spawn(move || {
+        let mut buffer = [0; 1 << 16];
+        while receiver.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    });
+    let sender = Mutex::new(sender);
+    let mut nanos = Vec::new();
+    for number in 0..messages {
+        let begun = Instant::now();
+        let mut bytes = Vec::with_capacity(144);
+        let request = Request {
+            kind: RequestKind::Alloc,
+            device_id: 0,
+            size: 4096,
+            buffer_type: 0,
+            process_id: 1,
+            buffer_id: number,
+            timestamp: 0,
+        };
+        request.encode(GENERATION, &mut bytes);
+        if let Ok(mut sender) = sender.lock() {
+            sender.write_all(&bytes)?;
+        }
+        nanos.push(begun.elapsed().as_nanos() as f64);
+    }
+    drop(sender);
+    let _ended = reader.join();
+    nanos.sort_by(f64::total_cmp);
+    let tail = nanos.get(nanos.len() * 999 / 1000).copied();
+    Ok(json!({ "nanos_p999": tail, "nanos_median": median(nanos) }))
+}
+
+/// What the pump costs at a hundred thousand events per second.
+fn pump(server: &OwnServer, seconds: u64) -> Result<Value> {
+    let events = (100_000 * seconds).to_string();
+    let words = ["workload", "--rate", "100000", "--events", &events];
+    let found = output_of(own(server, &words)?)?;
+    let figure = |name: &str| found[name].as_f64().unwrap_or(f64::NAN);
+    Ok(json!({
+        "events_per_second": figure("events") / figure("recording_seconds"),
+        "cores": figure("pump_cpu_seconds") / figure("recording_seconds"),
+        "lost_events": found["lost_events"],
+    }))
+}
+
+/// Five runs of one process at full speed, each total compared.
+fn one_process(server: &OwnServer, events: u64) -> Result<Value> {
+    let mut rates = Vec::new();
+    let mut elided = 0;
+    for seed in 1..=5 {
+        let account = compared(server, events, &[seed])?;
+        let account = account.first().context("one workload, one account")?;
+        let figure = |name: &str| account[name].as_f64().unwrap_or(f64::NAN);
+        rates.push(figure("events") / figure("flushed_after_seconds"));
+        elided += account["elided_events"].as_u64().unwrap_or(0);
+    }
+    Ok(json!({
+        "runs": rates,
+        "events_per_second_best": best(&rates),
+        "events_each": events,
+        "elided_events": elided,
+        "totals": "equal",
+    }))
+}
+
+/// Sixteen processes at once, each total compared.
+fn sixteen_processes(server: &OwnServer, events: u64) -> Result<Value> {
+    let begun = Instant::now();
+    let seeds: Vec<u64> = (1..=16).collect();
+    let accounts = compared(server, events, &seeds)?;
+    let longest = accounts
+        .iter()
+        .filter_map(|account| account["flushed_after_seconds"].as_f64());
+    let longest = longest.fold(begun.elapsed().as_secs_f64().min(0.001), f64::max);
+    let all: u64 = accounts
+        .iter()
+        .filter_map(|account| account["events"].as_u64())
+        .sum();
+    Ok(json!({
+        "events": all,
+        "events_per_second": all as f64 / longest,
+        "totals": "equal",
+    }))
+}
+
+/// Runs workloads at the same time and compares each one's account with the server's.
+fn compared(server: &OwnServer, events: u64, seeds: &[u64]) -> Result<Vec<Value>> {
+    let mut running = Vec::new();
+    for seed in seeds {
+        let (events, seed) = (events.to_string(), seed.to_string());
+        let words = ["workload", "--events", &events, "--seed", &seed, "--hold"];
+        let mut command = own(server, &words)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        running.push(command.spawn().context("cannot start a workload")?);
+    }
+    let mut accounts = Vec::new();
+    for workload in &mut running {
+        let stdout = workload.stdout.take().context("its output is piped")?;
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
+        accounts.push(serde_json::from_str::<Value>(&line).context("no account")?);
+    }
+    let snapshot: Snapshot = ApiClient::new(server.socket.clone()).snapshot()?;
+    for account in &accounts {
+        compare(account, &snapshot)?;
+    }
+    for mut workload in running {
+        drop(workload.stdin.take());
+        workload.wait().context("cannot reap a workload")?;
+    }
+    Ok(accounts)
+}
+
+/// Fails unless the server's account of a process is the process's own, to the byte.
+fn compare(account: &Value, snapshot: &Snapshot) -> Result<()> {
+    let pid = account["pid"].as_u64();
+    let process = snapshot.processes.iter();
+    let mut process = process.filter(|process| process.pid.map(u64::from) == pid);
+    let process = process.next().context("the server does not know it")?;
+    ensure!(account["flushed"] == true, "{pid:?} was not confirmed");
+    ensure!(process.lost_events == 0, "events were lost: {account}");
+    let ours = account["devices"].as_array().context("no devices")?;
+    for ours in ours {
+        let theirs = process.devices.iter();
+        let mut theirs = theirs.filter(|device| ours["id"] == device.id);
+        let theirs = theirs.next().context("the server does not know a device")?;
+        let theirs = json!({
+            "id": theirs.id,
+            "dram_bytes": theirs.dram_bytes,
+            "l1_bytes": theirs.l1_bytes,
+            "cb_bytes": theirs.cb_bytes,
+            "kernel_bytes": theirs.kernel_bytes,
+            "buffers": theirs.buffers,
+        });
+        ensure!(*ours == theirs, "its account {ours}, the server's {theirs}");
+    }
+    Ok(())
+}
+
+/// The record path while the server is stopped, second by second.
+fn server_stopped(seconds: u64) -> Result<Value> {
+    let server = OwnServer::start(&["--quiet"])?;
+    let whole = (seconds + 4).to_string();
+    let mut command = own(&server, &["record", "--steady", "100000", &whole])?;
+    let child = command.stdout(Stdio::piped()).spawn()?;
+    let pid = Pid::from_raw(i32::try_from(server.pid()).context("a pid fits")?);
+    std::thread::sleep(Duration::from_secs(2));
+    kill(pid, Signal::SIGSTOP).context("cannot stop the server")?;
+    std::thread::sleep(Duration::from_secs(seconds));
+    kill(pid, Signal::SIGCONT).context("cannot let the server go on")?;
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "the workload failed");
+    let found: Value = serde_json::from_slice(&output.stdout).context("no JSON")?;
+    let rows = found["seconds"].as_array().context("no seconds")?;
+    let figures = |stopped: bool, name: &str| {
+        let rows = rows.iter().filter(|row| {
+            let second = row["second"].as_u64().unwrap_or(0);
+            // The seconds at the edges are neither.
+            if stopped {
+                (3..seconds + 1).contains(&second)
+            } else {
+                second < 2
+            }
+        });
+        median(rows.filter_map(|row| row[name].as_f64()).collect())
+    };
+    Ok(json!({
+        "stopped_seconds": seconds,
+        "events": found["events"],
+        "lost_events": found["lost_events"],
+        "elided_events": found["elided_events"],
+        "nanos_median_before": figures(false, "nanos_median"),
+        "nanos_median_stopped": figures(true, "nanos_median"),
+        "nanos_p999_before": figures(false, "nanos_p999"),
+        "nanos_p999_stopped": figures(true, "nanos_p999"),
+    }))
+}

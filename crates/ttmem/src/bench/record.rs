@@ -1,0 +1,300 @@
+//! What a tracker call costs the thread that makes it.
+//!
+//! Runs in a process of its own, because tracking is on or off for a whole
+//! process. Bursts fit into a ring and are far enough apart for the pump to
+//! empty it, as operations of a model are. A block of calls is timed for the
+//! median, so that the timer's own cost vanishes; single calls for the tail,
+//! less what the timer costs by itself.
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+use ttmem_client::{Config, Tracker};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
+    DispatchPath, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId, What,
+};
+
+/// Events of a burst: a quarter of a ring.
+const BURST: u64 = 2048;
+/// Calls that are timed together.
+const BLOCK: u64 = 64;
+const PAUSE: Duration = Duration::from_millis(6);
+
+/// What is measured.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// Threads that record at the same time.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Bursts of each kind of event.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) bursts: u64,
+    /// Instead: pairs of events at this rate per second, for so many seconds, one line per second.
+    #[arg(long, num_args = 2, value_names = ["RATE", "SECONDS"])]
+    pub(crate) steady: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Subject {
+    tracker: Tracker,
+    mesh: MeshId,
+    program: ProgramId,
+    cores: CoresId,
+    operation: TextId,
+}
+
+/// Measures and prints what was found.
+pub(crate) fn run(options: &RecordOptions, socket: Option<PathBuf>) -> Result<Value> {
+    let mut config = Config::from_env();
+    config.socket = socket.or(config.socket);
+    let subject = Subject::open(Tracker::start(config))?;
+    if let [rate, seconds] = *options.steady.as_slice() {
+        return steady(&subject, rate, seconds);
+    }
+    let threads = options.threads.max(1);
+    let barrier = Barrier::new(threads);
+    let found: Vec<Value> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|number| {
+                let barrier = &barrier;
+                let mut subject = subject;
+                // Ids of its own.
+                let base = (number as u64 + 1) << 40;
+                scope.spawn(move || {
+                    subject.program = ProgramId(base);
+                    barrier.wait();
+                    subject.measure(options.bursts, base)
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join())
+            .collect::<Result<_, _>>()
+    })
+    .map_err(|_panic| anyhow::anyhow!("a measuring thread failed"))?;
+    // Whether a server confirms is not what is measured here.
+    let _no_server = subject.tracker.flush(Duration::from_secs(20));
+    let statistics = subject.tracker.statistics();
+    Ok(json!({
+        "enabled": subject.tracker.is_enabled(),
+        "threads": found,
+        "lost_events": statistics.lost_events,
+    }))
+}
+
+impl Subject {
+    fn open(tracker: Tracker) -> Result<Self> {
+        let device = tracker.device(&DeviceDefinition {
+            id: DeviceId(0),
+            logical_id: 0,
+            unique_id: Some(0xB0_0000),
+            arch: Arch::from_code(2),
+            board: tracker.text("n150"),
+            remote: Some(false),
+            grid_columns: 8,
+            grid_rows: 8,
+            l1_bytes_per_core: 1_499_136,
+            l1_reserved_bytes: 102_400,
+        });
+        let mesh = tracker.mesh(&MeshDefinition {
+            id: MeshId(0),
+            kind: MeshKind::Mesh,
+            handle: 0,
+            rows: 1,
+            columns: 1,
+            devices: vec![device],
+        });
+        tracker.track(What::DeviceOpened { device });
+        tracker.track(What::MeshOpened { mesh });
+        Ok(Self {
+            tracker,
+            mesh,
+            program: ProgramId(1),
+            cores: tracker.cores(&CoreSet::grid(8, 8)),
+            operation: tracker.text("ttnn::matmul"),
+        })
+    }
+
+    #[inline]
+    fn allocate(&self, id: u64) {
+        self.tracker.track(What::BufferAllocated {
+            mesh: self.mesh,
+            buffer: BufferId(id),
+            class: Class::Dram,
+            layout: Layout::Interleaved,
+            direction: Direction::BottomUp,
+            address: 64 * id,
+            requested_bytes: 24_576,
+            per_bank_bytes: 2048,
+            page_bytes: 2048,
+            cores: CoresId::NONE,
+            operation: self.operation,
+            banks: 12,
+        });
+    }
+
+    #[inline]
+    fn free(&self, id: u64) {
+        self.tracker.track(What::BufferFreed {
+            mesh: self.mesh,
+            buffer: BufferId(id),
+        });
+    }
+
+    #[inline]
+    fn buffer_event(&self, number: u64) {
+        if number.is_multiple_of(2) {
+            self.allocate(number / 2);
+        } else {
+            self.free(number / 2);
+        }
+    }
+
+    #[inline]
+    fn cb_event(&self, number: u64) {
+        let (mesh, program) = (self.mesh, self.program);
+        if number.is_multiple_of(2) {
+            self.tracker.track(What::CbAllocated {
+                mesh,
+                program,
+                cb: 0,
+                kind: CbKind::Local,
+                address: 110_592,
+                size_bytes: 4096,
+                cores: self.cores,
+            });
+        } else {
+            let cb = Some(0);
+            self.tracker.track(What::CbFreed { mesh, program, cb });
+        }
+    }
+
+    #[inline]
+    fn dispatch_event(&self, number: u64) {
+        self.tracker.track(What::Dispatched {
+            mesh: self.mesh,
+            program: self.program,
+            runtime_id: number,
+            operation: self.operation,
+            program_cache: CacheResult::Hit,
+            binary_reused: true,
+            path: DispatchPath::Fast,
+        });
+    }
+
+    fn measure(&self, bursts: u64, base: u64) -> Value {
+        self.tracker.track(What::ProgramCreated {
+            program: self.program,
+            name: self.operation,
+            runtime_id: 1,
+            pointer: 0,
+        });
+        json!({
+            "buffer": figures(bursts, |number| self.buffer_event(base + number)),
+            "cb": figures(bursts, |number| self.cb_event(number)),
+            "dispatch": figures(bursts, |number| self.dispatch_event(number)),
+        })
+    }
+}
+
+/// The median over blocks and the tail over single calls.
+fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
+    let mut blocks = Vec::new();
+    let mut singles = Vec::new();
+    let mut number = 0;
+    for burst in 0..bursts {
+        std::thread::sleep(PAUSE);
+        if burst.is_multiple_of(2) {
+            for _block in 0..BURST / BLOCK {
+                let begun = Instant::now();
+                for _call in 0..BLOCK {
+                    call(number);
+                    number += 1;
+                }
+                blocks.push(begun.elapsed().as_nanos() as f64 / BLOCK as f64);
+            }
+        } else {
+            for _call in 0..BURST {
+                let begun = Instant::now();
+                call(number);
+                singles.push(begun.elapsed().as_nanos() as f64);
+                number += 1;
+            }
+        }
+    }
+    let timer = timer_nanos();
+    json!({
+        "nanos_median": percentile(&mut blocks, 0.5),
+        "nanos_p999": (percentile(&mut singles, 0.999) - timer).max(0.0),
+        "events": number,
+        "timer_nanos": timer,
+    })
+}
+
+/// What timing costs by itself.
+fn timer_nanos() -> f64 {
+    let mut empty: Vec<f64> = (0..10_000)
+        .map(|_pair| Instant::now().elapsed().as_nanos() as f64)
+        .collect();
+    percentile(&mut empty, 0.5)
+}
+
+fn percentile(figures: &mut [f64], share: f64) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share below one of a length"
+    )]
+    let at = (figures.len() as f64 * share) as usize;
+    figures.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Events at a steady rate; what each second cost, so that one in which the server was stopped can
+/// be held against the others.
+fn steady(subject: &Subject, rate: u64, seconds: u64) -> Result<Value> {
+    ensure!(rate > 0, "a rate of nothing");
+    let timer = timer_nanos();
+    let begun = Instant::now();
+    let mut rows = Vec::new();
+    let mut number: u64 = 0;
+    for second in 0..seconds {
+        let mut singles = Vec::new();
+        while begun.elapsed() < Duration::from_secs(second + 1) {
+            for _call in 0..100 {
+                let call = Instant::now();
+                subject.buffer_event(number);
+                singles.push(call.elapsed().as_nanos() as f64);
+                number += 1;
+            }
+            let due = Duration::from_nanos(number.saturating_mul(1_000_000_000) / rate);
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+        rows.push(json!({
+            "second": second,
+            "events": singles.len(),
+            "nanos_median": (percentile(&mut singles, 0.5) - timer).max(0.0),
+            "nanos_p999": (percentile(&mut singles, 0.999) - timer).max(0.0),
+        }));
+    }
+    let elapsed = begun.elapsed();
+    // One stays.
+    subject.allocate(u64::MAX >> 1);
+    let flushed = subject.tracker.flush(Duration::from_secs(30));
+    flushed.context("the server did not confirm")?;
+    let statistics = subject.tracker.statistics();
+    Ok(json!({
+        "seconds": rows,
+        "elapsed_seconds": elapsed.as_secs_f64(),
+        "events": number + 1,
+        "lost_events": statistics.lost_events,
+        "elided_events": statistics.elided_events,
+        "pump_cpu_seconds": statistics.pump_cpu.as_secs_f64(),
+    }))
+}

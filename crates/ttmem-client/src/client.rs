@@ -124,7 +124,11 @@ impl Client {
 
     /// A ring for a thread, of a new segment if all are taken; `None` when there are no more.
     pub(crate) fn claim_ring(&self) -> Option<Producer<'static>> {
-        let claim = || self.segments().flat_map(RingSegment::rings).find_map(|ring| ring.claim());
+        let claim = || {
+            self.segments()
+                .flat_map(RingSegment::rings)
+                .find_map(|ring| ring.claim())
+        };
         if let Some(producer) = claim() {
             return Some(producer);
         }
@@ -175,7 +179,11 @@ impl Client {
             self.flush.closing.store(true, Ordering::Release);
         }
         // SYNC(flush): the pump that sees this number sees every event recorded before.
-        let number = self.flush.wanted.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let number = self
+            .flush
+            .wanted
+            .fetch_add(1, Ordering::AcqRel)
+            .wrapping_add(1);
         self.ring_doorbell();
         loop {
             let done = self.flush.done.load(Ordering::Acquire);
@@ -209,7 +217,10 @@ fn random_instance() -> [u8; 16] {
     let got = rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::NONBLOCK);
     if got != Ok(instance.len()) {
         // Before the system has entropy: pid and time are as good as anything.
-        let pid = rustix::process::getpid().as_raw_nonzero().get().cast_unsigned();
+        let pid = rustix::process::getpid()
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned();
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         instance[..4].copy_from_slice(&pid.to_le_bytes());
         instance[4..12].copy_from_slice(&time.tv_sec.to_le_bytes());

@@ -72,7 +72,12 @@ impl Config {
 
     fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Self {
         let default = Self::default();
-        let text = |name: &str| get(name)?.into_string().ok().filter(|text| !text.is_empty());
+        let text = |name: &str| {
+            get(name)?
+                .into_string()
+                .ok()
+                .filter(|text| !text.is_empty())
+        };
         let number = |name: &str| text(name)?.parse::<u64>().ok();
         let count = |name: &str| usize::try_from(number(name)?).ok();
         Self {

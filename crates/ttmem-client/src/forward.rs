@@ -157,7 +157,8 @@ fn own_client() -> Option<&'static Client> {
     if PAGE.word() < FIRST_GENERATION {
         start::start();
     }
-    PAGE.client().filter(|_client| PAGE.word() >= FIRST_GENERATION)
+    PAGE.client()
+        .filter(|_client| PAGE.word() >= FIRST_GENERATION)
 }
 
 extern "C" fn take_record(record: &[u8; EVENT_BYTES]) {

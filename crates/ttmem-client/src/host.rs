@@ -131,7 +131,11 @@ impl Drop for SignalsBlocked {
         // SAFETY: the set is the one that was in force before.
         #[expect(unsafe_code, reason = "C library call")]
         unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.before,
+                std::ptr::null_mut(),
+            );
         }
     }
 }

@@ -69,7 +69,14 @@ pub(crate) fn record(what: &What) {
     let local = unsafe { &*local };
     let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
     if !(ready && local.push(what)) {
-        record_slowly(local, &Event { time: 0, what: *what }.encode());
+        record_slowly(
+            local,
+            &Event {
+                time: 0,
+                what: *what,
+            }
+            .encode(),
+        );
     }
 }
 

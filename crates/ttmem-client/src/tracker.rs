@@ -199,7 +199,9 @@ fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
     match decided() {
         OFF => 0,
         FORWARDING => forward::define(kind, body),
-        _running => PAGE.client().map_or(0, |client| client.dictionary.id(kind, body)),
+        _running => PAGE
+            .client()
+            .map_or(0, |client| client.dictionary.id(kind, body)),
     }
 }
 

@@ -212,7 +212,11 @@ impl History {
             positions,
             records: [
                 within(first, skip, until),
-                within(second, skip.saturating_sub(split), until.saturating_sub(split)),
+                within(
+                    second,
+                    skip.saturating_sub(split),
+                    until.saturating_sub(split),
+                ),
             ],
         })
     }

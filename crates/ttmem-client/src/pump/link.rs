@@ -136,9 +136,7 @@ impl Link {
     pub(super) fn wait_before_next(&self, history: &History, impatient: bool) -> Wait {
         let unwritten = self.written < self.out.len();
         match &self.state {
-            State::Down { until } => {
-                Wait::AtMost(until.saturating_duration_since(Instant::now()))
-            }
+            State::Down { until } => Wait::AtMost(until.saturating_duration_since(Instant::now())),
             State::Greeting { .. } if impatient => Wait::Socket,
             State::Greeting { .. } => Wait::AtMost(Duration::from_millis(2)),
             State::Up { .. } if unwritten || impatient => Wait::Socket,
@@ -283,7 +281,11 @@ impl Link {
             && !history.has_gap()
             && history.confirm(welcome.next_sequence);
         history.rewind();
-        let synced = if known { Synced::Confirmed } else { Synced::Due };
+        let synced = if known {
+            Synced::Confirmed
+        } else {
+            Synced::Due
+        };
         self.state = State::Up { socket, synced };
         self.put_clock();
         if known {
@@ -360,7 +362,11 @@ impl Link {
                 return Ok(Given::Whole);
             };
             let bytes = memory.bytes() as u64;
-            let (rings, dictionary) = if is_dictionary { (0, bytes) } else { (bytes, 0) };
+            let (rings, dictionary) = if is_dictionary {
+                (0, bytes)
+            } else {
+                (bytes, 0)
+            };
             Frame::put_handover(out, rings, dictionary);
             match socket.send(out, Some(descriptor))? {
                 0 => {

@@ -185,7 +185,9 @@ impl Pump {
         figures
             .connected
             .store(self.link.is_synced(), Ordering::Relaxed);
-        figures.resyncs.store(self.link.resyncs(), Ordering::Relaxed);
+        figures
+            .resyncs
+            .store(self.link.resyncs(), Ordering::Relaxed);
         HIGHEST_BUFFER.fetch_max(self.history.highest_buffer(), Ordering::Relaxed);
         let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
         let seconds = u64::try_from(cpu.tv_sec).unwrap_or(0);

@@ -72,7 +72,10 @@ impl Rings {
 
     /// Events lost since the last time.
     pub(super) fn take_lost(&mut self) -> u64 {
-        let lost = self.readers.iter().map(|reader| reader.consumer.ring().lost());
+        let lost = self
+            .readers
+            .iter()
+            .map(|reader| reader.consumer.ring().lost());
         let lost = lost.sum();
         let before = std::mem::replace(&mut self.lost, lost);
         lost - before

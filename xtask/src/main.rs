@@ -11,8 +11,11 @@
 
 mod arrows;
 mod command;
+mod examples;
 mod fuzz;
 mod gate;
+mod install;
+mod loom;
 mod suite;
 mod tool;
 
@@ -26,8 +29,12 @@ usage: cargo xtask WORD
   test                        every check, cheap ones first; what CI runs
   arrows                      the dependencies between crates point the right way
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
+  loom                        the lock-free code in every interleaving of its threads
   gate [--bless]              instructions per event against the committed baselines;
                               --bless writes new baselines
+  examples                    builds every example in every way there is, and runs it against a
+                              server, under valgrind and with sanitizers
+  install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
 /// How a check that did not fail ended.
@@ -59,6 +66,9 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?)?,
         ["gate"] => gate::run(gate::Mode::Compare)?,
         ["gate", "--bless"] => gate::run(gate::Mode::Bless)?,
+        ["examples"] => examples::run()?,
+        ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
+        ["loom"] => loom::run()?,
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             return Ok(());

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check, cheap ones first.
 
 use crate::command::{cargo, run as run_command};
-use crate::{Outcome, arrows, fuzz, gate};
+use crate::{Outcome, arrows, examples, fuzz, gate, loom};
 use anyhow::{Context, bail};
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,16 @@ const STEPS: &[Step] = &[
             run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
             Ok(Outcome::Passed)
         },
+    },
+    Step {
+        name: "loom",
+        alone: "cargo xtask loom",
+        run: loom::run,
+    },
+    Step {
+        name: "examples",
+        alone: "cargo xtask examples",
+        run: examples::run,
     },
     Step {
         name: "fuzz",

@@ -23,6 +23,24 @@ pub(crate) const CXX: Tool = Tool {
     package: "g++",
 };
 
+/// Compiles the examples in C.
+pub(crate) const CC: Tool = Tool {
+    program: "cc",
+    package: "gcc",
+};
+
+/// Tells programs how to use an installed library.
+pub(crate) const PKG_CONFIG: Tool = Tool {
+    program: "pkg-config",
+    package: "pkg-config",
+};
+
+/// Builds the examples the way most C++ programs are built.
+pub(crate) const CMAKE: Tool = Tool {
+    program: "cmake",
+    package: "cmake",
+};
+
 impl Tool {
     /// Installs the program unless it is there; the error says why it cannot be.
     pub(crate) fn ensure(self) -> anyhow::Result<()> {

@@ -68,11 +68,12 @@ pub(crate) fn find() -> Found {
         return Found::Nobody;
     };
     let word = |at: usize| {
-        // SAFETY: the range is mapped for ever (ring memory is never unmapped) and longer than the
-        // header; `at` is a multiple of eight inside of it.
+        let place = header.wrapping_byte_add(at);
+        // SAFETY: the range is mapped for ever (ring memory is never unmapped), page-aligned and
+        // longer than the header; `at` is a multiple of eight inside of it.
         #[expect(unsafe_code, reason = "reads another copy's header")]
         unsafe {
-            header.cast::<u64>().add(at / 8).read_volatile()
+            place.read_volatile()
         }
     };
     // Between mapping the memory and writing the header there is a moment.
@@ -105,7 +106,7 @@ pub(crate) fn find() -> Found {
 }
 
 /// The first ring memory that is mapped in this process.
-fn ring_memory() -> Option<*const u8> {
+fn ring_memory() -> Option<*const u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let name = format!("/memfd:{}", segment::NAME);
     let line = maps.lines().find(|line| line.contains(&name))?;

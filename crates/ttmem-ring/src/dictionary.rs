@@ -316,7 +316,12 @@ fn holds(segment: &DictionarySegment, at: usize, kind: DefinitionKind, body: &[u
     }
     let start = at + HEAD_BYTES + ID_BYTES;
     let cells = segment.cells.get(start..start + body.len());
-    cells.is_some_and(|cells| cells.iter().zip(body).all(|(cell, byte)| read(cell) == *byte))
+    cells.is_some_and(|cells| {
+        cells
+            .iter()
+            .zip(body)
+            .all(|(cell, byte)| read(cell) == *byte)
+    })
 }
 
 /// Eight bytes at a time; names are short and come from this process alone.
@@ -407,7 +412,10 @@ mod tests {
             let mut text = long.clone();
             text[0] = b'a' + number % 26;
             text[1] = b'a' + number / 26;
-            assert_eq!(dictionary.id(DefinitionKind::Text, &text), u32::from(number) + 1);
+            assert_eq!(
+                dictionary.id(DefinitionKind::Text, &text),
+                u32::from(number) + 1
+            );
         }
         assert_eq!(dictionary.segments().count(), 3);
         assert_eq!(definitions(&dictionary).len(), 40);
@@ -438,7 +446,10 @@ mod tests {
                     })
                 })
                 .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert!(ids.windows(2).all(|pair| pair[0] == pair[1]));
         let mut bytes = Vec::new();

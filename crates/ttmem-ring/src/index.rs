@@ -41,7 +41,9 @@ pub(crate) struct IndexWriter {
 unsafe impl Send for IndexWriter {}
 
 fn table(words: usize) -> *mut Table {
-    Box::into_raw(Box::new((0..words).map(|_word| AtomicU64::new(0)).collect()))
+    Box::into_raw(Box::new(
+        (0..words).map(|_word| AtomicU64::new(0)).collect(),
+    ))
 }
 
 impl Index {

@@ -15,7 +15,8 @@ pub mod dictionary;
 mod index;
 #[cfg(not(loom))]
 pub mod memory;
-//pub mod remains;
+#[cfg(not(loom))]
+pub mod remains;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;

@@ -36,7 +36,7 @@ impl Default for Slot {
 
 // SAFETY: a slot is reached through `Producer` and `Consumer` only, which hand it to each other
 // with SYNC(publish) and SYNC(free) and never use it at the same time.
-#[expect(unsafe_code, reason = "the ring's protocol is what makes slots shareable")]
+#[expect(unsafe_code, reason = "the protocol makes slots shareable")]
 unsafe impl Sync for Slot {}
 
 /// The words that producer and consumer of a ring share.
@@ -390,3 +390,6 @@ impl<'m> Consumer<'m> {
         waits
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,234 @@
+//! Buffers and the allocators they come from.
+#![expect(
+    unsafe_code,
+    reason = "exports C symbols by their names, and takes pointers from C"
+)]
+
+use super::{Reported, record, record_at};
+use crate::code::ttmem_code_t;
+use crate::ids::{ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_mesh_id_t, ttmem_text_id_t};
+use crate::words::{to_class_or_all, ttmem_class_t, ttmem_direction_t, ttmem_layout_t};
+use ttmem_event::{BufferId, Class, CoresId, Direction, Layout, MeshId, TextId, What};
+
+/// A buffer was placed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_buffer_allocated_t {
+    /// The new buffer, from ttmem_buffer_next.
+    pub buffer: ttmem_buffer_id_t,
+    /// Its address in every bank.
+    pub address: u64,
+    /// What the caller asked for, over all banks of one device.
+    pub requested_bytes: u64,
+    /// What each bank gives up.
+    pub per_bank_bytes: u64,
+    /// The allocator's mesh.
+    pub mesh: ttmem_mesh_id_t,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Cores of a buffer that takes only those banks; 0 = lockstep over all banks.
+    pub cores: ttmem_cores_id_t,
+    /// The operation that asked for it; 0 = not known.
+    pub operation: ttmem_text_id_t,
+    /// How many banks give up bytes.
+    pub banks: u16,
+    /// Where it lives.
+    pub memory_class: ttmem_class_t,
+    /// How it is laid out.
+    pub layout: ttmem_layout_t,
+    /// Which end of the bank it was taken from.
+    pub direction: ttmem_direction_t,
+    /// Zero.
+    pub reserved: [u8; 3],
+}
+
+const _: () = assert!(size_of::<ttmem_buffer_allocated_t>() == 56);
+
+impl Reported for ttmem_buffer_allocated_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::BufferAllocated {
+            buffer: BufferId(self.buffer),
+            address: self.address,
+            requested_bytes: self.requested_bytes,
+            per_bank_bytes: self.per_bank_bytes,
+            mesh: MeshId(self.mesh),
+            page_bytes: self.page_bytes,
+            cores: CoresId(self.cores),
+            operation: TextId(self.operation),
+            banks: self.banks,
+            class: Class::from_code(self.memory_class)?,
+            layout: Layout::from_code(self.layout)?,
+            direction: Direction::from_code(self.direction)?,
+        })
+    }
+}
+
+/// A buffer was placed.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_buffer_allocated(
+    event: *const ttmem_buffer_allocated_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// A buffer was given back.
+///
+/// What is given back is what was booked for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_buffer_freed(
+    mesh: ttmem_mesh_id_t,
+    buffer: ttmem_buffer_id_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::BufferFreed {
+            mesh: MeshId(mesh),
+            buffer: BufferId(buffer),
+        })
+    })
+}
+
+/// Every buffer of an allocator was given back at once.
+///
+/// `memory_class` may be TTMEM_CLASS_ALL.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_buffers_released(
+    mesh: ttmem_mesh_id_t,
+    memory_class: ttmem_class_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::BuffersReleased {
+            mesh: MeshId(mesh),
+            class: to_class_or_all(memory_class)?,
+        })
+    })
+}
+
+/// What an allocator can hand out, as the runtime reports it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_capacity_reported_t {
+    /// First address in a bank.
+    pub base: u64,
+    /// Bytes of a bank.
+    pub per_bank_bytes: u64,
+    /// The allocator's mesh.
+    pub mesh: ttmem_mesh_id_t,
+    /// Every address and size is a multiple of this.
+    pub alignment: u32,
+    /// Banks of one device.
+    pub banks: u16,
+    /// The class.
+    pub memory_class: ttmem_class_t,
+    /// Zero.
+    pub reserved: [u8; 5],
+}
+
+const _: () = assert!(size_of::<ttmem_capacity_reported_t>() == 32);
+
+impl Reported for ttmem_capacity_reported_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::CapacityReported {
+            base: self.base,
+            per_bank_bytes: self.per_bank_bytes,
+            mesh: MeshId(self.mesh),
+            alignment: self.alignment,
+            banks: self.banks,
+            class: Class::from_code(self.memory_class)?,
+        })
+    }
+}
+
+/// What an allocator can hand out, as the runtime reports it.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_capacity_reported(
+    event: *const ttmem_capacity_reported_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// An allocation was refused.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_allocation_failed_t {
+    /// Asked for, over all banks.
+    pub requested_bytes: u64,
+    /// Asked for in each bank.
+    pub per_bank_bytes: u64,
+    /// Free in each bank.
+    pub free_bytes: u64,
+    /// Largest free block of a bank.
+    pub largest_free_bytes: u64,
+    /// Bytes of a bank.
+    pub bank_bytes: u64,
+    /// The allocator's mesh.
+    pub mesh: ttmem_mesh_id_t,
+    /// The operation that asked; 0 = not known.
+    pub operation: ttmem_text_id_t,
+    /// Banks.
+    pub banks: u16,
+    /// The class.
+    pub memory_class: ttmem_class_t,
+    /// Zero.
+    pub reserved: [u8; 5],
+}
+
+const _: () = assert!(size_of::<ttmem_allocation_failed_t>() == 56);
+
+impl Reported for ttmem_allocation_failed_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::AllocationFailed {
+            requested_bytes: self.requested_bytes,
+            per_bank_bytes: self.per_bank_bytes,
+            free_bytes: self.free_bytes,
+            largest_free_bytes: self.largest_free_bytes,
+            bank_bytes: self.bank_bytes,
+            mesh: MeshId(self.mesh),
+            operation: TextId(self.operation),
+            banks: self.banks,
+            class: Class::from_code(self.memory_class)?,
+        })
+    }
+}
+
+/// An allocation was refused.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_allocation_failed(
+    event: *const ttmem_allocation_failed_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// The allocator's own statistics, for the server to compare its account with.
+///
+/// `allocated_bytes` are taken in each bank; `largest_free_bytes` is the largest free block of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_statistics_reported(
+    mesh: ttmem_mesh_id_t,
+    memory_class: ttmem_class_t,
+    allocated_bytes: u64,
+    largest_free_bytes: u64,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::StatisticsReported {
+            mesh: MeshId(mesh),
+            class: Class::from_code(memory_class)?,
+            allocated_bytes,
+            largest_free_bytes,
+        })
+    })
+}

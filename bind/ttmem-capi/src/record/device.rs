@@ -1,0 +1,108 @@
+//! Devices, meshes, traces and marks.
+#![expect(unsafe_code, reason = "exports C symbols by their names")]
+
+use super::record;
+use crate::code::ttmem_code_t;
+use crate::ids::{ttmem_device_id_t, ttmem_mesh_id_t, ttmem_text_id_t, ttmem_trace_id_t};
+use ttmem_event::{DeviceId, MeshId, TextId, TraceId, What};
+
+/// A physical device was opened.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_device_opened(device: ttmem_device_id_t) -> ttmem_code_t {
+    record(|| {
+        Some(What::DeviceOpened {
+            device: DeviceId(device),
+        })
+    })
+}
+
+/// A physical device was closed: all that the process held on it is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_device_closed(device: ttmem_device_id_t) -> ttmem_code_t {
+    record(|| {
+        Some(What::DeviceClosed {
+            device: DeviceId(device),
+        })
+    })
+}
+
+/// A mesh was opened.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_mesh_opened(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
+    record(|| Some(What::MeshOpened { mesh: MeshId(mesh) }))
+}
+
+/// A mesh was closed: all that its allocators held is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_mesh_closed(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
+    record(|| Some(What::MeshClosed { mesh: MeshId(mesh) }))
+}
+
+/// Capturing a trace began.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_trace_began(
+    mesh: ttmem_mesh_id_t,
+    trace: ttmem_trace_id_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::TraceBegan {
+            mesh: MeshId(mesh),
+            trace: TraceId(trace),
+        })
+    })
+}
+
+/// Capturing a trace ended: its commands take `bytes` on each device.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_trace_ended(
+    mesh: ttmem_mesh_id_t,
+    trace: ttmem_trace_id_t,
+    bytes: u64,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::TraceEnded {
+            mesh: MeshId(mesh),
+            trace: TraceId(trace),
+            bytes,
+        })
+    })
+}
+
+/// A trace was run.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_trace_replayed(
+    mesh: ttmem_mesh_id_t,
+    trace: ttmem_trace_id_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::TraceReplayed {
+            mesh: MeshId(mesh),
+            trace: TraceId(trace),
+        })
+    })
+}
+
+/// A trace was given up.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_trace_released(
+    mesh: ttmem_mesh_id_t,
+    trace: ttmem_trace_id_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::TraceReleased {
+            mesh: MeshId(mesh),
+            trace: TraceId(trace),
+        })
+    })
+}
+
+/// The user set a mark: peaks are also counted from here.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_mark_set(name: ttmem_text_id_t, number: u64) -> ttmem_code_t {
+    record(|| {
+        Some(What::Marked {
+            name: TextId(name),
+            number,
+        })
+    })
+}

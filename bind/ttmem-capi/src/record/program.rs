@@ -1,0 +1,384 @@
+//! Programs, their per-core storage, their kernels, and their dispatch.
+#![expect(
+    unsafe_code,
+    reason = "exports C symbols by their names, and takes pointers from C"
+)]
+
+use super::{Reported, record, record_at};
+use crate::code::ttmem_code_t;
+use crate::ids::{
+    TTMEM_CB_ALL, TTMEM_KERNEL_ALL, ttmem_cores_id_t, ttmem_kernel_id_t, ttmem_mesh_id_t,
+    ttmem_program_id_t, ttmem_text_id_t,
+};
+use crate::words::{
+    to_core_type, to_flag, ttmem_binary_status_t, ttmem_cache_result_t, ttmem_cb_kind_t,
+    ttmem_clash_kind_t, ttmem_core_type_t, ttmem_dispatch_path_t, ttmem_flag_t,
+    ttmem_kernel_kind_t,
+};
+use ttmem_event::{
+    BinaryStatus, CacheResult, CbKind, ClashKind, CoresId, DispatchPath, KernelId, KernelKind,
+    MeshId, ProgramId, TextId, What,
+};
+
+/// A program was constructed.
+///
+/// `program` is from ttmem_program_next, `name` is the operation's; `runtime_id` and `pointer`, which the
+/// runtime reuses, are only shown.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_program_created(
+    program: ttmem_program_id_t,
+    name: ttmem_text_id_t,
+    runtime_id: u64,
+    pointer: u64,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::ProgramCreated {
+            program: ProgramId(program),
+            name: TextId(name),
+            runtime_id,
+            pointer,
+        })
+    })
+}
+
+/// The offsets of a program were fixed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_program_finalized_t {
+    /// The program.
+    pub program: ttmem_program_id_t,
+    /// Bytes of configuration per core.
+    pub config_bytes: u64,
+    /// Bytes of kernel text per core.
+    pub text_bytes: u64,
+    /// Bytes of all binaries packed for DRAM.
+    pub binary_bytes: u64,
+    /// The devices.
+    pub mesh: ttmem_mesh_id_t,
+    /// Zero.
+    pub reserved: [u8; 4],
+}
+
+const _: () = assert!(size_of::<ttmem_program_finalized_t>() == 40);
+
+impl Reported for ttmem_program_finalized_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::ProgramFinalized {
+            program: ProgramId(self.program),
+            config_bytes: self.config_bytes,
+            text_bytes: self.text_bytes,
+            binary_bytes: self.binary_bytes,
+            mesh: MeshId(self.mesh),
+        })
+    }
+}
+
+/// The offsets of a program were fixed.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_program_finalized(
+    event: *const ttmem_program_finalized_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// The commands of a program were generated for the first time.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_commands_cached(
+    mesh: ttmem_mesh_id_t,
+    program: ttmem_program_id_t,
+    bytes: u64,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::CommandsCached {
+            mesh: MeshId(mesh),
+            program: ProgramId(program),
+            bytes,
+        })
+    })
+}
+
+/// The binary of a program was written to the devices: `bytes` to each.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_binary_sent(
+    mesh: ttmem_mesh_id_t,
+    program: ttmem_program_id_t,
+    bytes: u64,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::BinarySent {
+            mesh: MeshId(mesh),
+            program: ProgramId(program),
+            bytes,
+        })
+    })
+}
+
+/// The state of a program's binary changed.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_binary_status_changed(
+    mesh: ttmem_mesh_id_t,
+    program: ttmem_program_id_t,
+    status: ttmem_binary_status_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::BinaryStatusChanged {
+            mesh: MeshId(mesh),
+            program: ProgramId(program),
+            status: BinaryStatus::from_code(status)?,
+        })
+    })
+}
+
+/// A program was sent to run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_program_dispatched_t {
+    /// The program.
+    pub program: ttmem_program_id_t,
+    /// The runtime's id of this run.
+    pub runtime_id: u64,
+    /// The devices.
+    pub mesh: ttmem_mesh_id_t,
+    /// The operation that ran it; 0 = not known.
+    pub operation: ttmem_text_id_t,
+    /// Whether the program came from the program cache.
+    pub program_cache: ttmem_cache_result_t,
+    /// Whether the binary on the device was reused.
+    pub binary_reused: ttmem_flag_t,
+    /// The way it went.
+    pub path: ttmem_dispatch_path_t,
+    /// Zero.
+    pub reserved: [u8; 5],
+}
+
+const _: () = assert!(size_of::<ttmem_program_dispatched_t>() == 32);
+
+impl Reported for ttmem_program_dispatched_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::Dispatched {
+            program: ProgramId(self.program),
+            runtime_id: self.runtime_id,
+            mesh: MeshId(self.mesh),
+            operation: TextId(self.operation),
+            program_cache: CacheResult::from_code(self.program_cache)?,
+            binary_reused: to_flag(self.binary_reused)?,
+            path: DispatchPath::from_code(self.path)?,
+        })
+    }
+}
+
+/// A program was sent to run.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_program_dispatched(
+    event: *const ttmem_program_dispatched_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// A program was destroyed: its storage and its kernels are gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_program_destroyed(program: ttmem_program_id_t) -> ttmem_code_t {
+    record(|| {
+        Some(What::ProgramDestroyed {
+            program: ProgramId(program),
+        })
+    })
+}
+
+/// A program's per-core storage was refused.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_program_clashed_t {
+    /// The program.
+    pub program: ttmem_program_id_t,
+    /// Where the storage would end.
+    pub region_end: u64,
+    /// What it met: the lowest buffer, or the end of L1.
+    pub limit: u64,
+    /// The devices.
+    pub mesh: ttmem_mesh_id_t,
+    /// Where.
+    pub cores: ttmem_cores_id_t,
+    /// Why.
+    pub kind: ttmem_clash_kind_t,
+    /// Zero.
+    pub reserved: [u8; 7],
+}
+
+const _: () = assert!(size_of::<ttmem_program_clashed_t>() == 40);
+
+impl Reported for ttmem_program_clashed_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::Clashed {
+            program: ProgramId(self.program),
+            region_end: self.region_end,
+            limit: self.limit,
+            mesh: MeshId(self.mesh),
+            cores: CoresId(self.cores),
+            kind: ClashKind::from_code(self.kind)?,
+        })
+    }
+}
+
+/// A program's per-core storage was refused.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_program_clashed(
+    event: *const ttmem_program_clashed_t,
+) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_cb_allocated_t {
+    /// The program.
+    pub program: ttmem_program_id_t,
+    /// Its address on every core.
+    pub address: u64,
+    /// Bytes on every core.
+    pub size_bytes: u64,
+    /// The devices.
+    pub mesh: ttmem_mesh_id_t,
+    /// Number of this storage within the program.
+    pub cb: u32,
+    /// The cores.
+    pub cores: ttmem_cores_id_t,
+    /// What it is.
+    pub kind: ttmem_cb_kind_t,
+    /// Zero.
+    pub reserved: [u8; 3],
+}
+
+const _: () = assert!(size_of::<ttmem_cb_allocated_t>() == 40);
+
+impl Reported for ttmem_cb_allocated_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::CbAllocated {
+            program: ProgramId(self.program),
+            address: self.address,
+            size_bytes: self.size_bytes,
+            mesh: MeshId(self.mesh),
+            cb: self.cb,
+            cores: CoresId(self.cores),
+            kind: CbKind::from_code(self.kind)?,
+        })
+    }
+}
+
+/// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_cb_allocated(event: *const ttmem_cb_allocated_t) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// A program gave back per-core storage.
+///
+/// `cb` is its number within the program, or TTMEM_CB_ALL.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_cb_freed(
+    mesh: ttmem_mesh_id_t,
+    program: ttmem_program_id_t,
+    cb: u32,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::CbFreed {
+            mesh: MeshId(mesh),
+            program: ProgramId(program),
+            cb: (cb != TTMEM_CB_ALL).then_some(cb),
+        })
+    })
+}
+
+/// A kernel of a program is on its cores.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ttmem_kernel_loaded_t {
+    /// The program.
+    pub program: ttmem_program_id_t,
+    /// The binary.
+    pub kernel: ttmem_kernel_id_t,
+    /// Bytes on each core.
+    pub binary_bytes: u64,
+    /// The devices.
+    pub mesh: ttmem_mesh_id_t,
+    /// The kernel's name; 0 = not known.
+    pub name: ttmem_text_id_t,
+    /// The cores; 0 = their places are not known.
+    pub cores: ttmem_cores_id_t,
+    /// How many cores, when their places are not known.
+    pub core_count: u32,
+    /// What it is for.
+    pub kind: ttmem_kernel_kind_t,
+    /// The kind of core it runs on.
+    pub core_type: ttmem_core_type_t,
+    /// Zero.
+    pub reserved: [u8; 6],
+}
+
+const _: () = assert!(size_of::<ttmem_kernel_loaded_t>() == 48);
+
+impl Reported for ttmem_kernel_loaded_t {
+    #[inline(always)]
+    fn what(&self) -> Option<What> {
+        Some(What::KernelLoaded {
+            program: ProgramId(self.program),
+            kernel: KernelId(self.kernel),
+            binary_bytes: self.binary_bytes,
+            mesh: MeshId(self.mesh),
+            name: TextId(self.name),
+            cores: CoresId(self.cores),
+            core_count: self.core_count,
+            kind: KernelKind::from_code(self.kind)?,
+            core_type: to_core_type(self.core_type)?,
+        })
+    }
+}
+
+/// A kernel of a program is on its cores.
+///
+/// # Safety
+/// `event` is null or points to a readable structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_kernel_loaded(event: *const ttmem_kernel_loaded_t) -> ttmem_code_t {
+    // SAFETY: passed on from the caller.
+    unsafe { record_at(event) }
+}
+
+/// Kernels of a program left their cores.
+///
+/// `kernel` is the binary, or TTMEM_KERNEL_ALL.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_kernel_unloaded(
+    mesh: ttmem_mesh_id_t,
+    program: ttmem_program_id_t,
+    kernel: ttmem_kernel_id_t,
+) -> ttmem_code_t {
+    record(|| {
+        Some(What::KernelUnloaded {
+            mesh: MeshId(mesh),
+            program: ProgramId(program),
+            kernel: (kernel != TTMEM_KERNEL_ALL).then_some(KernelId(kernel)),
+        })
+    })
+}

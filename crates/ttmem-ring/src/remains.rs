@@ -1,0 +1,315 @@
+//! Reading the memory that a dead process left behind.
+//!
+//! Owns what the bytes of a ring segment and of a dictionary segment mean, and
+//! which of a ring's events nobody has read. The server calls it after a death;
+//! it does no I/O itself: the caller reads the bytes that it is pointed to and
+//! hands them back. Nothing here believes a number before it was compared with
+//! what the file can hold, so a length from the dead never becomes a room.
+
+use crate::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT, dictionary, segment};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use ttmem_event::Event;
+use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
+
+/// Bytes at the beginning of a ring segment that say all about it.
+pub const RING_HEADER_BYTES: usize = segment::HEADER_BYTES;
+
+/// Bytes at the beginning of a dictionary segment.
+pub const DICTIONARY_HEADER_BYTES: usize = dictionary::HEADER_BYTES;
+
+/// Rings that a process can have in all its segments.
+pub const MAX_RINGS: usize = MAX_RING_SEGMENTS * RINGS_PER_SEGMENT;
+
+const CONTROLS_AT: usize = 2048;
+const CONTROL_BYTES: usize = 256;
+const HEAD_AT: usize = 0;
+const LOST_AT: usize = 8;
+const TAIL_AT: usize = 128;
+/// An event's size where positions are counted.
+const RECORD_BYTES: u64 = EVENT_BYTES as u64;
+
+/// Why a segment tells nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadSegmentError {
+    /// It ends inside its header.
+    #[error("its header has only {0} bytes")]
+    Short(usize),
+    /// It does not begin with the magic.
+    #[error("it does not begin with its magic")]
+    Magic,
+    /// Its layout is another one.
+    #[error("its layout has version {0}")]
+    Version(u32),
+    /// Its events are of another table.
+    #[error("its event layout is {0:#018x}, this end's is {LAYOUT_HASH:#018x}")]
+    EventLayout(u64),
+    /// It has another number of rings.
+    #[error("it claims {0} rings")]
+    Rings(u32),
+    /// Its rings have a length that no ring can have.
+    #[error("it claims {0} slots for each ring")]
+    Slots(u32),
+    /// It is another segment than the one that was handed over.
+    #[error("it claims to begin with ring {0}")]
+    FirstRing(u32),
+    /// Its parts do not add up to its length.
+    #[error("it claims {claimed} bytes and has {actual}")]
+    Length {
+        /// What its header adds up to.
+        claimed: u64,
+        /// What the file has.
+        actual: u64,
+    },
+}
+
+/// Why a ring tells nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadRingError {
+    /// More is claimed to be in it than it has slots, or less than nothing.
+    #[error("it claims to hold positions {tail} to {head} in {slots} slots")]
+    Positions {
+        /// The first position that is not free.
+        tail: u64,
+        /// The position after the last event.
+        head: u64,
+        /// Slots of the ring.
+        slots: u64,
+    },
+    /// More was read of it than was ever in it.
+    #[error("{drained} of its {head} events are said to be read")]
+    Drained {
+        /// How far it was read.
+        drained: u64,
+        /// The position after the last event.
+        head: u64,
+    },
+}
+
+/// The positions of a ring, as they stand in its segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingMarks {
+    /// The position after the last published event.
+    pub head: u64,
+    /// The first position whose slot is not free.
+    pub tail: u64,
+    /// Events that its producers had no room for.
+    pub lost_events: u64,
+}
+
+/// What the header of a ring segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingHeader {
+    /// Slots of each ring.
+    slots: u64,
+    /// Whether the process had begun to exit in order; only segment 0 tells.
+    pub leaving: bool,
+    /// Its rings, in order.
+    pub marks: [RingMarks; RINGS_PER_SEGMENT],
+}
+
+/// What is left in a ring for whoever comes after its process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Events that left the ring and reached nobody.
+    pub gone_events: u64,
+    /// Where the others are in the segment's file, oldest first: two pieces when they wrap.
+    pub pieces: [Range<u64>; 2],
+}
+
+impl Unread {
+    /// How many events the pieces hold.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        let bytes = |piece: &Range<u64>| piece.end - piece.start;
+        self.pieces.iter().map(bytes).sum::<u64>() / RECORD_BYTES
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+impl RingHeader {
+    /// Reads the header of segment `number` of a process, whose file has `file_bytes`.
+    ///
+    /// # Errors
+    /// When it is no ring segment of this version, or not that one.
+    pub fn read(header: &[u8], number: usize, file_bytes: u64) -> Result<Self, ReadSegmentError> {
+        let header = header
+            .get(..RING_HEADER_BYTES)
+            .ok_or(ReadSegmentError::Short(header.len()))?;
+        if !header.starts_with(&segment::MAGIC) {
+            return Err(ReadSegmentError::Magic);
+        }
+        let version = u32_at(header, 16);
+        if version != segment::VERSION {
+            return Err(ReadSegmentError::Version(version));
+        }
+        let layout_hash = u64_at(header, 8);
+        if layout_hash != LAYOUT_HASH {
+            return Err(ReadSegmentError::EventLayout(layout_hash));
+        }
+        let rings = u32_at(header, 20);
+        if usize::try_from(rings) != Ok(RINGS_PER_SEGMENT) {
+            return Err(ReadSegmentError::Rings(rings));
+        }
+        let slots = u32_at(header, 24);
+        if !slots.is_power_of_two() {
+            return Err(ReadSegmentError::Slots(slots));
+        }
+        let first_ring = u32_at(header, 28);
+        if usize::try_from(first_ring) != Ok(number.saturating_mul(RINGS_PER_SEGMENT)) {
+            return Err(ReadSegmentError::FirstRing(first_ring));
+        }
+        let slots = u64::from(slots);
+        let claimed = RING_HEADER_BYTES as u64 + slots * RINGS_PER_SEGMENT as u64 * RECORD_BYTES;
+        if claimed != file_bytes {
+            return Err(ReadSegmentError::Length {
+                claimed,
+                actual: file_bytes,
+            });
+        }
+        let marks = std::array::from_fn(|ring| {
+            let control = CONTROLS_AT + ring * CONTROL_BYTES;
+            RingMarks {
+                head: u64_at(header, control + HEAD_AT),
+                tail: u64_at(header, control + TAIL_AT),
+                lost_events: u64_at(header, control + LOST_AT),
+            }
+        });
+        Ok(Self {
+            slots,
+            leaving: u32_at(header, 32) == 1,
+            marks,
+        })
+    }
+
+    /// What of ring `ring` of this segment is not read, when all before `drained` is.
+    ///
+    /// # Errors
+    /// When its positions are none that a ring can have.
+    ///
+    /// # Panics
+    /// When a segment has no such ring.
+    pub fn unread(&self, ring: usize, drained: u64) -> Result<Unread, ReadRingError> {
+        let RingMarks { head, tail, .. } = self.marks[ring];
+        let slots = self.slots;
+        if head.checked_sub(tail).is_none_or(|held| held > slots) {
+            return Err(ReadRingError::Positions { tail, head, slots });
+        }
+        if drained > head {
+            return Err(ReadRingError::Drained { drained, head });
+        }
+        let first = drained.max(tail);
+        let count = head - first;
+        let base = RING_HEADER_BYTES as u64 + ring as u64 * slots * RECORD_BYTES;
+        let slot = first % slots;
+        let until_wrap = count.min(slots - slot);
+        let piece = |slot: u64, count: u64| {
+            let start = base + slot * RECORD_BYTES;
+            start..start + count * RECORD_BYTES
+        };
+        Ok(Unread {
+            gone_events: tail.saturating_sub(drained),
+            pieces: [piece(slot, until_wrap), piece(0, count - until_wrap)],
+        })
+    }
+}
+
+/// How many bytes of definitions follow the header of a dictionary segment.
+///
+/// # Errors
+/// When it is no dictionary segment of this version, or claims more than its file has.
+pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmentError> {
+    let header = header
+        .get(..DICTIONARY_HEADER_BYTES)
+        .ok_or(ReadSegmentError::Short(header.len()))?;
+    if !header.starts_with(&dictionary::MAGIC) {
+        return Err(ReadSegmentError::Magic);
+    }
+    let version = u32_at(header, 8);
+    if version != dictionary::VERSION {
+        return Err(ReadSegmentError::Version(version));
+    }
+    let published = u64_at(header, 16);
+    let room = file_bytes.saturating_sub(DICTIONARY_HEADER_BYTES as u64);
+    if published > room {
+        return Err(ReadSegmentError::Length {
+            claimed: published.saturating_add(DICTIONARY_HEADER_BYTES as u64),
+            actual: file_bytes,
+        });
+    }
+    Ok(published)
+}
+
+/// The events of several rings in the order of their times.
+///
+/// Each ring keeps its own order whatever its times say: an event never
+/// overtakes the one before it. Records that are no events are passed over and
+/// counted.
+#[derive(Debug)]
+pub struct Merged<'a> {
+    rings: Vec<&'a [[u8; EVENT_BYTES]]>,
+    /// The next event of each ring that has one, the earliest on top.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    malformed: u64,
+}
+
+impl<'a> Merged<'a> {
+    /// Merges rings, each given as whole records; bytes after the last whole one are left out.
+    pub fn new(rings: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let rings: Vec<_> = rings.into_iter().map(|ring| ring.as_chunks().0).collect();
+        let mut merged = Self {
+            next: BinaryHeap::with_capacity(rings.len()),
+            rings,
+            malformed: 0,
+        };
+        for ring in 0..merged.rings.len() {
+            merged.line_up(ring);
+        }
+        merged
+    }
+
+    /// Records that were no events, among those passed so far.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Finds a ring's next event and lines it up with those of the others.
+    fn line_up(&mut self, ring: usize) {
+        while let Some(record) = self.rings[ring].first() {
+            match Event::decode(record) {
+                Ok(event) => return self.next.push(Reverse((event.time, ring))),
+                Err(_no_event) => {
+                    self.malformed += 1;
+                    self.rings[ring] = &self.rings[ring][1..];
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Merged<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        let Reverse((_time, ring)) = self.next.pop()?;
+        let (record, rest) = self.rings[ring].split_first()?;
+        let event = Event::decode(record).ok()?;
+        self.rings[ring] = rest;
+        self.line_up(ring);
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests;

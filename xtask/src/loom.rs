@@ -1,0 +1,64 @@
+//! `cargo xtask loom`: the lock-free code under the model checker.
+//!
+//! The checker's atomics replace the real ones by `--cfg loom`, so the build has a
+//! directory of its own. A model that is not run proves nothing: the number that
+//! ran is compared with the number there are known to be.
+
+use crate::Outcome;
+use crate::command::{cargo, target_dir};
+use anyhow::{Context, bail};
+use std::process::Stdio;
+
+/// Models there are at least; fewer mean that some are no longer compiled.
+const MODELS: usize = 23;
+
+/// Builds the models and runs each in every interleaving that it asks for.
+pub(crate) fn run() -> anyhow::Result<Outcome> {
+    // Optimised: a model runs thousands of times.
+    let words = ["test", "-p", "ttmem-ring", "--release", "--lib", "models"];
+    let mut models = cargo(words);
+    models.arg("--target-dir").arg(target_dir().join("loom"));
+    // A bound or a limit from outside would change what the models try.
+    for variable in std::env::vars_os().map(|(name, _value)| name) {
+        if variable.to_string_lossy().starts_with("LOOM_") {
+            models.env_remove(variable);
+        }
+    }
+    println!("$ RUSTFLAGS='--cfg loom' cargo {}", words.join(" "));
+    models.env("RUSTFLAGS", "--cfg loom");
+    let output = models.stderr(Stdio::inherit()).output();
+    let output = output.context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    print!("{said}");
+    if !output.status.success() {
+        bail!("a model does not hold: {}", output.status);
+    }
+    let ran = passed(&said).context("the models did not say how many passed")?;
+    if ran < MODELS {
+        bail!("{ran} models ran, and there are {MODELS}");
+    }
+    println!("{ran} models hold");
+    Ok(Outcome::Passed)
+}
+
+/// How many tests passed, as the test program says at its end.
+fn passed(said: &str) -> Option<usize> {
+    let result = said
+        .lines()
+        .find_map(|line| line.strip_prefix("test result: ok. "))?;
+    result.split_once(" passed")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_models_is_read_from_the_last_line() {
+        let said = "test models::a ... ok\n\n\
+            test result: ok. 22 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n";
+        assert_eq!(passed(said), Some(22));
+        assert_eq!(passed("test result: FAILED. 1 passed; 1 failed\n"), None);
+        assert_eq!(passed(""), None);
+    }
+}

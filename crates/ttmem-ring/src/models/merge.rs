@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 /// Three threads: bounded to so many forced switches.
-const PREEMPTIONS: Option<usize> = Some(3);
+const PREEMPTIONS: Option<usize> = Some(2);
 
 /// The counter.
 #[derive(Debug)]
@@ -179,8 +179,7 @@ fn a_stamp_taken_before_the_load_breaks_the_order() {
 
 #[test]
 fn a_producer_that_stops_in_the_middle_of_a_call_holds_up_nobody() {
-    // Two events each: bounded to two forced switches.
-    let taken = outcomes(Some(2), || {
+    let taken = outcomes(PREEMPTIONS, || {
         let counter = Counter::new();
         let rings = [ring(2), ring(2)];
         let [stopper, other] = rings.map(|ring| ring.claim().unwrap());

@@ -117,7 +117,7 @@ fn a_socket_that_is_replaced_is_found_again() {
     let other = TestServer::start(&["--quiet"]);
     std::os::unix::fs::symlink(other.socket(), folder.join("ttmem.sock")).expect("a link");
     // The connection to the first still stands, and is as good; when it goes, the path counts.
-    drop(first);
+    let _folder = first.kill();
     let account = workload.account();
     assert_eq!(account["flushed"], true, "{account}");
     assert_equal_accounts(&other, &account);
@@ -194,7 +194,9 @@ fn killed_after(server: &TestServer, count_file: &Path, events: u64, haste: u64)
         let bytes = std::fs::read(count_file).expect("a count");
         u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
     };
-    let begun = Instant::now();
+    // What is recorded before the server was reached once is nobody's to recover.
+    wait_for_process(server, child.id());
+    let (begun, events) = (Instant::now(), count() + events);
     while count() < BEFORE + events {
         assert!(begun.elapsed() < WATCHDOG, "the workload records nothing");
         std::thread::sleep(Duration::from_micros(50 + haste * 130));

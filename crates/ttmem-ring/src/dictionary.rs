@@ -117,7 +117,7 @@ pub struct DictionarySegment {
 impl DictionarySegment {
     /// A segment over this memory.
     #[must_use]
-    pub fn new(header: &'static DictionaryHeader, cells: &'static [ByteCell]) -> Self {
+    pub(crate) fn new(header: &'static DictionaryHeader, cells: &'static [ByteCell]) -> Self {
         Self { header, cells }
     }
 
@@ -230,9 +230,11 @@ impl Dictionary {
 
     /// The id of a definition, added if it is new; 0 when there is no room for it.
     ///
-    /// The body is what the wire has after the id. One that is too long is cut.
+    /// The body is what the wire has after the id; there is none for one that is too long.
     pub fn id(&self, kind: DefinitionKind, body: &[u8]) -> u32 {
-        let body = &body[..body.len().min(MAX_BODY_BYTES)];
+        if body.len() > MAX_BODY_BYTES {
+            return 0;
+        }
         let hash = hash(kind, body);
         match self.find(hash, kind, body) {
             Some(id) => id,

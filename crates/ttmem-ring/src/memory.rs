@@ -22,6 +22,10 @@ pub const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
+/// Whoever is given the descriptor can read the memory and not write to it; systems before 5.1
+/// do not know this seal.
+const READERS_ONLY: SealFlags = SealFlags::FUTURE_WRITE;
+
 /// Why there is no memory.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateMemoryError {
@@ -166,6 +170,7 @@ impl Memory {
             },
         };
         let base = base.map_err(|source| CreateMemoryError::Map { bytes, source })?;
+        let file = file.filter(|file| seal(file).is_ok());
         // SAFETY: the range was mapped just now. A child of a fork must not write to it: there it
         // is not mapped at all.
         #[expect(unsafe_code, reason = "changes how the new mapping is inherited")]
@@ -200,8 +205,13 @@ fn shared_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create(name, flags)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
-    rustix::fs::fcntl_add_seals(&file, SEALS)?;
     Ok(file)
+}
+
+/// Seals memory that is mapped already: who maps it from now on can only read.
+fn seal(file: &OwnedFd) -> Result<(), Errno> {
+    rustix::fs::fcntl_add_seals(file, SEALS | READERS_ONLY)
+        .or_else(|_unknown| rustix::fs::fcntl_add_seals(file, SEALS))
 }
 
 #[cfg(test)]
@@ -226,7 +236,12 @@ mod tests {
         let memory = create(1023).unwrap();
         let descriptor = memory.descriptor().unwrap();
         assert_eq!(rustix::fs::fstat(descriptor).unwrap().st_size, 8192);
-        assert_eq!(rustix::fs::fcntl_get_seals(descriptor).unwrap(), SEALS);
+        assert!(
+            rustix::fs::fcntl_get_seals(descriptor)
+                .unwrap()
+                .contains(SEALS)
+        );
+        assert!(rustix::io::pwrite(descriptor, b"x", 0).is_err());
         assert!(rustix::fs::ftruncate(descriptor, 0).is_err());
         let mut bytes = vec![1; 8192];
         assert_eq!(rustix::io::pread(descriptor, &mut bytes, 0), Ok(8192));

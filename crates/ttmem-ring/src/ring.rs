@@ -52,7 +52,8 @@ pub struct RingControl {
     tail: AtomicU64,
     owned: AtomicU32,
     waiting: AtomicU32,
-    more_padding: [u64; 14],
+    read: AtomicU32,
+    more_padding: [u32; 27],
 }
 
 #[cfg(not(loom))]
@@ -75,7 +76,8 @@ impl RingControl {
             tail: AtomicU64::new(0),
             owned: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
-            more_padding: [0; 14],
+            read: AtomicU32::new(0),
+            more_padding: [0; 27],
         }
     }
 }
@@ -153,16 +155,21 @@ impl<'m> Ring<'m> {
         &self.control.waiting
     }
 
-    /// Its consumer; the caller sees to it that there is only one.
+    /// Becomes the ring's consumer, if nobody is.
     #[must_use]
-    pub fn consumer(&self) -> Consumer<'m> {
+    pub fn consumer(&self) -> Option<Consumer<'m>> {
+        // SYNC(read): what the last consumer gave back is the tail this one goes on from.
+        self.control
+            .read
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
         let tail = self.control.tail.load(Ordering::Relaxed);
-        Consumer {
+        Some(Consumer {
             ring: *self,
-            freed: tail,
             next: tail,
             published: tail,
-        }
+            freed: tail,
+        })
     }
 
     #[inline]
@@ -218,9 +225,13 @@ impl<'m> Producer<'m> {
 
     /// Publishes an event record that `write` fills, if there is known to be room.
     ///
-    /// The slot holds whatever was in it before: `write` fills all of it.
+    /// Not to be called from a signal handler that interrupted this very call.
     #[inline(always)]
     pub fn push(&self, write: impl FnOnce(&mut [u8; EVENT_BYTES])) -> bool {
+        // Not in the slot itself, which `write` could then reach a second time through this very
+        // producer; the compiler makes one row of stores of it all the same.
+        let mut record = [0; EVENT_BYTES];
+        write(&mut record);
         let head = self.head.get();
         if head == self.room_until.get() {
             return false;
@@ -232,8 +243,9 @@ impl<'m> Producer<'m> {
             // SAFETY: head < tail + slots, so the consumer has given this slot up (SYNC(free)), and
             // only this thread owns the ring (SYNC(own)).
             #[expect(unsafe_code, reason = "writes the slot in place")]
-            let slot = unsafe { &mut *slot };
-            write(slot);
+            unsafe {
+                *slot = record;
+            }
         });
         let next = head.wrapping_add(1);
         self.head.set(next);
@@ -288,6 +300,13 @@ pub struct Consumer<'m> {
     freed: u64,
     next: u64,
     published: u64,
+}
+
+impl Drop for Consumer<'_> {
+    fn drop(&mut self) {
+        // SYNC(read): the next consumer goes on from the tail that is there now.
+        self.ring.control.read.store(0, Ordering::Release);
+    }
 }
 
 impl<'m> Consumer<'m> {

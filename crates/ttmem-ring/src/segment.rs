@@ -159,7 +159,7 @@ mod tests {
         let segment = RingSegment::create(0, 4, 0).unwrap();
         let ring = segment.rings().next().unwrap();
         let producer = ring.claim().unwrap();
-        let mut consumer = ring.consumer();
+        let mut consumer = ring.consumer().unwrap();
         assert!(producer.look_for_room());
         for value in 0..4 {
             assert!(producer.push(|record| *record = [value; EVENT_BYTES]));
@@ -199,7 +199,7 @@ mod tests {
         let second = ring.claim().unwrap();
         assert!(second.look_for_room());
         assert!(second.push(|record| *record = [2; EVENT_BYTES]));
-        let mut consumer = ring.consumer();
+        let mut consumer = ring.consumer().unwrap();
         consumer.look();
         assert_eq!(consumer.peek().unwrap()[0], 1);
         consumer.advance();

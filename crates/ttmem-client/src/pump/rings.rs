@@ -60,10 +60,10 @@ impl Rings {
     pub(super) fn look(&mut self, client: &Client) {
         for segment in client.segments().skip(self.segments) {
             self.segments += 1;
-            self.readers.extend(segment.rings().map(|ring| Reader {
-                consumer: ring.consumer(),
-                freed: 0,
-            }));
+            // Nobody else reads: there is one pump.
+            let consumers = segment.rings().filter_map(|ring| ring.consumer());
+            self.readers
+                .extend(consumers.map(|consumer| Reader { consumer, freed: 0 }));
         }
         for reader in &mut self.readers {
             reader.consumer.look();

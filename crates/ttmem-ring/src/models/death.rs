@@ -52,7 +52,7 @@ struct Received {
 
 /// Does these steps and stops.
 fn pump(ring: Ring<'static>, steps: &[Step]) -> Received {
-    let mut consumer = ring.consumer();
+    let mut consumer = ring.consumer().unwrap();
     let mut received = Received::default();
     let mut batch = Vec::new();
     for step in steps {
@@ -71,7 +71,7 @@ fn pump(ring: Ring<'static>, steps: &[Step]) -> Received {
 
 /// What a reader gets who knows how far the server had come.
 fn remains(ring: Ring<'static>, received: &Received) -> Vec<u8> {
-    let mut consumer = ring.consumer();
+    let mut consumer = ring.consumer().unwrap();
     let known = received.position.saturating_sub(consumer.position());
     let left = read(&mut consumer).into_iter();
     left.skip(usize::try_from(known).unwrap()).collect()

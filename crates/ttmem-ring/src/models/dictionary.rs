@@ -75,7 +75,9 @@ fn resolve(order: Order) -> Vec<usize> {
                     Order::HeadsFirst => None,
                     Order::DefinitionsFirst => Some(names.defined()),
                 };
-                let seen = rings.map(|ring| read(&mut ring.consumer())).concat();
+                let seen = rings
+                    .map(|ring| read(&mut ring.consumer().unwrap()))
+                    .concat();
                 let known = before.unwrap_or_else(|| names.defined());
                 for id in &seen {
                     assert!(known.contains(&u32::from(*id)), "cannot resolve {id}");
@@ -116,7 +118,7 @@ fn a_definition_in_a_new_segment_can_be_resolved() {
         let reading = {
             let names = Arc::clone(&names);
             thread::spawn(move || {
-                let seen = read(&mut ring.consumer());
+                let seen = read(&mut ring.consumer().unwrap());
                 let known = names.defined();
                 assert!(seen.iter().all(|id| known.contains(&u32::from(*id))));
                 (seen, known)

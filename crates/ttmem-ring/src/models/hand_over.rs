@@ -16,7 +16,7 @@ fn a_consumer_that_sees_the_head_sees_whole_records() {
             push(&producer, 2, 2);
         });
         let consuming = thread::spawn(move || {
-            let mut consumer = ring.consumer();
+            let mut consumer = ring.consumer().unwrap();
             let mut seen = read(&mut consumer);
             let at_first = seen.len();
             seen.extend(read(&mut consumer));
@@ -43,7 +43,7 @@ fn a_slot_is_not_used_again_while_it_is_read() {
                 .collect::<Vec<u8>>()
         });
         let consuming = thread::spawn(move || {
-            let mut consumer = ring.consumer();
+            let mut consumer = ring.consumer().unwrap();
             let mut seen = Vec::new();
             for _round in 0..2 {
                 seen.extend(read(&mut consumer));
@@ -75,7 +75,7 @@ fn what_is_read_and_kept_is_not_overwritten() {
             assert!(!try_push(&producer, 0, 2));
         });
         let consuming = thread::spawn(move || {
-            let mut consumer = ring.consumer();
+            let mut consumer = ring.consumer().unwrap();
             let seen = read(&mut consumer);
             (consumer, seen)
         });
@@ -102,7 +102,7 @@ fn a_ring_that_was_given_up_is_gone_on_with() {
             })
         });
         let pushed = threads.map(|thread| thread.join().unwrap());
-        let seen = read(&mut ring.consumer());
+        let seen = read(&mut ring.consumer().unwrap());
         // Somebody always gets it, and nothing is overwritten.
         assert!(!ring.is_owned());
         let mut sorted = seen.clone();
@@ -128,7 +128,7 @@ fn a_consumer_sees_nothing_of_a_change_of_owners() {
             }
         });
         let consuming = thread::spawn(move || {
-            let mut consumer = ring.consumer();
+            let mut consumer = ring.consumer().unwrap();
             let seen = read(&mut consumer);
             assert!([1, 2].starts_with(&seen), "{seen:?}");
             (consumer, seen.len())
@@ -188,7 +188,7 @@ fn wait_for_room(take_waiter: fn(&mut Consumer<'_>) -> bool) -> Vec<Room> {
         let consuming = {
             let futex = Arc::clone(&futex);
             thread::spawn(move || {
-                let mut consumer = ring.consumer();
+                let mut consumer = ring.consumer().unwrap();
                 assert_eq!(read(&mut consumer), [1]);
                 consumer.free(consumer.position());
                 if take_waiter(&mut consumer) {

@@ -92,7 +92,7 @@ fn consume(
     let consuming = {
         let counter = Arc::clone(counter);
         thread::spawn(move || {
-            let mut consumers = rings.map(|ring| ring.consumer());
+            let mut consumers = rings.map(|ring| ring.consumer().unwrap());
             let taken = round(&counter, &mut consumers, horizon);
             (consumers, taken)
         })

@@ -84,7 +84,7 @@ proptest! {
         let slots: Vec<Slot> = (0..capacity).map(|_slot| Slot::new()).collect();
         let ring = Ring::new(&control, &slots).unwrap();
         let mut producer = Producer::vacant();
-        let mut consumer = ring.consumer();
+        let mut consumer = ring.consumer().unwrap();
         let mut model = Model { capacity, ..Model::default() };
         for step in steps {
             match step {
@@ -197,7 +197,7 @@ fn a_producer_and_a_consumer_at_full_speed_agree() {
                 }
             }
         });
-        let mut consumer = ring.consumer();
+        let mut consumer = ring.consumer().unwrap();
         while consumer.position() < EVENTS {
             consumer.look();
             if consumer.available() == 0 {

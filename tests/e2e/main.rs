@@ -9,16 +9,19 @@ mod clients;
 mod deaths;
 mod defects;
 mod faults;
+mod flight_recorder;
 mod hostile;
 mod hostile_server;
 mod logging;
 mod many_clients;
 mod old_protocol;
+mod old_vocabulary;
 mod readme;
 mod recipes;
 mod signals;
 mod sockets;
 mod support;
+mod surroundings;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.
 #[test]

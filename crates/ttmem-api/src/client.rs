@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::http::{ReadResponseError, Response, read_response};
-use crate::{BufferPage, CbPage, Forgotten, KernelPage, Page, Problem, SCHEMA, Snapshot, routes};
+use crate::{
+    BufferPage, CbPage, Forgotten, KernelPage, LastEvents, Page, Problem, SCHEMA, Snapshot, routes,
+};
 
 #[cfg(test)]
 mod tests;
@@ -171,6 +173,13 @@ impl ApiClient {
         limit: Option<u32>,
     ) -> Result<KernelPage, ApiRequestError> {
         self.page(routes::KERNELS, cursor, limit)
+    }
+
+    /// The last `count` events, of one process or of all.
+    pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
+        let of = pid.map_or(String::new(), |pid| format!("&pid={pid}"));
+        let target = format!("{}?count={count}{of}", routes::LAST);
+        self.document(&self.exchange("GET", &target)?)
     }
 
     /// Makes the server drop everything a process holds.

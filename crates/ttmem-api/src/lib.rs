@@ -16,6 +16,7 @@ pub mod client;
 mod device;
 mod hex_id;
 mod http;
+mod last;
 mod problem;
 mod process;
 pub mod routes;
@@ -31,6 +32,7 @@ pub use device::{
     PrefetchUsage, RingEntry, RingUsage,
 };
 pub use hex_id::{HexId, ParseHexIdError};
+pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use problem::{Forgotten, Problem};
 pub use process::{LeakCandidates, Process, ProcessDevice, Released};
 pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page};

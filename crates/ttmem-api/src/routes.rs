@@ -12,6 +12,12 @@ pub const CBS: &str = "/api/v1/cbs";
 /// Live kernels, a page at a time: [`KernelPage`](crate::KernelPage).
 pub const KERNELS: &str = "/api/v1/kernels";
 
+/// The last events, of all processes or with `pid=N` of one, `count=N` of them:
+/// [`LastEvents`](crate::LastEvents).
+///
+/// The server keeps 256 of every process that lives and of the 64 that departed last.
+pub const LAST: &str = "/api/v1/last";
+
 /// POST with `?pid=N`: drops what a process holds, answers [`Forgotten`](crate::Forgotten).
 pub const FORGET: &str = "/api/v1/forget";
 

@@ -9,8 +9,77 @@ static FORKED_PID: AtomicI32 = AtomicI32::new(0);
 /// One line on stderr, by one system call.
 pub(crate) fn complain(text: &str) {
     let line = format!("ttmem: {text}\n");
+    let _unharmed = PipesUnbroken::begin();
     // A program without stderr has nobody to tell.
     let _nobody = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+}
+
+/// While it lives, writing to a pipe that nobody reads does not end the program.
+#[derive(Debug)]
+struct PipesUnbroken {
+    _blocked: SignalsBlocked,
+    was_pending: bool,
+}
+
+impl PipesUnbroken {
+    fn begin() -> Self {
+        let blocked = SignalsBlocked::begin();
+        Self {
+            _blocked: blocked,
+            was_pending: is_pipe_signal_pending(),
+        }
+    }
+}
+
+impl Drop for PipesUnbroken {
+    fn drop(&mut self) {
+        if self.was_pending || !is_pipe_signal_pending() {
+            return;
+        }
+        // Ours: a broken pipe signals the thread that writes, and only that one.
+        let only = pipe_signal();
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: takes a pending signal of this thread; all that is passed is on this stack.
+        #[expect(unsafe_code, reason = "C library call")]
+        unsafe {
+            libc::sigtimedwait(&raw const only, std::ptr::null_mut(), &raw const at_once);
+        }
+    }
+}
+
+fn pipe_signal() -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: empties the set that it is given.
+    #[expect(unsafe_code, reason = "C library call")]
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+    }
+    // SAFETY: the set was emptied.
+    #[expect(unsafe_code, reason = "C library call")]
+    unsafe {
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+    }
+    // SAFETY: filled just now.
+    #[expect(unsafe_code, reason = "filled")]
+    unsafe {
+        set.assume_init()
+    }
+}
+
+fn is_pipe_signal_pending() -> bool {
+    let mut pending = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: fills the set that it is given.
+    #[expect(unsafe_code, reason = "C library call")]
+    unsafe {
+        libc::sigpending(pending.as_mut_ptr());
+    }
+    // SAFETY: zeroed, and filled if the call succeeded.
+    #[expect(unsafe_code, reason = "C library call")]
+    let is_member = unsafe { libc::sigismember(pending.as_ptr(), libc::SIGPIPE) };
+    is_member == 1
 }
 
 /// Whether this process was made by the C library's fork.
@@ -26,7 +95,18 @@ extern "C" fn in_child() {
     FORKED_PID.store(own_pid(), Ordering::Relaxed);
 }
 
-/// Makes this library stay loaded, watches for forks, and calls `leaving` at exit.
+/// Notices from now on when the C library forks.
+pub(crate) fn watch_forks() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the handler touches an atomic only; unloading this library withdraws it.
+    #[expect(unsafe_code, reason = "C library call")]
+    let _no_memory = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+/// Makes this library stay loaded, and calls `leaving` at exit.
 ///
 /// The pump's thread and the threads' ends run this library's code: unloading it under them
 /// would be a crash.
@@ -35,10 +115,7 @@ pub(crate) fn stay(leaving: extern "C" fn()) {
     if DONE.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the handler touches an atomic only, and this library is pinned below.
-    #[expect(unsafe_code, reason = "C library call")]
-    let _no_memory = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    // SAFETY: as above.
+    // SAFETY: the handler touches shared memory that stays, and this library is pinned below.
     #[expect(unsafe_code, reason = "C library call")]
     let _no_memory = unsafe { libc::atexit(leaving) };
     pin();

@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING, UNDECIDED};
-use crate::{clock, forward, start};
+use crate::{clock, forward, host, start};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
@@ -150,6 +150,8 @@ fn record_with(client: &'static Client, local: &Local, record: &[u8; EVENT_BYTES
             return client.count_lost_without_ring();
         }
     } else {
+        // A handler in between would claim a second ring, or wait for a lock of its own thread.
+        let _uninterrupted = host::SignalsBlocked::begin();
         local.inside.store(false, Ordering::Relaxed);
         let Some(producer) = client.claim_ring() else {
             return client.count_lost_without_ring();

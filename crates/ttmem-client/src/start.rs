@@ -63,13 +63,15 @@ pub(crate) fn speaks_old() -> bool {
 
 /// Starts the client, or waits for the thread that does.
 pub(crate) fn start() {
+    // A signal handler that came here would wait for the thread that it interrupts.
+    let _uninterrupted = host::SignalsBlocked::begin();
+    let _uncancelled = host::Uncancelled::begin();
     if !PAGE.begin_start() {
         while PAGE.word() == STARTING {
             std::thread::sleep(Duration::from_micros(100));
         }
         return;
     }
-    let _uncancelled = host::Uncancelled::begin();
     // Whatever goes wrong, nobody may be left waiting for this thread.
     let started = std::panic::catch_unwind(try_start).unwrap_or(Err(StartError::Panicked));
     let word = started.unwrap_or_else(|error| {
@@ -81,10 +83,12 @@ pub(crate) fn start() {
 
 fn try_start() -> Result<u32, StartError> {
     PAGE.wipe_on_fork().map_err(StartError::Wipe)?;
+    // Also where another copy does the work: in a child, this one may be the first.
+    host::watch_forks();
     let is_child = STARTED.swap(true, Ordering::Relaxed);
     // A child made by a bare system call cannot be helped: the C library itself does not know of
-    // it, and its locks may be locked for ever.
-    if is_disabled() || (is_child && !host::was_forked()) {
+    // it, and its locks may be locked for ever. So this is asked before anything that takes one.
+    if (is_child && !host::was_forked()) || is_disabled() {
         return Ok(OFF);
     }
     match forward::find() {

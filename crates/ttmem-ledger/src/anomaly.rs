@@ -82,8 +82,13 @@ pub struct Anomalies {
 impl Anomalies {
     /// Counts one.
     pub fn count(&mut self, anomaly: Anomaly) {
+        self.add(anomaly, 1);
+    }
+
+    /// Counts several.
+    pub fn add(&mut self, anomaly: Anomaly, more: u64) {
         let count = &mut self.counts[anomaly as usize];
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(more);
     }
 
     /// How often one occurred.

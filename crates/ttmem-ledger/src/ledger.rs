@@ -6,7 +6,7 @@ use crate::device::{DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::gauge::Peak;
 use crate::mark::{Mark, Marks};
-use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
+use crate::process::{Departure, Exit, Process, ProcessFacts, ProcessIdentity, ProcessState};
 use crate::view::{DepartedView, ProcessView, View};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -81,6 +81,22 @@ pub struct Carried {
     pub lost_events: u64,
     /// Events it elided so far.
     pub elided_events: u64,
+}
+
+/// Whether a process of this kind may send such an event.
+///
+/// One that speaks the old vocabulary has no words but the old ones, and those by
+/// which its client tells what became of them.
+fn may_send(source: Source, what: &What) -> bool {
+    let of_any_client = matches!(
+        what,
+        What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
+    );
+    if source == Source::Legacy {
+        what.is_legacy() || of_any_client
+    } else {
+        !what.is_legacy()
+    }
 }
 
 /// Who holds which bytes of which device, and who held them.
@@ -243,11 +259,21 @@ impl Ledger {
         else {
             return;
         };
+        let is_old = process.facts.identity.source == Source::Legacy;
         for record in &carried.peaks {
-            let Some(slot) = process.device_ids.get(&record.device.0) else {
-                continue;
+            let slot = if is_old {
+                let (table, limits) = (&mut self.table, &self.limits);
+                let mut introduction = Introduction {
+                    process,
+                    table,
+                    limits,
+                };
+                introduction.legacy_device(record.device.0)
+            } else {
+                process.device_ids.get(&record.device.0).copied()
             };
-            let held = &mut process.facts.devices[*slot as usize];
+            let Some(slot) = slot else { continue };
+            let held = &mut process.facts.devices[slot as usize];
             let peak = Peak {
                 bytes: record.bytes,
                 time: record.time,
@@ -343,21 +369,21 @@ impl Ledger {
             .get_mut(index as usize)
             .and_then(Option::as_mut);
         let process = process.ok_or(Anomaly::Undefined)?;
-        let is_old = process.facts.identity.source == Source::Legacy;
-        if is_old != event.what.is_legacy() {
+        if !may_send(process.facts.identity.source, &event.what) {
             return Err(Anomaly::Malformed);
         }
         let mesh = match event.what.legacy_device() {
             Some(device) => {
                 let (table, limits) = (&mut self.table, &self.limits);
-                Some(
-                    Introduction {
-                        process,
-                        table,
-                        limits,
-                    }
-                    .legacy_mesh(device, &event.what)?,
-                )
+                let mut introduction = Introduction {
+                    process,
+                    table,
+                    limits,
+                };
+                match introduction.legacy_mesh(device, &event.what) {
+                    Ok(mesh) => Some(mesh),
+                    Err(anomaly) => return process.excuse_inherited(&event.what, anomaly),
+                }
             }
             None => None,
         };
@@ -372,14 +398,20 @@ impl Ledger {
             untold: &mut self.untold,
         };
         match mesh {
-            Some(mesh) => scope.apply_legacy(mesh, &event.what),
+            Some(mesh) => match scope.apply_legacy(mesh, &event.what) {
+                Ok(()) => Ok(()),
+                Err(anomaly) => scope.process.excuse_inherited(&event.what, anomaly),
+            },
             None => scope.apply(&event.what),
         }
     }
 
-    /// Counts a report that never became an event: it was refused while it was read.
-    pub fn refuse(&mut self, index: u32, anomaly: Anomaly) {
-        let _counted = self.count_refusal(index, Err(anomaly));
+    /// Counts reports that never became events: they were refused while they were read.
+    pub fn refuse(&mut self, index: u32, anomaly: Anomaly, count: u64) {
+        self.anomalies.add(anomaly, count);
+        if let Some(process) = self.process_mut(index) {
+            process.facts.anomalies.add(anomaly, count);
+        }
     }
 
     fn count_refusal(&mut self, index: u32, outcome: Result<(), Anomaly>) -> Result<(), Anomaly> {
@@ -451,15 +483,27 @@ impl Ledger {
         self.table.devices.get(index as usize)
     }
 
+    /// All devices, by their places in the ledger.
+    #[must_use]
+    pub fn devices(&self) -> &[crate::device::Device] {
+        &self.table.devices
+    }
+
     /// How many devices there are.
     #[must_use]
     pub fn device_count(&self) -> usize {
         self.table.devices.len()
     }
 
+    /// Everything that is known of a process, its rows aside.
+    #[must_use]
+    pub fn facts(&self, index: u32) -> Option<&ProcessFacts> {
+        Some(&self.processes.get(index as usize)?.as_ref()?.facts)
+    }
+
     /// Who a process is.
     #[must_use]
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
-        Some(&self.processes.get(index as usize)?.as_ref()?.facts.identity)
+        Some(&self.facts(index)?.identity)
     }
 }

@@ -40,7 +40,7 @@ pub use geometry::Geometry;
 pub use ledger::{Carried, Ledger, Limits};
 pub use mark::{Mark, Marks};
 pub use pages::PagesView;
-pub use process::{Departure, Exit, ProcessIdentity, ProcessState, Released};
+pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState, Released};
 pub use residency::{Owner, Residency};
 pub use totals::{PeakSet, Totals};
 pub use view::{DepartedView, ProcessView, View};

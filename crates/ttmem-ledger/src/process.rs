@@ -1,6 +1,6 @@
 //! A tracked process: who it is, what it defined, what it holds.
 
-use crate::anomaly::Anomalies;
+use crate::anomaly::{Anomalies, Anomaly};
 use crate::buffers::{BufferBook, BufferList};
 use crate::device::Capacity;
 use crate::pages::Pages;
@@ -12,8 +12,8 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{
-    Class, CoreSet, CoreType, CoresId, KernelId, MeshId, MeshKind, ProgramId, Source, TextId,
-    TraceId,
+    Class, CoreSet, CoreType, CoresId, DeviceId, KernelId, MeshId, MeshKind, ProgramId, Source,
+    TextId, TraceId, What,
 };
 
 /// A map keyed by what a client sends: seeded, so that it cannot be made slow on purpose.
@@ -108,6 +108,8 @@ pub struct Exit {
 pub struct ProcessDevice {
     /// The device, as the ledger counts them.
     pub device: u32,
+    /// The first id it has in the process's events; old senders have only device numbers.
+    pub id: Option<DeviceId>,
     /// What it holds there.
     pub totals: Totals,
 }
@@ -341,17 +343,38 @@ impl Process {
 }
 
 impl Process {
+    /// Lets pass what a fork gives back of its parent's: the parent's own entry keeps it.
+    pub(crate) fn excuse_inherited(
+        &mut self,
+        what: &What,
+        anomaly: Anomaly,
+    ) -> Result<(), Anomaly> {
+        match (what, anomaly) {
+            (What::LegacyFreed { id, .. }, Anomaly::UnknownFree) if *id < self.first_own_buffer => {
+                self.facts.inherited_frees += 1;
+                Ok(())
+            }
+            _other => Err(anomaly),
+        }
+    }
+
     /// Takes over what a program did before a reconnect.
     pub(crate) fn restore_counters(
         &mut self,
         record: &ttmem_event::wire::ProgramCounters,
         most_parts: usize,
     ) {
-        let key = ProgramKey::Tracked(record.program);
-        let (Some(slot), Some(mesh)) = (
-            self.program_index.get(&key),
-            self.mesh_ids.get(&record.mesh.0),
-        ) else {
+        let (key, meshes) = if self.facts.identity.source == Source::Legacy {
+            // A kernel is all it knows of a program, and a device number all of a mesh.
+            (
+                ProgramKey::LegacyKernel(record.program.0),
+                &self.legacy_meshes,
+            )
+        } else {
+            (ProgramKey::Tracked(record.program), &self.mesh_ids)
+        };
+        let (Some(slot), Some(mesh)) = (self.program_index.get(&key), meshes.get(&record.mesh.0))
+        else {
             return;
         };
         let Some(program) = self.programs.get_mut(*slot) else {

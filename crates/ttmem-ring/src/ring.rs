@@ -228,10 +228,6 @@ impl<'m> Producer<'m> {
     /// Not to be called from a signal handler that interrupted this very call.
     #[inline(always)]
     pub fn push(&self, write: impl FnOnce(&mut [u8; EVENT_BYTES])) -> bool {
-        // Not in the slot itself, which `write` could then reach a second time through this very
-        // producer; the compiler makes one row of stores of it all the same.
-        let mut record = [0; EVENT_BYTES];
-        write(&mut record);
         let head = self.head.get();
         if head == self.room_until.get() {
             return false;
@@ -239,6 +235,13 @@ impl<'m> Producer<'m> {
         let Some(ring) = self.ring.get() else {
             return false;
         };
+        // Not in the slot itself, which `write` could reach a second time through this very
+        // producer; the compiler makes one row of stores of it all the same.
+        let mut record = [0; EVENT_BYTES];
+        write(&mut record);
+        if self.head.get() != head {
+            return false;
+        }
         ring.slot(head).0.with_mut(|slot| {
             // SAFETY: head < tail + slots, so the consumer has given this slot up (SYNC(free)), and
             // only this thread owns the ring (SYNC(own)).

@@ -13,6 +13,7 @@ pub mod keeper;
 pub mod log;
 pub mod peer;
 pub mod read;
+mod recent;
 mod server;
 pub mod socket;
 

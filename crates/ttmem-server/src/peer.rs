@@ -47,6 +47,20 @@ pub struct Peer {
     pub name: String,
     /// Tells of its death: see [`is_alive`]. None if it was gone already.
     pub pidfd: Option<OwnedFd>,
+    /// The program it runs: see [`program_image`].
+    pub image: Option<ProgramImage>,
+}
+
+/// What tells a program from the one that takes its place by exec.
+///
+/// Where the kernel put its code, its stack and its environment: at random for every program
+/// start, and nothing that a program moves while it runs. Where addresses are not random, a
+/// program that executes itself anew in the same environment looks the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramImage {
+    code: u64,
+    stack: u64,
+    environment: u64,
 }
 
 /// Finds out who connected, or who made the pair for a socket pair.
@@ -70,9 +84,9 @@ pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
         // The kernel knows that the process is gone: its pid tells nothing any more.
         Err(_) => (None, None),
     };
-    let (start_time, name) = match process {
-        Some(process) => (Some(process.start_time), process.name),
-        None => (None, None),
+    let (start_time, name, image) = match process {
+        Some(process) => (Some(process.start_time), process.name, process.image),
+        None => (None, None, None),
     };
     Ok(Peer {
         pid,
@@ -82,7 +96,16 @@ pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
         start_unix_nanos: start_time.and_then(unix_nanos_of_start),
         name: name.unwrap_or_else(|| "unknown".to_owned()),
         pidfd,
+        image,
     })
+}
+
+/// The program that the process behind `pidfd`, whose pid is `pid`, runs now.
+///
+/// None if it is gone, if this process may not know, and while an exec is under way.
+pub fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
+    let image = parse_image(&read_proc(pid, "stat")?)?;
+    is_alive(pidfd).then_some(image)
 }
 
 /// Whether the process behind a pidfd has not exited yet; a zombie counts as dead.
@@ -125,14 +148,16 @@ pub fn process_name(pid: u32) -> Option<String> {
 struct Process {
     start_time: u64,
     name: Option<String>,
+    image: Option<ProgramImage>,
 }
 
 impl Process {
     fn read(pid: u32) -> Option<Self> {
-        let start_time = parse_start_time(&read_proc(pid, "stat")?)?;
+        let stat = read_proc(pid, "stat")?;
         Some(Self {
-            start_time,
+            start_time: parse_start_time(&stat)?,
             name: process_name(pid),
+            image: parse_image(&stat),
         })
     }
 }
@@ -179,11 +204,28 @@ fn read_proc(pid: u32, file: &str) -> Option<Vec<u8>> {
 
 /// Field 22 of `/proc/<pid>/stat`.
 fn parse_start_time(stat: &[u8]) -> Option<u64> {
+    parse_field(stat, 22)
+}
+
+/// Fields 26, 28 and 50 of `/proc/<pid>/stat`: zeros for who may not see them, and until an exec
+/// has come to set them.
+fn parse_image(stat: &[u8]) -> Option<ProgramImage> {
+    let image = ProgramImage {
+        code: parse_field(stat, 26)?,
+        stack: parse_field(stat, 28)?,
+        environment: parse_field(stat, 50)?,
+    };
+    (image.stack != 0 && image.environment != 0).then_some(image)
+}
+
+/// A field of `/proc/<pid>/stat` from the third on, as the manual numbers them.
+fn parse_field(stat: &[u8], number: usize) -> Option<u64> {
     // Field 2 is the command in parentheses and may itself contain spaces and parentheses; no
     // later field does, so the last one closes it. What follows begins with field 3.
     let command_end = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = str::from_utf8(stat.get(command_end + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+    let index = number.checked_sub(3)?;
+    rest.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
 /// When a process started, by today's difference between the two clocks.

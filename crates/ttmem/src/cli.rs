@@ -1,5 +1,6 @@
 //! The command line: what can be said, and where defaults come from.
 
+use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
@@ -38,7 +39,7 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Show what is used on every device, and by whom.
     Status(StatusOptions),
-    /// List live buffers, or kernels or circular buffers.
+    /// List live buffers, or kernels or circular buffers, or the last events.
     Dump(DumpOptions),
     /// Drop everything the server holds for a process.
     ///
@@ -144,6 +145,27 @@ pub(crate) struct DumpOptions {
     #[arg(long)]
     pub(crate) cbs: bool,
 
+    /// The last N events instead, one per line.
+    ///
+    /// The server keeps 256 of every process that lives and of the 64 that departed last, with
+    /// what it found in the memory of those that died.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        conflicts_with_all = ["kernels", "cbs", "limit"]
+    )]
+    pub(crate) last: Option<u32>,
+
+    /// Only events of this process.
+    #[arg(
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "last"
+    )]
+    pub(crate) pid: Option<u32>,
+
     /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
@@ -181,9 +203,21 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         quick: bool,
     },
+    /// The client: nanoseconds per event, the pump, totals at full speed.
+    Client {
+        /// A tenth of the work: a check that it runs, not a figure to quote.
+        #[arg(long)]
+        quick: bool,
+    },
     /// A workload for `bench server` to kill: allocates, says so, and waits.
     #[command(hide = true)]
     Hold,
+    /// A workload for `bench client` and the tests: allocates, frees, and keeps its own account.
+    #[command(hide = true)]
+    Workload(WorkloadOptions),
+    /// What a tracker call costs, measured in a process of its own for `bench client`.
+    #[command(hide = true)]
+    Record(RecordOptions),
 }
 
 fn octal_mode(text: &str) -> Result<u32, String> {

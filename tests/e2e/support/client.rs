@@ -26,13 +26,18 @@ pub(crate) struct Client {
 impl Client {
     /// Connects and introduces itself; fails the test if it is refused.
     pub(crate) fn connect(socket: &Path, instance: [u8; 16]) -> Self {
+        Self::connect_as(socket, instance, Source::Client)
+    }
+
+    /// Connects as a client whose events become known in another way.
+    pub(crate) fn connect_as(socket: &Path, instance: [u8; 16], source: Source) -> Self {
         let mut stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_read_timeout(Some(WATCHDOG)).expect("a timeout");
         let mut bytes = Preamble::OURS.encode().to_vec();
         let hello = Hello {
             instance,
             pid: std::process::id(),
-            source: Source::Client,
+            source,
             name: "e2e",
             visible_devices: "",
         };

@@ -1,6 +1,8 @@
 //! Servers, clients and workload processes for the tests.
 
+pub(crate) mod c_program;
 pub(crate) mod client;
+pub(crate) mod flight;
 pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
 pub(crate) mod random;

@@ -15,6 +15,9 @@ use ttmem_event::{Definition, Event, What};
 /// Stands for an event that comes from no ring.
 const NO_RING: u16 = u16::MAX;
 
+/// Events that there is room for from the beginning.
+const FIRST_ROOM: usize = 1024;
+
 /// Events for one frame.
 #[derive(Debug)]
 pub(super) struct Batch<'h> {
@@ -53,8 +56,8 @@ pub(super) struct History {
 impl History {
     pub(super) fn new(bound: usize) -> Self {
         Self {
-            records: VecDeque::new(),
-            rings: VecDeque::new(),
+            records: VecDeque::with_capacity(FIRST_ROOM),
+            rings: VecDeque::with_capacity(FIRST_ROOM),
             front: 0,
             unsent: 0,
             live: LiveSet::default(),
@@ -71,8 +74,24 @@ impl History {
     /// Adds an event after all others.
     #[inline]
     pub(super) fn push(&mut self, record: &[u8; EVENT_BYTES], ring: Option<u16>) {
+        if self.records.len() == self.records.capacity() {
+            self.make_room();
+        }
         self.records.push_back(*record);
         self.rings.push_back(ring.unwrap_or(NO_RING));
+    }
+
+    /// Makes room for more; where the system has no memory left, what is there is the bound.
+    ///
+    /// Growing without asking would end the program, which may well do with what it has.
+    #[cold]
+    fn make_room(&mut self) {
+        let more = self.records.len();
+        let grown = self.records.try_reserve(more).is_ok() && self.rings.try_reserve(more).is_ok();
+        if !grown {
+            self.bound = self.bound.min(more.saturating_sub(1)).max(1);
+            self.keep_to_bound();
+        }
     }
 
     /// Learns what events refer to.

@@ -22,7 +22,7 @@ pub(super) const MAX_DEFINITION_BYTES: usize = 3 + u16::MAX as usize;
 /// Stands for "not known" where a byte is a truth value.
 const UNKNOWN: u8 = 0xFF;
 
-/// The definitions of one frame.
+/// The definitions of one frame, or of a client's dictionary.
 ///
 /// Each is preceded by its kind (1) and its length (2), so that kinds from a
 /// newer peer are passed over.
@@ -32,7 +32,9 @@ pub struct DefinitionIter<'a> {
 }
 
 impl<'a> DefinitionIter<'a> {
-    pub(super) fn new(payload: &'a [u8]) -> Self {
+    /// Reads definitions that stand one after the other.
+    #[must_use]
+    pub fn new(payload: &'a [u8]) -> Self {
         Self {
             cursor: Cursor::new("define", payload),
         }

@@ -26,6 +26,7 @@ pub enum FrameKind {
     Flush = 9,
     Goodbye = 10,
     Handover = 11,
+    Drained = 12,
     Welcome = 0x81,
     Refused = 0x82,
     Ack = 0x83,
@@ -110,6 +111,15 @@ pub struct ProgramCounters {
     pub first_time: u64,
     /// The last run, in ticks.
     pub last_time: u64,
+}
+
+/// How far a client has read one of its rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPosition {
+    /// The ring's number, over all segments.
+    pub ring: u32,
+    /// The first position that was not read; positions never start again.
+    pub position: u64,
 }
 
 /// The end of a resync: from here on the server's view is the client's.
@@ -212,13 +222,16 @@ pub enum Frame<'a> {
     Flush,
     /// Client: it leaves.
     Goodbye(Goodbye),
-    /// Client: memory of rings and dictionary, passed as descriptors beside this frame.
+    /// Client: a segment of its rings or of its dictionary, the descriptor beside this frame.
     Handover {
-        /// Bytes of the ring registry.
+        /// Bytes of the ring segment; 0 when it is a dictionary's.
         ring_bytes: u64,
-        /// Bytes of the dictionary.
+        /// Bytes of the dictionary segment; 0 when it is one of rings.
         dictionary_bytes: u64,
     },
+    /// Client: what its rings held before these positions comes with the next events or
+    /// resync end.
+    Drained(Vec<RingPosition>),
     /// Server: accepted.
     Welcome(Welcome),
     /// Server: refused; the connection ends.
@@ -240,6 +253,7 @@ pub enum Frame<'a> {
 const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
 const PEAK_BYTES: usize = 24;
 const COUNTERS_BYTES: usize = 56;
+const RING_POSITION_BYTES: usize = 16;
 /// What is left of the longest payload after the sequence number.
 const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
 
@@ -298,6 +312,7 @@ impl<'a> Frame<'a> {
                     dictionary_bytes: body.u64()?,
                 }
             }
+            12 => Self::Drained(decode_drained(payload)?),
             0x81 => {
                 let mut body = Cursor::new("welcome", payload);
                 let version = body.u16()?;
@@ -394,6 +409,18 @@ fn decode_counters(payload: &[u8]) -> Result<Vec<ProgramCounters>, DecodeFrameEr
         });
     }
     Ok(counters)
+}
+
+fn decode_drained(payload: &[u8]) -> Result<Vec<RingPosition>, DecodeFrameError> {
+    let mut body = Cursor::new("drained", payload);
+    let mut positions = Vec::with_capacity(payload.len() / RING_POSITION_BYTES);
+    while !body.is_at_end() {
+        let ring = body.u32()?;
+        let _reserved = body.u32()?;
+        let position = body.u64()?;
+        positions.push(RingPosition { ring, position });
+    }
+    Ok(positions)
 }
 
 /// Appends frames to a buffer that is sent whole.
@@ -520,12 +547,25 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends the sizes of the memory that is passed beside this frame.
+    /// Appends the size of the memory that is passed beside this frame; one of the two is 0.
     pub fn put_handover(out: &mut Vec<u8>, ring_bytes: u64, dictionary_bytes: u64) {
         Self::put(out, FrameKind::Handover, |out| {
             out.extend_from_slice(&ring_bytes.to_le_bytes());
             out.extend_from_slice(&dictionary_bytes.to_le_bytes());
         });
+    }
+
+    /// Appends how far rings were read, in as many frames as it needs; none when there is nothing.
+    pub fn put_drained(out: &mut Vec<u8>, positions: &[RingPosition]) {
+        for positions in positions.chunks(MAX_PAYLOAD_BYTES / RING_POSITION_BYTES) {
+            Self::put(out, FrameKind::Drained, |out| {
+                for position in positions {
+                    out.extend_from_slice(&position.ring.to_le_bytes());
+                    out.extend_from_slice(&[0; 4]);
+                    out.extend_from_slice(&position.position.to_le_bytes());
+                }
+            });
+        }
     }
 
     /// Appends a welcome.

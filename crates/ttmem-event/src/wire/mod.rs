@@ -16,7 +16,7 @@ mod reader;
 pub use define::{DefinitionIter, MAX_MESH_DEVICES};
 pub use frame::{
     Clock, Frame, FrameKind, Goodbye, Hello, PeakRecord, ProgramCounters, RefusalCode, ResyncEnd,
-    Welcome,
+    RingPosition, Welcome,
 };
 pub use preamble::{MAGIC, OLDEST_VERSION, PREAMBLE_BYTES, Preamble, VERSION};
 pub use reader::{FRAME_HEADER_BYTES, FrameReader, MAX_FRAME_BYTES};

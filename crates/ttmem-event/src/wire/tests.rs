@@ -57,6 +57,7 @@ fn put(out: &mut Vec<u8>, frame: &Frame<'_>) {
             ring_bytes,
             dictionary_bytes,
         } => Frame::put_handover(out, *ring_bytes, *dictionary_bytes),
+        Frame::Drained(positions) => Frame::put_drained(out, positions),
         Frame::Welcome(welcome) => Frame::put_welcome(out, welcome),
         Frame::Refused { code, reason } => Frame::put_refused(out, *code, reason),
         Frame::Ack { next_sequence } => Frame::put_ack(out, *next_sequence),

@@ -117,7 +117,9 @@ impl Introduction<'_> {
         }
         let facts = self.facts(definition);
         let slot = self.hold_device(key, || facts.clone())?;
-        let index = self.process.facts.devices[slot as usize].device;
+        let held = &mut self.process.facts.devices[slot as usize];
+        held.id.get_or_insert(definition.id);
+        let index = held.device;
         self.process.device_ids.insert(definition.id.0, slot);
         learn(&mut self.table.devices[index as usize].facts, facts);
         Ok(())
@@ -163,6 +165,7 @@ impl Introduction<'_> {
         let slot = u32::try_from(devices.len()).map_err(|_many| Anomaly::LimitReached)?;
         devices.push(ProcessDevice {
             device: index,
+            id: None,
             totals: Default::default(),
         });
         self.process.kernels.push(Map::default());
@@ -235,6 +238,21 @@ impl Introduction<'_> {
             What::LegacyKernelUnloaded { .. } => return Err(Anomaly::UnknownUnload),
             _report => {}
         }
+        self.add_legacy_mesh(id)
+    }
+
+    /// The process's slot for a device number of an old sender; it may hold nothing there now.
+    pub(crate) fn legacy_device(&mut self, id: u32) -> Option<u32> {
+        let mesh = match self.process.legacy_meshes.get(&id) {
+            Some(mesh) => *mesh,
+            None if id > self.limits.last_legacy_device => return None,
+            None => self.add_legacy_mesh(id).ok()?,
+        };
+        let mesh = &self.process.facts.meshes[mesh as usize];
+        mesh.devices.first().copied()
+    }
+
+    fn add_legacy_mesh(&mut self, id: u32) -> Result<u32, Anomaly> {
         let visible = Arc::clone(&self.process.facts.identity.visible_devices);
         let key = DeviceKey::Logical { visible, id };
         let facts = || DeviceFacts {

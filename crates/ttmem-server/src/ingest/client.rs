@@ -1,19 +1,27 @@
 //! What a client of the new protocol says, as commands for the ledger thread.
 
+use super::remains::{Handed, SegmentKind};
 use crate::clock::unix_nanos;
 use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use ttmem_event::wire::{
-    Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd,
+    Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
 use ttmem_event::{Definition, Event, Source, What};
 use ttmem_ledger::{Anomaly, Carried};
+use ttmem_ring::remains::MAX_RINGS;
 
 /// The most that one client may send as its whole state: eight million live entries.
 const MAX_RESYNC_BYTES: usize = 512 << 20;
 
 /// The most that all clients together may be in the middle of sending.
 pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
+
+/// Descriptors that may wait for their frames: a read ends with the message that brings one, so
+/// that only a frame cut in two can leave one waiting.
+const MAX_ARRIVED: usize = 2;
 
 /// Who a client says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +65,10 @@ pub(super) enum Heard {
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) commands: Vec<Command>,
+    /// Memory that was handed over.
+    pub(super) handed: Vec<Handed>,
+    /// How far rings were received.
+    pub(super) drained: Vec<RingPosition>,
     events: Vec<Event>,
     /// Whether the client waits to hear that all is applied.
     wants_answer: bool,
@@ -74,6 +86,12 @@ pub(super) struct ClientTalk {
     resync: Option<Resync>,
     /// Whether its whole state is known and it is not about to send another.
     synced: bool,
+    /// Descriptors whose frames are not read yet.
+    arrived: VecDeque<OwnedFd>,
+    /// Segments handed over on this connection: rings, dictionaries.
+    handed: [usize; 2],
+    /// By ring: what is received with the next events or resync end.
+    draining: BTreeMap<u32, u64>,
 }
 
 /// The state a client is sending, kept aside until it is complete.
@@ -96,6 +114,18 @@ impl ClientTalk {
             next_sequence: 0,
             resync: None,
             synced: false,
+            arrived: VecDeque::new(),
+            handed: [0; 2],
+            draining: BTreeMap::new(),
+        }
+    }
+
+    /// Takes descriptors that came beside bytes; those that cannot belong to a frame are closed.
+    pub(super) fn take_descriptors(&mut self, descriptors: impl Iterator<Item = OwnedFd>) {
+        for descriptor in descriptors {
+            if self.arrived.len() < MAX_ARRIVED {
+                self.arrived.push_back(descriptor);
+            }
         }
     }
 
@@ -124,12 +154,24 @@ impl ClientTalk {
         self.version.unwrap_or(0)
     }
 
-    /// The process behind it is known: its events count from `next_sequence`, and `synced` tells
-    /// whether its whole state is known from an earlier connection.
-    pub(super) fn accept(&mut self, process: ProcessNumber, next_sequence: u64, synced: bool) {
+    /// The process behind it is known: its events count from `next_sequence`, `synced` tells
+    /// whether its whole state is known from an earlier connection, `clock` is the last of those.
+    pub(super) fn accept(
+        &mut self,
+        process: ProcessNumber,
+        next_sequence: u64,
+        synced: bool,
+        clock: Clock,
+    ) {
         self.process = Some(process);
         self.next_sequence = next_sequence;
         self.synced = synced;
+        self.clock = clock;
+    }
+
+    /// How to read its time stamps.
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Bytes of its state that are kept aside.
@@ -155,11 +197,7 @@ impl ClientTalk {
                     Frame::Hello(hello) => Ok(Heard::Hello(Introduced {
                         instance: hello.instance,
                         claimed_pid: hello.pid,
-                        source: match hello.source {
-                            // Only the old protocol's sessions are that.
-                            Source::Legacy => Source::Client,
-                            source => source,
-                        },
+                        source: hello.source,
                         name: hello.name.into(),
                         visible_devices: hello.visible_devices.into(),
                     })),
@@ -199,6 +237,9 @@ impl ClientTalk {
                         records,
                         collected,
                     )?;
+                    if self.resync.is_none() {
+                        self.receive_drained(collected);
+                    }
                 }
                 Frame::ResyncBegin => {
                     self.resync = Some(Resync::default());
@@ -234,20 +275,73 @@ impl ClientTalk {
                             program
                         }));
                 }
-                Frame::ResyncEnd(end) => self.end_resync(process, end, collected)?,
+                Frame::ResyncEnd(end) => {
+                    self.end_resync(process, end, collected)?;
+                    self.receive_drained(collected);
+                }
                 Frame::Flush => collected.wants_answer = true,
                 Frame::Goodbye(_goodbye) => {
                     collected.flush(process, None);
                     return Ok(Heard::Goodbye);
                 }
-                // The memory beside it is not used by this version of the server.
-                Frame::Handover { .. } | Frame::Unknown(_) => {}
+                Frame::Handover {
+                    ring_bytes,
+                    dictionary_bytes,
+                } => self.take_handover(process, ring_bytes, dictionary_bytes, collected),
+                Frame::Drained(positions) => {
+                    for RingPosition { ring, position } in positions {
+                        if usize::try_from(ring).is_ok_and(|ring| ring < MAX_RINGS) {
+                            self.draining.insert(ring, position);
+                        } else {
+                            collected.refuse(process);
+                        }
+                    }
+                }
+                Frame::Unknown(_) => {}
                 Frame::Welcome(_) | Frame::Refused { .. } | Frame::Ack { .. } => {
                     return Err(ClientError::Misplaced("server's"));
                 }
             }
         }
+        if self.reader.pending_bytes() == 0 {
+            // No frame is left that they could belong to.
+            self.arrived.clear();
+        }
         Ok(Heard::All)
+    }
+
+    /// What was announced to be received is.
+    fn receive_drained(&mut self, collected: &mut Collected) {
+        let positions = std::mem::take(&mut self.draining).into_iter();
+        let positions = positions.map(|(ring, position)| RingPosition { ring, position });
+        collected.drained.extend(positions);
+    }
+
+    fn take_handover(
+        &mut self,
+        process: ProcessNumber,
+        ring_bytes: u64,
+        dictionary_bytes: u64,
+        collected: &mut Collected,
+    ) {
+        let descriptor = self.arrived.pop_front();
+        let [rings, dictionaries] = &mut self.handed;
+        let (kind, bytes, count) = match (ring_bytes, dictionary_bytes) {
+            (1.., 0) => (SegmentKind::Rings, ring_bytes, rings),
+            (0, 1..) => (SegmentKind::Dictionary, dictionary_bytes, dictionaries),
+            _neither_or_both => return collected.refuse(process),
+        };
+        let number = *count;
+        // Also without a descriptor: the next one is the next one.
+        *count = count.saturating_add(1);
+        if let Some(descriptor) = descriptor {
+            collected.handed.push(Handed {
+                kind,
+                number,
+                bytes,
+                descriptor,
+            });
+        }
     }
 
     fn end_resync(
@@ -299,6 +393,7 @@ impl Collected {
         self.commands.push(Command::Refuse {
             process,
             anomaly: Anomaly::Malformed,
+            count: 1,
         });
     }
 
@@ -351,8 +446,8 @@ fn take_events(
         resync.grow(records.len())?;
         for event in events {
             match event {
-                Ok(event) if !event.what.is_legacy() => resync.events.push(decoded(event)),
-                Ok(_) | Err(_) => collected.refuse(process),
+                Ok(event) => resync.events.push(decoded(event)),
+                Err(_) => collected.refuse(process),
             }
         }
         return Ok(());
@@ -369,10 +464,9 @@ fn take_events(
     }
     for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {
         match event {
-            Ok(event) if !event.what.is_legacy() => {
-                collected.events.push(decoded(event));
-            }
-            Ok(_) | Err(_) => collected.refuse(process),
+            // Which words are this sender's own is for the ledger to know.
+            Ok(event) => collected.events.push(decoded(event)),
+            Err(_) => collected.refuse(process),
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ impl Ingest {
                 }
             }
         }
-        let Some(session) = self.sessions.get(&number) else {
+        let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
         if !session.wanted().read {
@@ -184,13 +184,18 @@ impl Ingest {
             self.aside_bytes = self.aside_bytes - aside + talk.resync_bytes();
             let too_much = self.aside_bytes > MAX_RESYNC_BYTES_IN_ALL;
             let next_sequence = talk.next_sequence();
-            let synced = talk.is_synced();
+            let (synced, clock) = (talk.is_synced(), talk.clock());
             if let Some(process) = process {
                 let asked = collected.finish(process, number, next_sequence);
                 session.outstanding += u32::from(asked);
                 if let Some(entry) = self.processes.get_mut(process) {
                     entry.next_sequence = next_sequence;
                     entry.synced = synced;
+                    entry.clock = clock;
+                    entry.remains.drain_to(collected.drained);
+                }
+                for handed in collected.handed {
+                    self.keep(process, handed);
                 }
                 for command in collected.commands {
                     self.send(command);

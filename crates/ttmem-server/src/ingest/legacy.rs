@@ -122,7 +122,11 @@ impl LegacyTalk {
                     }),
                     None => {
                         let anomaly = ttmem_ledger::Anomaly::InvalidClass;
-                        handled.commands.push(Command::Refuse { process, anomaly });
+                        handled.commands.push(Command::Refuse {
+                            process,
+                            anomaly,
+                            count: 1,
+                        });
                         handled.notes.push(Note::InvalidBufferType {
                             pid: asker.pid,
                             buffer_type: request.buffer_type,
@@ -192,7 +196,11 @@ fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut H
             });
             let Some(process) = asker.process else { return };
             let anomaly = ttmem_ledger::Anomaly::Malformed;
-            Command::Refuse { process, anomaly }
+            Command::Refuse {
+                process,
+                anomaly,
+                count: 1,
+            }
         }
     };
     handled.asked += u32::from(is_question(request.kind));

@@ -9,11 +9,10 @@ use crate::clock::unix_nanos;
 use crate::keeper::{Command, ProcessNumber, SessionNumber};
 use crate::log::Note;
 use crate::peer::{self, Peer};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 use ttmem_event::Source;
-use ttmem_event::wire::{Frame, Welcome};
+use ttmem_event::wire::{Clock, Frame, Welcome};
 use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
 
 impl Ingest {
@@ -36,7 +35,7 @@ impl Ingest {
         };
         let process = match self.processes.number(&key) {
             Some(process) => process,
-            None => self.join(key, peer.pidfd, identity, i64::from(claimed_pid))?,
+            None => self.join(key, peer, identity, i64::from(claimed_pid))?,
         };
         self.attach(number, process);
         Ok(())
@@ -53,6 +52,10 @@ impl Ingest {
         let key = ProcessKey::of(&peer, Some(introduced.instance), number);
         for replaced in self.processes.replaced_by(&key) {
             let sessions = self.sessions_of(replaced);
+            // What it sent before it was replaced counts, and may have been its goodbye.
+            for session in &sessions {
+                self.read_rest(*session, now);
+            }
             self.depart(replaced, Departure::Replaced);
             // Nobody is behind them any more.
             for session in sessions {
@@ -83,7 +86,7 @@ impl Ingest {
                     source: introduced.source,
                     visible_devices: introduced.visible_devices,
                 };
-                self.join(key, peer.pidfd, identity, i64::from(introduced.claimed_pid))?
+                self.join(key, peer, identity, i64::from(introduced.claimed_pid))?
             }
         };
         // Only one connection speaks for an instance: the newest.
@@ -92,10 +95,10 @@ impl Ingest {
         for session in earlier {
             self.close(session, None);
         }
-        let (next_sequence, synced) = self
-            .processes
-            .get_mut(process)
-            .map_or((0, false), |entry| (entry.next_sequence, entry.synced));
+        let known = self.processes.get_mut(process);
+        let (next_sequence, synced, clock) = known.map_or((0, false, Clock::UNIX_NANOS), |entry| {
+            (entry.next_sequence, entry.synced, entry.clock)
+        });
         let server_instance = self.config.server_instance;
         let Some(session) = self.sessions.get_mut(&number) else {
             return Ok(());
@@ -103,7 +106,7 @@ impl Ingest {
         let Talk::Client(talk) = &mut session.talk else {
             return Ok(());
         };
-        talk.accept(process, next_sequence, synced);
+        talk.accept(process, next_sequence, synced, clock);
         let mut bytes = Vec::new();
         Frame::put_welcome(
             &mut bytes,
@@ -130,7 +133,7 @@ impl Ingest {
     pub(super) fn join(
         &mut self,
         key: ProcessKey,
-        pidfd: Option<OwnedFd>,
+        peer: Peer,
         identity: ProcessIdentity,
         claimed_pid: i64,
     ) -> Result<ProcessNumber, String> {
@@ -139,7 +142,7 @@ impl Ingest {
                 "{MAX_PROCESSES} processes are the most that can be known"
             ));
         }
-        let process = self.processes.insert(key, pidfd);
+        let process = self.processes.insert(key, peer.pidfd, peer.image);
         if let Some(pidfd) = self
             .processes
             .get_mut(process)
@@ -218,15 +221,33 @@ impl Ingest {
             });
         }
         let lives = entry.pidfd.as_ref().is_some_and(peer::is_alive);
-        if lives {
-            let state = ProcessState::Detached;
-            self.send(Command::State {
-                process,
-                state,
-                connections: 0,
-            });
-        } else {
-            self.depart(process, Departure::Died);
+        if !lives {
+            return self.depart(process, Departure::Died);
+        }
+        let state = ProcessState::Detached;
+        self.send(Command::State {
+            process,
+            state,
+            connections: 0,
+        });
+        self.look_for_exec(process);
+        // The connection is closed before the new program is in place.
+        let now = Instant::now();
+        self.exec_soon.push(now, process);
+        self.exec_late.push(now, process);
+    }
+
+    /// Lets a client go that another program took the place of, without a word of either.
+    pub(super) fn look_for_exec(&mut self, process: ProcessNumber) {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
+        if let ProcessKey::Client { pid, .. } = entry.key
+            && entry.sessions.is_empty()
+            && let (Some(then), Some(pidfd)) = (entry.image, &entry.pidfd)
+            && peer::program_image(pidfd, pid).is_some_and(|now| now != then)
+        {
+            self.depart(process, Departure::Replaced);
         }
     }
 
@@ -291,6 +312,7 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
+        let departure = self.recover(process, &entry.remains, &entry.clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;
@@ -311,6 +333,7 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
+        self.recover(process, &entry.remains, &entry.clock, Departure::Forgotten);
         for number in entry.sessions {
             let Some(session) = self.sessions.get_mut(&number) else {
                 continue;

@@ -4,7 +4,8 @@
 //! ledger thread's answers. It decodes what comes and sends commands; it never
 //! touches the ledger. Readers (HTTP) are told by their first byte and handed
 //! on untouched. This file is the loop; [`conversation`] is what a connection
-//! says, [`lifetimes`] when connections and processes come and go.
+//! says, [`lifetimes`] when connections and processes come and go, [`remains`]
+//! what the dead left in memory.
 
 mod client;
 mod conversation;
@@ -13,10 +14,11 @@ mod legacy;
 mod lifetimes;
 mod poll;
 mod processes;
+mod remains;
 mod session;
 
 use crate::config::ServerConfig;
-use crate::keeper::{Answer, Command, LedgerHandle, SessionNumber};
+use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, LogHandle, Note, ScribeHandle};
 use crate::read::HttpThread;
 use crossbeam_channel::Receiver;
@@ -40,6 +42,11 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// How long a peer may take from its first byte to saying who it is.
 const INTRODUCTION: Duration = Duration::from_secs(10);
+
+/// When a process whose connection ended is looked at for another program in its place: soon,
+/// and once more on a machine that is busy.
+const EXEC_SOON: Duration = Duration::from_millis(50);
+const EXEC_LATE: Duration = Duration::from_secs(1);
 
 /// Connections beyond the limit that are kept just long enough to be told so.
 const SURPLUS: usize = 64;
@@ -76,6 +83,14 @@ pub(crate) fn answer_capacity(max_clients: usize) -> usize {
     (max_clients + SURPLUS) * per_session + 1024
 }
 
+/// Half of all descriptors: the other half is for connections and what tells of deaths.
+fn max_segments() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit / 2).unwrap_or(usize::MAX)
+    })
+}
+
 /// What the thread is given.
 #[derive(Debug)]
 pub(crate) struct IngestConfig {
@@ -102,11 +117,17 @@ pub(crate) struct Ingest {
     processes: Processes,
     quiet: Deadlines<SessionNumber>,
     introductions: Deadlines<SessionNumber>,
+    exec_soon: Deadlines<ProcessNumber>,
+    exec_late: Deadlines<ProcessNumber>,
     accept_pause: Option<Instant>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
     /// Bytes of states that clients are in the middle of sending.
     aside_bytes: usize,
+    /// Descriptors of clients' memory that are held, and the most that are.
+    segments: usize,
+    max_segments: usize,
+    told_of_full_segments: bool,
 }
 
 /// Why a connection ends, for the log; `None` when it simply ended.
@@ -130,10 +151,15 @@ impl Ingest {
             processes: Processes::default(),
             quiet: Deadlines::new(QUIET),
             introductions: Deadlines::new(INTRODUCTION),
+            exec_soon: Deadlines::new(EXEC_SOON),
+            exec_late: Deadlines::new(EXEC_LATE),
             accept_pause: None,
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
             aside_bytes: 0,
+            segments: 0,
+            max_segments: max_segments(),
+            told_of_full_segments: false,
         })
     }
 
@@ -165,6 +191,8 @@ impl Ingest {
         [
             self.quiet.next(),
             self.introductions.next(),
+            self.exec_soon.next(),
+            self.exec_late.next(),
             self.accept_pause,
         ]
         .into_iter()
@@ -224,6 +252,13 @@ impl Ingest {
             if undecided {
                 self.close(number, Some("it did not say who it is in time".to_owned()));
             }
+        }
+        while let Some(process) = self
+            .exec_soon
+            .pop_due(now)
+            .or_else(|| self.exec_late.pop_due(now))
+        {
+            self.look_for_exec(process);
         }
         if self.accept_pause.is_some_and(|until| until <= now) {
             self.accept_pause = None;

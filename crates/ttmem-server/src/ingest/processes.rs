@@ -5,10 +5,12 @@
 //! (another namespace), the connection itself is the identity. A process stays
 //! known after its connections ended for as long as it lives.
 
+use super::remains::Remains;
 use crate::keeper::{ProcessNumber, SessionNumber};
-use crate::peer::Peer;
+use crate::peer::{Peer, ProgramImage};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use ttmem_event::wire::Clock;
 
 /// What tells one process from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +46,14 @@ impl ProcessKey {
             (_, _, None) => Self::Connection(session),
         }
     }
+
+    /// The pid, where one is seen.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Old { pid, .. } | Self::Client { pid, .. } => Some(*pid),
+            Self::Foreign { .. } | Self::Connection(_) => None,
+        }
+    }
 }
 
 /// A process that may hold something.
@@ -57,6 +67,12 @@ pub(super) struct ProcessEntry {
     pub(super) next_sequence: u64,
     /// Whether a client's whole state was ever received.
     pub(super) synced: bool,
+    /// How to read a client's time stamps.
+    pub(super) clock: Clock,
+    /// Tells when its program was replaced by exec.
+    pub(super) image: Option<ProgramImage>,
+    /// What a client recorded, for when it can no longer send it.
+    pub(super) remains: Remains,
 }
 
 /// All processes that may hold something.
@@ -80,7 +96,12 @@ impl Processes {
         self.entries.get_mut(&number)
     }
 
-    pub(super) fn insert(&mut self, key: ProcessKey, pidfd: Option<OwnedFd>) -> ProcessNumber {
+    pub(super) fn insert(
+        &mut self,
+        key: ProcessKey,
+        pidfd: Option<OwnedFd>,
+        image: Option<ProgramImage>,
+    ) -> ProcessNumber {
         self.last += 1;
         let number = ProcessNumber(self.last);
         let entry = ProcessEntry {
@@ -89,6 +110,9 @@ impl Processes {
             pidfd,
             next_sequence: 0,
             synced: false,
+            clock: Clock::UNIX_NANOS,
+            image,
+            remains: Remains::default(),
         };
         self.entries.insert(number, entry);
         self.numbers.insert(key, number);

@@ -5,8 +5,11 @@ use super::legacy::LegacyTalk;
 use super::poll::Interest;
 use crate::keeper::ProcessNumber;
 use nix::sys::socket::{getsockopt, sockopt};
-use rustix::net::{RecvFlags, SendFlags};
-use std::io;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, SendFlags, recvmsg,
+};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
@@ -82,31 +85,44 @@ impl Session {
     /// The first byte, left where it is.
     pub(super) fn peek(&self) -> (ReadOutcome, u8) {
         let mut byte = [0];
-        let outcome = self.receive(&mut byte, RecvFlags::PEEK);
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let outcome = outcome(|| {
+            let (_bytes, count) = rustix::net::recv(&self.stream, &mut byte, flags)?;
+            Ok(count)
+        });
         (outcome, byte[0])
     }
 
-    pub(super) fn read(&self, buffer: &mut [u8]) -> ReadOutcome {
-        self.receive(buffer, RecvFlags::empty())
+    /// Reads bytes, and from a client also the descriptors beside them.
+    ///
+    /// Nobody else's descriptors are taken: the system closes them.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        let stream = &self.stream;
+        let Talk::Client(talk) = &mut self.talk else {
+            return outcome(|| {
+                let (_bytes, count) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
+                Ok(count)
+            });
+        };
+        outcome(|| {
+            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut beside = RecvAncillaryBuffer::new(&mut room);
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            let buffers = &mut [IoSliceMut::new(buffer)];
+            let RecvMsg { bytes, .. } = recvmsg(stream, buffers, &mut beside, flags)?;
+            for message in beside.drain() {
+                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                    talk.take_descriptors(descriptors);
+                }
+            }
+            Ok(bytes)
+        })
     }
 
     /// How many bytes can be read now.
     pub(super) fn readable_bytes(&self) -> usize {
         let bytes = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
         usize::try_from(bytes).unwrap_or(usize::MAX)
-    }
-
-    fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> ReadOutcome {
-        loop {
-            match rustix::net::recv(&self.stream, &mut *buffer, flags | RecvFlags::DONTWAIT) {
-                Ok((_bytes, 0)) => return ReadOutcome::End,
-                Ok((_bytes, count)) => return ReadOutcome::Bytes(count),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return ReadOutcome::Empty,
-                // A reset after the last bytes were read is an end like any other.
-                Err(_reset) => return ReadOutcome::End,
-            }
-        }
     }
 
     /// Sends what can be sent now and keeps the rest; an error ends the connection.
@@ -147,6 +163,20 @@ impl Session {
         Interest {
             read: self.outstanding < MAX_OUTSTANDING && !held_back,
             write: !self.unsent.is_empty(),
+        }
+    }
+}
+
+/// What a read came to.
+fn outcome(mut read: impl FnMut() -> rustix::io::Result<usize>) -> ReadOutcome {
+    loop {
+        match read() {
+            Ok(0) => return ReadOutcome::End,
+            Ok(count) => return ReadOutcome::Bytes(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return ReadOutcome::Empty,
+            // A reset after the last bytes were read is an end like any other.
+            Err(_reset) => return ReadOutcome::End,
         }
     }
 }

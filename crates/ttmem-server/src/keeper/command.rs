@@ -1,6 +1,7 @@
 //! What the ledger thread is asked to do.
 
 use crate::log::DumpKind;
+use crate::recent::LastView;
 use crossbeam_channel::Sender;
 use ttmem_event::legacy::Generation;
 use ttmem_event::{Definition, Event};
@@ -57,6 +58,26 @@ pub enum Command {
         process: ProcessNumber,
         /// Why.
         anomaly: Anomaly,
+        /// How many reports.
+        count: u64,
+    },
+    /// Events that a process recorded and that were read from its memory after its death.
+    Recovered {
+        /// The process.
+        process: ProcessNumber,
+        /// In the order of their times, in nanoseconds since the epoch.
+        events: Vec<Event>,
+    },
+    /// Events of a process that nobody will ever see.
+    Lost {
+        /// The process.
+        process: ProcessNumber,
+        /// Events that it still had to send when it died.
+        gone_events: u64,
+        /// Events that it had no room for, over its whole life: it may have reported them.
+        lost_events: u64,
+        /// When that was found.
+        time: u64,
     },
     /// A process sends its whole state; until it is complete the old view stays.
     ResyncBegan {
@@ -107,6 +128,15 @@ pub enum Command {
     View {
         /// Where to.
         reply: Sender<View>,
+    },
+    /// A reader wants the last events.
+    Last {
+        /// How many.
+        count: usize,
+        /// Of which process; all of them without one.
+        pid: Option<u32>,
+        /// Where to.
+        reply: Sender<LastView>,
     },
     /// Somebody asks to forget a process.
     Forget {

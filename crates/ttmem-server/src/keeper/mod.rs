@@ -11,16 +11,17 @@ pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::log::{DumpKind, LogEntry, Note, ScribeHandle};
+use crate::recent::{LastView, Recent, Shown};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use ttmem_event::Class;
 use ttmem_event::legacy::{
     DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
 };
 use ttmem_event::wire::Frame;
+use ttmem_event::{Class, Event, What};
 use ttmem_ledger::{Change, Departure, Effect, Ledger, Limits, ProcessState, Released, View};
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -58,6 +59,15 @@ impl LedgerHandle {
         let (reply, view) = bounded(1);
         self.commands.send(Command::View { reply }).ok()?;
         view.recv().ok()
+    }
+
+    /// The last events after all commands so far; `None` when the thread has ended.
+    #[must_use]
+    pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Option<LastView> {
+        let (reply, last) = bounded(1);
+        let command = Command::Last { count, pid, reply };
+        self.commands.send(command).ok()?;
+        last.recv().ok()
     }
 
     /// Forgets what is known of a pid, on behalf of a user.
@@ -113,6 +123,7 @@ struct Keeper {
     slots: HashMap<ProcessNumber, u32>,
     effects: Vec<Effect>,
     entries: Vec<LogEntry>,
+    recent: Recent,
     answered: bool,
 }
 
@@ -128,6 +139,7 @@ impl Keeper {
             slots: HashMap::new(),
             effects: Vec::new(),
             entries: Vec::new(),
+            recent: Recent::default(),
             answered: false,
         }
     }
@@ -183,6 +195,7 @@ impl Keeper {
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
                 self.slots.insert(process, slot);
+                self.recent.join(slot);
                 self.note(Note::Joined { pid, name });
             }
             Command::State {
@@ -223,16 +236,33 @@ impl Keeper {
             } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
                     self.apply(slot, &events);
+                    self.recent.extend(slot, &events, false);
                 }
                 if let Some((session, next_sequence)) = acknowledge {
                     self.acknowledge(session, next_sequence);
                 }
             }
-            Command::Refuse { process, anomaly } => {
+            Command::Refuse {
+                process,
+                anomaly,
+                count,
+            } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.refuse(slot, anomaly);
+                    self.ledger.refuse(slot, anomaly, count);
                 }
             }
+            Command::Recovered { process, events } => {
+                if let Some(slot) = self.slots.get(&process).copied() {
+                    self.apply(slot, &events);
+                    self.recent.extend(slot, &events, true);
+                }
+            }
+            Command::Lost {
+                process,
+                gone_events,
+                lost_events,
+                time,
+            } => self.lose(process, gone_events, lost_events, time),
             Command::ResyncBegan { process } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
                     self.ledger.set_resyncing(slot, true);
@@ -275,6 +305,10 @@ impl Keeper {
                 // An asker that went away needs no answer.
                 let _gone = reply.send(self.ledger.view());
             }
+            Command::Last { count, pid, reply } => {
+                let last = self.recent.last(count, pid, self.ledger.view());
+                let _gone = reply.send(last);
+            }
             Command::Forget {
                 pid,
                 uid,
@@ -288,7 +322,24 @@ impl Keeper {
         }
     }
 
-    fn apply(&mut self, slot: u32, events: &[ttmem_event::Event]) {
+    /// Books events that nobody will see, those aside that their process has reported itself.
+    fn lose(&mut self, process: ProcessNumber, gone_events: u64, lost_events: u64, time: u64) {
+        let Some(slot) = self.slots.get(&process).copied() else {
+            return;
+        };
+        let reported = self.ledger.facts(slot).map_or(0, |facts| facts.lost_events);
+        let count = lost_events
+            .saturating_sub(reported)
+            .saturating_add(gone_events);
+        if count > 0 {
+            let what = What::EventsLost { count };
+            let event = Event { time, what };
+            self.apply(slot, &[event]);
+            self.recent.extend(slot, &[event], true);
+        }
+    }
+
+    fn apply(&mut self, slot: u32, events: &[Event]) {
         let quiet = !self.config.log_events;
         for event in events {
             let effects = (!quiet).then_some(&mut self.effects);
@@ -344,8 +395,17 @@ impl Keeper {
             return;
         };
         let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+        self.name_last_events(slot);
         if let Some(exit) = self.ledger.depart(slot, departure, time) {
             self.note(Note::Departed { pid, exit });
+        }
+    }
+
+    /// Before what a process defined goes with it.
+    fn name_last_events(&mut self, slot: u32) {
+        if let Some(facts) = self.ledger.facts(slot) {
+            let shown = Shown::new(facts, self.ledger.devices());
+            self.recent.depart(slot, &shown);
         }
     }
 
@@ -370,6 +430,7 @@ impl Keeper {
             let Some(slot) = self.slots.remove(&process) else {
                 continue;
             };
+            self.name_last_events(slot);
             if let Some(exit) = self.ledger.depart(slot, Departure::Forgotten, time) {
                 self.note(Note::Departed {
                     pid: Some(pid),

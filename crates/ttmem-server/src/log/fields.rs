@@ -10,7 +10,7 @@ use ttmem_event::{Class, Event, What};
 
 /// The value of a field, as the log tells values apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// A count, a size, an address, a small id.
     Number(u64),
     /// A number that may be below zero.
@@ -29,6 +29,13 @@ pub(super) enum Value {
 
 /// Every field of an event with its value, in the order of the vocabulary.
 pub(super) fn fields(what: &What) -> impl Iterator<Item = (&'static str, Value)> + use<> {
+    typed_fields(what).map(|(field, value)| (field.name, value))
+}
+
+/// The same with all that the vocabulary says of a field.
+pub(crate) fn typed_fields(
+    what: &What,
+) -> impl Iterator<Item = (&'static FieldLayout, Value)> + use<> {
     let record = Event {
         time: 0,
         what: *what,
@@ -41,7 +48,7 @@ pub(super) fn fields(what: &What) -> impl Iterator<Item = (&'static str, Value)>
         .map_or(&[][..], |event| event.fields);
     fields.iter().map(move |field| {
         let bytes = record.get(field.offset..field.offset + field.width);
-        (field.name, value(field, bytes.unwrap_or(&[])))
+        (field, value(field, bytes.unwrap_or(&[])))
     })
 }
 

@@ -8,7 +8,7 @@
 
 mod dumps;
 mod entry;
-mod fields;
+pub(crate) mod fields;
 mod format;
 mod json;
 mod lane;

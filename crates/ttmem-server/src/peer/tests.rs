@@ -220,3 +220,52 @@ fn a_closed_peer_is_still_identified() {
     drop(left);
     assert_eq!(identify(&right).unwrap().pid, Some(std::process::id()));
 }
+
+#[test]
+fn a_program_is_told_from_the_one_that_takes_its_place() {
+    let mut child = Command::new("sh")
+        .args(["-c", "echo; read line; exec cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let raw_pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let pidfd = pidfd_open(raw_pid, PidfdFlags::empty()).unwrap();
+    let shell = || process_name(pid).as_deref() == Some("sh");
+    // `spawn` may return before `/proc` shows the new program; an answer comes from the program.
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    assert!(shell());
+    let before = program_image(&pidfd, pid).expect("it is ours");
+    assert_eq!(program_image(&pidfd, pid), Some(before));
+    child.stdin.as_mut().unwrap().write_all(b"go\nx").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    assert!(!shell());
+    let after = program_image(&pidfd, pid).expect("it is ours");
+    assert_ne!(before, after);
+    child.kill().unwrap();
+    wait_for_death(&pidfd);
+    assert_eq!(program_image(&pidfd, pid), None);
+    child.wait().unwrap();
+}
+
+#[test]
+fn an_image_that_may_not_be_seen_is_none() {
+    let stat = |stack: u64, environment: u64| {
+        let mut fields = vec!["0".to_owned(); 52];
+        fields[26 - 3] = "1".to_owned();
+        fields[28 - 3] = stack.to_string();
+        fields[50 - 3] = environment.to_string();
+        format!("77 (x y) {}\n", fields.join(" ")).into_bytes()
+    };
+    let image = ProgramImage {
+        code: 1,
+        stack: 5,
+        environment: 6,
+    };
+    assert_eq!(parse_image(&stat(5, 6)), Some(image));
+    for (stack, environment) in [(0, 0), (5, 0), (0, 6)] {
+        assert_eq!(parse_image(&stat(stack, environment)), None);
+    }
+    assert_eq!(parse_image(b"77 (x) S 1 2 3"), None);
+}

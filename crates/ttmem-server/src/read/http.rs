@@ -56,6 +56,7 @@ pub(super) fn router(state: ReadState) -> Router {
         .route(routes::BUFFERS, get(get_buffers))
         .route(routes::CBS, get(get_cbs))
         .route(routes::KERNELS, get(get_kernels))
+        .route(routes::LAST, get(get_last))
         .route(routes::FORGET, post(post_forget))
         .route(routes::HEALTH, get(async || "ok\n"))
         .fallback(unknown_path)
@@ -221,6 +222,39 @@ async fn get_kernels(
     query: MaybePage,
 ) -> Result<Response, Refusal> {
     page(state, asker, query, rows::kernels).await
+}
+
+/// Events that a reader gets who does not say how many.
+const DEFAULT_LAST: u32 = 100;
+
+/// The most events that a reader gets.
+const MAX_LAST: u32 = 10_000;
+
+/// The query of the last events.
+#[derive(Debug, Deserialize)]
+struct LastQuery {
+    count: Option<u32>,
+    pid: Option<u32>,
+}
+
+async fn get_last(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<LastQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(LastQuery { count, pid }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let count = count.unwrap_or(DEFAULT_LAST);
+    if !(1..=MAX_LAST).contains(&count) {
+        let detail = format!("count {count} is not between 1 and {MAX_LAST}");
+        return Err(Refusal::bad_request(detail));
+    }
+    answer(asker, move || {
+        let last = state.ledger.last(count as usize, pid);
+        let last = last.ok_or_else(Refusal::stopping)?;
+        Ok(last.document())
+    })
+    .await
 }
 
 /// The query of a `forget`.

@@ -3,7 +3,7 @@
 //! A connection whose first byte is that of an HTTP request is handed to the [`HttpThread`]. Each
 //! request takes a view of the ledger, which costs the ledger thread next to nothing, and turns it
 //! into a document on a thread of its own: [`snapshot`] for all totals, [`rows`] for single
-//! buffers, circular buffers and kernels. Nothing here changes the ledger but `forget`, and
+//! buffers, circular buffers and kernels; the last events come from where they are kept. Nothing here changes the ledger but `forget`, and
 //! nothing here can hold up a session.
 
 mod connection;
@@ -12,7 +12,7 @@ mod http;
 mod places;
 pub mod rows;
 pub mod snapshot;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;

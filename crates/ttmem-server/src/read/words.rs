@@ -7,7 +7,7 @@ use ttmem_event::{CbKind, Class, CoreType, KernelKind, Layout, Source};
 const MAX_TEXT_BYTES: usize = 512;
 
 /// A client's text, of bounded length.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     if text.len() <= MAX_TEXT_BYTES {
         return text.to_owned();
     }
@@ -16,7 +16,7 @@ pub(super) fn text(text: &str) -> String {
 }
 
 /// A client's text, where there is one.
-pub(super) fn known_text(known: &str) -> Option<String> {
+pub(crate) fn known_text(known: &str) -> Option<String> {
     (!known.is_empty()).then(|| text(known))
 }
 
@@ -24,7 +24,7 @@ pub(super) fn instance(instance: [u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(instance))
 }
 
-pub(super) fn class(class: Class) -> ttmem_api::MemoryClass {
+pub(crate) fn class(class: Class) -> ttmem_api::MemoryClass {
     match class {
         Class::Dram => ttmem_api::MemoryClass::Dram,
         Class::L1 => ttmem_api::MemoryClass::L1,

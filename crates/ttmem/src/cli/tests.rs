@@ -90,6 +90,11 @@ fn nonsense_is_a_usage_error_that_helps() {
         ("ttmem serve --max-clients 0", "1..=65536"),
         ("ttmem serve -q -v", "cannot be used with"),
         ("ttmem dump --limit 0", "--limit"),
+        ("ttmem dump --last 0", "1..=10000"),
+        ("ttmem dump --last 1 --cbs", "cannot be used with"),
+        ("ttmem dump --last 1 --limit 5", "cannot be used with"),
+        ("ttmem dump --pid 5", "--last"),
+        ("ttmem dump --last 1 --pid 0", "--pid"),
         ("ttmem forget", "<PID>"),
         ("ttmem forget -- -1", "-1"),
     ] {

@@ -1,11 +1,11 @@
-//! `ttmem dump`: single buffers, kernels and circular buffers.
+//! `ttmem dump`: single buffers, kernels and circular buffers, and the last events.
 //!
 //! There may be millions: rows are printed page by page and never kept.
 
 use super::reach::patiently;
 use crate::cli::DumpOptions;
 use crate::output::{Output, Screen};
-use crate::render::{Dump, DumpRow};
+use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
 use std::io::Write;
 use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, SCHEMA};
@@ -60,6 +60,16 @@ pub(super) fn run(
     screen: Screen,
     output: &mut Output<impl Write>,
 ) -> Result<()> {
+    if let Some(count) = options.last {
+        let last = patiently(|| client.last(count, options.pid))?;
+        let text = if options.json {
+            format!("{}\n", serde_json::to_string(&last)?)
+        } else {
+            last_events(&last)
+        };
+        output.print(&text)?;
+        return Ok(());
+    }
     let limit = options.limit.unwrap_or(u64::MAX);
     let mut dump = DumpRun {
         client,

@@ -11,12 +11,14 @@ mod cells;
 mod devices;
 mod dump;
 mod forgotten;
+mod last;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use forgotten::forgotten;
+pub(crate) use last::last_events;
 pub(crate) use status::status;
 
 /// The narrowest layout; a narrower terminal wraps its lines.

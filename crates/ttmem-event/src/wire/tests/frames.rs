@@ -1,7 +1,8 @@
 //! Preamble, clock, and what frames promise beyond their bytes.
 
 use super::super::{
-    Clock, Hello, OLDEST_VERSION, PeakRecord, Preamble, ProgramCounters, RefusalCode, VERSION,
+    Clock, Hello, OLDEST_VERSION, PeakRecord, Preamble, ProgramCounters, RefusalCode, RingPosition,
+    VERSION,
 };
 use super::*;
 use crate::event::LAYOUT_HASH;
@@ -259,6 +260,16 @@ fn more_of_anything_than_a_frame_holds_becomes_several() {
     assert_eq!(count_legal_frames(&stream), 2);
 
     stream.clear();
+    let position = RingPosition {
+        ring: 1,
+        position: 2,
+    };
+    Frame::put_drained(&mut stream, &vec![position; 65_536]);
+    assert_eq!(count_legal_frames(&stream), 1);
+    Frame::put_drained(&mut stream, &vec![position; 65_537]);
+    assert_eq!(count_legal_frames(&stream), 3);
+
+    stream.clear();
     let texts: Vec<_> = (1..=40)
         .map(|id| Definition::Text {
             id: TextId(id),
@@ -284,5 +295,6 @@ fn nothing_to_say_is_no_frame() {
     Frame::put_events(&mut stream, 9, &[]);
     Frame::put_peaks(&mut stream, &[]);
     Frame::put_counters(&mut stream, &[]);
+    Frame::put_drained(&mut stream, &[]);
     assert_eq!(stream, []);
 }

@@ -107,6 +107,11 @@ fn entries_must_be_whole() {
             "{len} bytes of counters"
         );
         assert_eq!(
+            whole(FrameKind::Drained),
+            len % 16 == 0,
+            "{len} bytes of positions"
+        );
+        assert_eq!(
             whole(FrameKind::Events),
             len % 64 == 8,
             "{len} bytes of events"

@@ -7,7 +7,8 @@ use proptest::sample::{Index, select};
 
 use super::super::fuzz_body;
 use super::super::{
-    Clock, Goodbye, Hello, PeakRecord, ProgramCounters, RefusalCode, ResyncEnd, Welcome,
+    Clock, Goodbye, Hello, PeakRecord, ProgramCounters, RefusalCode, ResyncEnd, RingPosition,
+    Welcome,
 };
 use super::*;
 use crate::catalogue::Arch;
@@ -132,6 +133,10 @@ prop_compose! {
     }
 }
 
+fn ring_positions() -> impl Strategy<Value = RingPosition> {
+    any::<(u32, u64)>().prop_map(|(ring, position)| RingPosition { ring, position })
+}
+
 /// The bytes of one or a few frames of every kind.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     fn put(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -192,6 +197,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
             .prop_map(|(first, list)| put(|out| Frame::put_events(out, first, &list))),
         vec(peaks(), 1..8).prop_map(|list| put(|out| Frame::put_peaks(out, &list))),
         vec(counters(), 1..8).prop_map(|list| put(|out| Frame::put_counters(out, &list))),
+        vec(ring_positions(), 1..8).prop_map(|list| put(|out| Frame::put_drained(out, &list))),
     ]
 }
 
@@ -225,17 +231,20 @@ proptest! {
     }
 
     #[test]
-    fn peaks_and_counters_come_back(
+    fn entries_come_back(
         peaks in vec(peaks(), 1..20),
         counters in vec(counters(), 1..20),
+        positions in vec(ring_positions(), 1..20),
     ) {
         let mut stream = Vec::new();
         Frame::put_peaks(&mut stream, &peaks);
         Frame::put_counters(&mut stream, &counters);
+        Frame::put_drained(&mut stream, &positions);
         let mut reader = FrameReader::default();
         reader.push(&stream);
         prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Peaks(peaks))));
         prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Counters(counters))));
+        prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Drained(positions))));
     }
 
     #[test]
@@ -299,7 +308,7 @@ proptest! {
 
     #[test]
     fn random_payloads_keep_every_promise(
-        frames in vec((prop_oneof![0_u8..12, 0x80_u8..0x84], vec(any::<u8>(), 0..200)), 1..4),
+        frames in vec((prop_oneof![0_u8..13, 0x80_u8..0x84], vec(any::<u8>(), 0..200)), 1..4),
         cut in any::<u8>(),
     ) {
         let stream = frames.iter().map(|(kind, payload)| raw_frame(*kind, payload));

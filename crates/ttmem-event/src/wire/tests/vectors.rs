@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::{
     Clock, Goodbye, Hello, PREAMBLE_BYTES, PeakRecord, Preamble, ProgramCounters, RefusalCode,
-    ResyncEnd, Welcome,
+    ResyncEnd, RingPosition, Welcome,
 };
 use super::*;
 use crate::catalogue::Arch;
@@ -179,9 +179,23 @@ fn frame(name: &str) -> Frame<'static> {
             next_sequence: 0x1112_1314_1516_171a,
         }),
         "handover" => Frame::Handover {
-            ring_bytes: 0x0140_0000,
+            ring_bytes: 0x0040_1000,
+            dictionary_bytes: 0,
+        },
+        "handover-dictionary" => Frame::Handover {
+            ring_bytes: 0,
             dictionary_bytes: 0x0080_0000,
         },
+        "drained" => Frame::Drained(vec![
+            RingPosition {
+                ring: 0x0102_0304,
+                position: 0x1112_1314_1516_1718,
+            },
+            RingPosition {
+                ring: 9,
+                position: 8192,
+            },
+        ]),
         "welcome" => Frame::Welcome(Welcome {
             version: 1,
             needs_resync: true,

@@ -2,8 +2,9 @@
 
 use super::{L1_BASE, configured};
 use crate::world::{Board, World};
-use ttmem_event::{Class, KernelKind, Source};
-use ttmem_ledger::{Anomaly, Departure};
+use ttmem_event::wire::{PeakRecord, ProgramCounters};
+use ttmem_event::{BufferId, Class, DeviceId, KernelKind, MeshId, ProgramId, Source, What};
+use ttmem_ledger::{Anomaly, Carried, Departure};
 
 #[test]
 fn an_old_free_with_two_classes_at_the_address_takes_the_newest_and_is_counted() {
@@ -157,4 +158,132 @@ fn giving_back_what_was_never_held_makes_no_device() {
         .expecting(Anomaly::UnknownUnload)
         .old_unload(5, 77);
     assert!(world.view().devices.is_empty());
+}
+
+/// A client may speak the old vocabulary over the new wire.
+#[test]
+fn of_the_new_words_an_old_sender_may_use_those_about_its_own_events() {
+    let mut world = World::new();
+    let old = world.old_sender("old");
+    world
+        .by(old)
+        .old_alloc(0, Class::Dram, 4096, 100)
+        .tell(What::EventsLost { count: 3 })
+        .tell(What::EventsElided { count: 4 })
+        .expecting(Anomaly::Malformed)
+        .mark(1, 1)
+        .expecting(Anomaly::Malformed)
+        .create(1);
+    let facts = world.process_view(old).facts;
+    assert_eq!((facts.lost_events, facts.elided_events), (3, 4));
+    assert_eq!(world.charged(0, Class::Dram), 100);
+}
+
+#[test]
+fn an_old_senders_fork_may_free_what_its_parent_holds() {
+    let mut world = World::new();
+    let child = world.old_sender("child");
+    world
+        .by(child)
+        .expecting(Anomaly::UnknownFree)
+        .old_free(0, 4096)
+        .tell(What::Forked {
+            first_buffer: BufferId(u64::MAX - 1),
+        })
+        // Both on a device it never spoke of and on one where it holds something else.
+        .old_free(0, 4096)
+        .old_alloc(0, Class::L1, 8192, 10)
+        .old_free(0, 4096)
+        .old_free(0, 8192)
+        .expecting(Anomaly::UnknownFree)
+        .old_cb_free(0, 4096, 1);
+    assert_eq!(world.process_view(child).facts.inherited_frees, 2);
+    assert_eq!(world.charged(0, Class::L1), 0);
+}
+
+#[test]
+fn an_old_senders_resync_replaces_all_and_carries_peaks_and_dispatches() {
+    let mut world = World::new();
+    let old = world.old_sender("old");
+    world
+        .by(old)
+        .old_alloc(0, Class::Dram, 4096, 100)
+        .old_alloc(1, Class::Dram, 1, 7)
+        .old_cb(0, L1_BASE, 20);
+    let allocated = |class, id, size_bytes| What::LegacyAllocated {
+        device: 0,
+        class,
+        size_bytes,
+        id,
+    };
+    let whats = [
+        allocated(Class::Dram, 4096, 300),
+        allocated(Class::Dram, 4096, 300),
+        allocated(Class::L1, 4096, 10),
+        What::LegacyKernelLoaded {
+            device: 0,
+            kind: KernelKind::Application,
+            size_bytes: 50,
+            id: 9,
+        },
+    ];
+    let carried = Carried {
+        peaks: vec![
+            peak(0, Class::Dram, 900),
+            // It holds nothing there any more.
+            peak(2, Class::L1, 70),
+            peak(1024, Class::L1, 70),
+        ],
+        counters: vec![ProgramCounters {
+            program: ProgramId(9),
+            mesh: MeshId(0),
+            dispatches: 12,
+            program_cache_hits: 0,
+            binary_reuses: 0,
+            first_time: 3,
+            last_time: 5,
+        }],
+        lost_events: 1,
+        elided_events: 2,
+    };
+    world.resync(old, &[], &whats, &carried);
+    assert_eq!(world.charged(0, Class::Dram), 300);
+    assert_eq!((world.cb_bytes(0), world.kernel_bytes(0)), (0, 50));
+    let view = world.process_view(old);
+    assert_eq!((view.facts.lost_events, view.facts.elided_events), (1, 2));
+    let kernel = view.programs.iter().next().expect("the kernel's program").1;
+    assert_eq!(kernel.on[0].dispatches, 12);
+    let peak_of = |held: usize, class| {
+        let class = view.facts.devices[held].totals.class(class);
+        class.charged.peak().bytes
+    };
+    assert_eq!(peak_of(0, Class::Dram), 900);
+    assert_eq!(peak_of(1, Class::L1), 70);
+    assert_eq!(
+        view.facts.devices.len(),
+        2,
+        "no device comes of a number out of range"
+    );
+    // Addresses still are what it is known by: twice booked, the L1 buffer newer than both.
+    world
+        .by(old)
+        .old_free(0, 4096)
+        .old_free(0, 4096)
+        .old_free(0, 4096)
+        .expecting(Anomaly::UnknownFree)
+        .old_free(0, 4096);
+    assert_eq!(world.anomalies(old, Anomaly::AmbiguousFree), 1);
+    assert_eq!(
+        world.charged(0, Class::Dram) + world.charged(0, Class::L1),
+        0
+    );
+}
+
+fn peak(device: u32, class: Class, bytes: u64) -> PeakRecord {
+    PeakRecord {
+        device: DeviceId(device),
+        class,
+        bytes,
+        time: 1,
+    }
 }

@@ -291,7 +291,7 @@ fn kernels_of_old_senders_have_a_type_and_no_more() {
 #[test]
 fn the_summary_is_complete() {
     let mut ledger = legacy();
-    ledger.refuse(0, Anomaly::Malformed);
+    ledger.refuse(0, Anomaly::Malformed, 1);
     let text = render(DumpKind::Summary, &ledger.view(), 0);
     let expected = "\
 📊 Current Statistics:

@@ -214,7 +214,7 @@ fn of_waiting_dumps_the_newest_is_printed_in_its_place() {
     let mut ledger = Ledger::new(Limits::default());
     handle.dump(DumpKind::Summary, ledger.view());
     handle.note(Note::Stopped);
-    ledger.refuse(0, Anomaly::Malformed);
+    ledger.refuse(0, Anomaly::Malformed, 1);
     handle.dump(DumpKind::Kernels, ledger.view());
     handle.dump(DumpKind::Summary, ledger.view());
     handle.note(Note::Returned { pid: None });

@@ -63,6 +63,10 @@ fn refusals_are_problems() {
             400,
             "bad_request",
         ),
+        ("GET /api/v1/last?count=0 HTTP/1.1", 400, "bad_request"),
+        ("GET /api/v1/last?count=10001 HTTP/1.1", 400, "bad_request"),
+        ("GET /api/v1/last?pid=-1 HTTP/1.1", 400, "bad_request"),
+        ("POST /api/v1/last HTTP/1.1", 405, "method_not_allowed"),
         ("POST /api/v1/forget HTTP/1.1", 400, "bad_request"),
         (
             "POST /api/v1/forget?pid=4294967296 HTTP/1.1",

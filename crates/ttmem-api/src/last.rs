@@ -1,0 +1,139 @@
+//! The last events of processes, also of those that are gone.
+
+use crate::Timestamp;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// The answer of [`routes::LAST`](crate::routes::LAST).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastEvents {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The events in the order of their times, the last one last.
+    pub events: Vec<LastEvent>,
+}
+
+/// One event of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastEvent {
+    /// When it happened, by the clock of its process.
+    pub time: Timestamp,
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The name of that process.
+    pub process: Option<String>,
+    /// The process died before it could send it: it was read from the memory it left.
+    pub recovered: bool,
+    /// What happened, such as `buffer_allocated`.
+    pub event: String,
+    /// What else is known of it, by name.
+    pub fields: EventFields,
+}
+
+/// The fields of an event in the order of the event table; an object in JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFields(
+    /// Names and values.
+    pub Vec<(String, FieldValue)>,
+);
+
+/// The value of an event's field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FieldValue {
+    /// Yes or no.
+    Flag(bool),
+    /// A count, a size, an address, a small id.
+    Number(u64),
+    /// A number below zero.
+    Negative(i64),
+    /// A word, a text, or a 64-bit id in hex.
+    Text(String),
+    /// Logical ids of devices.
+    Devices(Vec<u32>),
+    /// Nothing that is known.
+    Unknown,
+}
+
+impl fmt::Display for FieldValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Negative(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+            Self::Devices(devices) => {
+                for (place, device) in devices.iter().enumerate() {
+                    let comma = if place > 0 { "," } else { "" };
+                    write!(f, "{comma}{device}")?;
+                }
+                Ok(())
+            }
+            Self::Unknown => f.write_str("?"),
+        }
+    }
+}
+
+impl Serialize for EventFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for EventFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = EventFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the fields of an event")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EventFields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(EventFields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_an_object_that_keeps_its_order() {
+        let fields = EventFields(vec![
+            ("z".to_owned(), FieldValue::Devices(vec![0, 3])),
+            ("number".to_owned(), FieldValue::Number(u64::MAX)),
+            ("below".to_owned(), FieldValue::Negative(-5)),
+            ("a".to_owned(), FieldValue::Text("0x1f".to_owned())),
+            ("flag".to_owned(), FieldValue::Flag(true)),
+            ("nothing".to_owned(), FieldValue::Unknown),
+            ("none".to_owned(), FieldValue::Devices(Vec::new())),
+        ]);
+        let json = serde_json::to_string(&fields).expect("it has a JSON form");
+        assert_eq!(
+            json,
+            "{\"z\":[0,3],\"number\":18446744073709551615,\"below\":-5,\"a\":\"0x1f\",\
+             \"flag\":true,\"nothing\":null,\"none\":[]}"
+        );
+        let read: EventFields = serde_json::from_str(&json).expect("the way back");
+        assert_eq!(read, fields);
+        let shown: Vec<String> = fields
+            .0
+            .iter()
+            .map(|(_, value)| value.to_string())
+            .collect();
+        assert_eq!(shown[..3], ["0,3", "18446744073709551615", "-5"]);
+        assert_eq!(shown[3..], ["0x1f", "true", "?", ""]);
+    }
+}

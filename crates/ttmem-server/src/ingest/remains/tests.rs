@@ -1,0 +1,284 @@
+//! Segments that are what they should be, and every kind that is not.
+
+use super::*;
+use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+use ttmem_event::event::LAYOUT_HASH;
+use ttmem_event::{Definition, TextId, What};
+
+const SLOTS: usize = 4;
+const RING_BYTES: u64 = 4096 + 8 * 4 * 64;
+const PROCESS: ProcessNumber = ProcessNumber(7);
+
+fn memory(contents: &[u8], seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = memfd_create("ttmem-test", flags).expect("a memory file");
+    let file = File::from(memory.try_clone().expect("a second descriptor"));
+    file.write_all_at(contents, 0).expect("room");
+    fcntl_add_seals(&memory, seals).expect("seals");
+    memory
+}
+
+fn handed(kind: SegmentKind, number: usize, contents: &[u8]) -> Handed {
+    Handed {
+        kind,
+        number,
+        bytes: contents.len() as u64,
+        descriptor: memory(contents, SEALS),
+    }
+}
+
+/// Segment `number` with one ring: its tail, its head, and records by their positions.
+fn rings(number: u32, tail: u64, head: u64, records: &[(u64, Event)]) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(RING_BYTES).expect("small")];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, b"TTMEMRNG");
+    put(8, &LAYOUT_HASH.to_le_bytes());
+    for (at, word) in [(16, 1), (20, 8), (24, 4), (28, 8 * number)] {
+        put(at, &u32::to_le_bytes(word));
+    }
+    put(2048, &head.to_le_bytes());
+    put(2176, &tail.to_le_bytes());
+    for (position, event) in records {
+        let slot = usize::try_from(position % SLOTS as u64).expect("small");
+        put(4096 + slot * 64, &event.encode());
+    }
+    bytes
+}
+
+fn dictionary(definitions: &[u8], published: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..8].copy_from_slice(b"TTMEMDIC");
+    bytes[8] = 1;
+    bytes[16..24].copy_from_slice(&published.to_le_bytes());
+    bytes.extend_from_slice(definitions);
+    bytes
+}
+
+fn marked(time: u64, number: u64) -> Event {
+    let what = What::Marked {
+        name: TextId(1),
+        number,
+    };
+    Event { time, what }
+}
+
+fn refusal(handed: Handed) -> KeepSegmentError {
+    Remains::default().keep(handed).expect_err("no segment")
+}
+
+fn commands(remains: &Remains) -> (bool, Vec<Command>) {
+    let mut commands = Vec::new();
+    let left = remains.recover(PROCESS, &Clock::UNIX_NANOS, &mut |command| {
+        commands.push(command);
+    });
+    (left, commands)
+}
+
+#[test]
+fn a_segment_is_kept_and_the_same_one_again_takes_its_place() {
+    let mut remains = Remains::default();
+    for kind in [SegmentKind::Rings, SegmentKind::Dictionary] {
+        for number in [0, 1, 63] {
+            let new = handed(kind, number, &[0; 100]);
+            assert!(remains.is_new(&new));
+            remains.keep(new).expect("a sealed memory");
+            let again = handed(kind, number, &[1; 100]);
+            assert!(!remains.is_new(&again));
+            remains.keep(again).expect("a sealed memory");
+        }
+    }
+    assert_eq!(remains.descriptors(), 6);
+    assert_eq!(remains.rings[&0].read(0..2).expect("readable"), [1, 1]);
+}
+
+#[test]
+fn what_is_no_sealed_memory_of_the_said_length_is_not_kept() {
+    let rings = SegmentKind::Rings;
+    let bytes = &[0; 64];
+    let mut many = handed(rings, 64, bytes);
+    assert!(matches!(refusal(many), KeepSegmentError::Number(64)));
+    for (kind, most) in [
+        (rings, MAX_RING_SEGMENT_BYTES),
+        (SegmentKind::Dictionary, MAX_DICTIONARY_SEGMENT_BYTES),
+    ] {
+        // Sparse: it costs its owner nothing.
+        let huge = memory(&[], SealFlags::empty());
+        ftruncate(&huge, most + 1).expect("a length");
+        fcntl_add_seals(&huge, SEALS).expect("seals");
+        many = handed(kind, 0, bytes);
+        (many.descriptor, many.bytes) = (huge, most + 1);
+        assert!(matches!(refusal(many), KeepSegmentError::TooLarge(_)));
+    }
+    for seal in [SealFlags::SHRINK, SealFlags::GROW, SealFlags::SEAL] {
+        let mut open = handed(rings, 0, bytes);
+        open.descriptor = memory(bytes, SEALS.difference(seal));
+        assert!(matches!(refusal(open), KeepSegmentError::Unsealed));
+    }
+    for wrong in [63, 65, 0] {
+        let mut longer = handed(rings, 0, bytes);
+        longer.bytes = wrong;
+        let error = refusal(longer);
+        assert!(matches!(error, KeepSegmentError::Length { claimed, .. } if claimed == wrong));
+    }
+    let (end, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let disk = tempfile::tempfile().expect("a file");
+    for descriptor in [end.into(), disk.into()] {
+        let mut other = handed(rings, 0, bytes);
+        other.descriptor = descriptor;
+        let error = refusal(other);
+        let no_memory = matches!(
+            error,
+            KeepSegmentError::NoMemory(_) | KeepSegmentError::Unsealed
+        );
+        assert!(no_memory, "{error}");
+    }
+}
+
+#[test]
+fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
+    let mut definitions = Vec::new();
+    let text = Definition::Text {
+        id: TextId(1),
+        text: "lap".to_owned(),
+    };
+    text.encode(&mut definitions);
+    let published = definitions.len() as u64;
+    definitions.extend([0xFF; 30]);
+    let mut remains = Remains::default();
+    let segments = [
+        handed(
+            SegmentKind::Dictionary,
+            0,
+            &dictionary(&definitions, published),
+        ),
+        // Positions 2 to 5 are in it: 2 was received, 4 and 5 are wrapped.
+        handed(
+            SegmentKind::Rings,
+            0,
+            &rings(
+                0,
+                2,
+                6,
+                &[
+                    (2, marked(5, 2)),
+                    (3, marked(20, 3)),
+                    (4, marked(30, 4)),
+                    (5, marked(50, 5)),
+                ],
+            ),
+        ),
+        // Two of its events had left it when their process died.
+        handed(
+            SegmentKind::Rings,
+            1,
+            &rings(1, 2, 3, &[(2, marked(40, 12))]),
+        ),
+    ];
+    for segment in segments {
+        remains.keep(segment).expect("a sealed memory");
+    }
+    let position = |ring, position| RingPosition { ring, position };
+    // Positions never go back, and rings that cannot be are not remembered.
+    remains.drain_to([position(0, 3), position(0, 1), position(512, 9)]);
+    assert_eq!(remains.drained.len(), 1);
+    let (left, commands) = commands(&remains);
+    assert!(!left);
+    let [
+        Command::Define { definitions, .. },
+        Command::Lost {
+            gone_events,
+            lost_events,
+            ..
+        },
+        Command::Recovered { events, .. },
+    ] = commands.as_slice()
+    else {
+        panic!("{commands:?}");
+    };
+    assert_eq!(definitions.as_slice(), [text]);
+    assert_eq!((*gone_events, *lost_events), (2, 0));
+    let expected = [marked(20, 3), marked(30, 4), marked(40, 12), marked(50, 5)];
+    assert_eq!(events.as_slice(), expected);
+}
+
+#[test]
+fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
+    let mut remains = Remains::default();
+    let text = Definition::Text {
+        id: TextId(1),
+        text: "lap".to_owned(),
+    };
+    let mut torn = Vec::new();
+    text.encode(&mut torn);
+    torn.extend([1, 0xFF, 0xFF]);
+    let torn_bytes = torn.len() as u64;
+    let mut leaving = rings(0, 0, 1, &[(0, marked(1, 1))]);
+    leaving[32] = 1;
+    let honest = handed(SegmentKind::Rings, 0, &leaving);
+    let segments = [
+        honest,
+        // The wrong place, a head beyond all slots, a record that is no event, no segment at all.
+        handed(SegmentKind::Rings, 1, &rings(5, 0, 0, &[])),
+        handed(SegmentKind::Rings, 2, &rings(2, 0, 5, &[])),
+        handed(
+            SegmentKind::Rings,
+            3,
+            &rings(3, 0, 2, &[(0, marked(2, 31))]),
+        ),
+        handed(SegmentKind::Rings, 4, b"TTMEMRNG"),
+        handed(SegmentKind::Dictionary, 0, &dictionary(&torn, torn_bytes)),
+        handed(SegmentKind::Dictionary, 1, &dictionary(&[], 1)),
+        handed(SegmentKind::Dictionary, 2, &[0xA5; 200]),
+    ];
+    for segment in segments {
+        remains.keep(segment).expect("a sealed memory");
+    }
+    let (left, commands) = commands(&remains);
+    assert!(left, "segment 0 says that it left in order");
+    let [
+        Command::Define { definitions, .. },
+        Command::Recovered { events, .. },
+        Command::Refuse { anomaly, count, .. },
+    ] = commands.as_slice()
+    else {
+        panic!("{commands:?}");
+    };
+    assert_eq!(definitions.as_slice(), [text]);
+    assert_eq!(events.as_slice(), [marked(1, 1), marked(2, 31)]);
+    assert_eq!((*anomaly, *count), (Anomaly::Malformed, 7));
+}
+
+/// Eight full rings of a million zeros each are more than anybody reads.
+#[test]
+fn what_is_read_of_one_process_has_a_bound() {
+    let slots: u64 = 1 << 20;
+    let sparse = memory(&[], SealFlags::empty());
+    ftruncate(&sparse, MAX_RING_SEGMENT_BYTES).expect("a length");
+    let mut header = rings(0, 0, slots, &[]);
+    header.truncate(4096);
+    header[24..28].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    for ring in 0..8 {
+        let at = 2048 + 256 * ring;
+        header[at..at + 8].copy_from_slice(&slots.to_le_bytes());
+    }
+    let file = File::from(sparse.try_clone().expect("a second descriptor"));
+    file.write_all_at(&header, 0).expect("room");
+    fcntl_add_seals(&sparse, SEALS).expect("seals");
+    let mut remains = Remains::default();
+    let segment = Handed {
+        kind: SegmentKind::Rings,
+        number: 0,
+        bytes: MAX_RING_SEGMENT_BYTES,
+        descriptor: sparse,
+    };
+    remains.keep(segment).expect("a sealed memory");
+    let (_left, commands) = commands(&remains);
+    let [
+        Command::Lost { gone_events, .. },
+        Command::Refuse { count, .. },
+    ] = commands.as_slice()
+    else {
+        panic!("{commands:?}");
+    };
+    assert_eq!((*gone_events, *count), (7 * slots, slots));
+}

@@ -130,8 +130,8 @@ fn a_client_killed_a_hundred_times_leaves_every_published_event_in_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("events.json");
     let log_path = log.to_str().expect("a readable path");
-    let options = ["--verbose", "--log-format", "json", "--log-file", log_path];
-    let server = TestServer::start(&options);
+    let form = ["--verbose", "--log-format", "json", "--log-max-size", "8G"];
+    let server = TestServer::start(&[&form[..], &["--log-file", log_path]].concat());
     let mut recorded = Vec::new();
     for round in 0..100_u64 {
         let count_file = folder.path().join(format!("count-{round}"));

@@ -99,14 +99,12 @@ impl Local {
         pushed
     }
 
-    fn push_encoded(&self, record: &[u8; EVENT_BYTES]) -> bool {
-        self.enter();
-        let pushed = self.producer.push(|slot| {
+    /// Pushes an encoded event; the caller has entered.
+    fn put_encoded(&self, record: &[u8; EVENT_BYTES]) -> bool {
+        self.producer.push(|slot| {
             *slot = *record;
             slot[TIME_AT..TIME_AT + 8].copy_from_slice(&clock::ticks().to_le_bytes());
-        });
-        self.leave();
-        pushed
+        })
     }
 
     // Only this thread and its own signal handlers look: keeping the compiler's order is enough.
@@ -171,14 +169,18 @@ fn record_with(client: &'static Client, local: &Local, record: &[u8; EVENT_BYTES
 }
 
 fn push_when_there_is_room(client: &Client, local: &Local, record: &[u8; EVENT_BYTES]) {
-    if local.push_encoded(record) {
-        return;
-    }
     let Some(ring) = local.producer.ring() else {
         return client.count_lost_without_ring();
     };
-    let room = local.producer.look_for_room() || client.wait_for_room(&local.producer, &ring);
-    if !(room && local.push_encoded(record)) {
+    let producer = &local.producer;
+    // From the first try to the last: a signal handler that pushed while this looks for room would
+    // take the head beyond what is then thought to be free.
+    local.enter();
+    let pushed = local.put_encoded(record)
+        || ((producer.look_for_room() || client.wait_for_room(producer, &ring))
+            && local.put_encoded(record));
+    local.leave();
+    if !pushed {
         ring.count_lost();
     }
 }

@@ -100,6 +100,10 @@ fn try_start() -> Result<u32, StartError> {
     SPEAKS_OLD.store(config.source == Source::Legacy, Ordering::Relaxed);
     clock::choose(config.clock);
     let forked = is_child.then(|| {
+        if config.source == Source::Legacy {
+            // Addresses say nothing about age: what the child did not allocate is its parent's.
+            return u64::MAX - 1;
+        }
         let last = LAST_BUFFER.load(Ordering::Relaxed);
         last.max(HIGHEST_BUFFER.load(Ordering::Relaxed)) + 1
     });

@@ -121,6 +121,10 @@ pub(crate) fn built(name: &str) -> PathBuf {
 }
 
 /// Whether a program can be started; where every test must run, it has to be.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test that cannot run where it is says so"
+)]
 pub(crate) fn is_there(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     assert!(
@@ -212,10 +216,14 @@ impl Story {
 
     /// Waits until it is at a place: what it says after the place's name.
     pub(crate) fn reaches(&mut self, place: &str) -> Vec<u32> {
-        let line = self.lines.recv_timeout(WATCHDOG).unwrap_or_else(|error| {
-            let ended = self.child.try_wait();
-            panic!("{place} not reached: {error}, {ended:?}: {}", self.said())
-        });
+        let line = self.lines.recv_timeout(WATCHDOG);
+        assert!(
+            line.is_ok(),
+            "{place} not reached, {:?}: {}",
+            self.child.try_wait(),
+            self.said()
+        );
+        let line = line.expect("just checked");
         let mut words = line.split(' ');
         assert_eq!(words.next(), Some(place), "{line}");
         let numbers = words.map(|word| word.parse().expect("a number"));

@@ -91,20 +91,17 @@ impl Local {
     #[inline(always)]
     fn push(&self, what: &What) -> bool {
         self.enter();
-        let pushed = self.producer.push(|slot| {
-            let time = clock::ticks();
-            *slot = Event { time, what: *what }.encode();
-        });
+        let time = clock::ticks();
+        let pushed = self.producer.push(&Event { time, what: *what }.encode());
         self.leave();
         pushed
     }
 
     /// Pushes an encoded event; the caller has entered.
     fn put_encoded(&self, record: &[u8; EVENT_BYTES]) -> bool {
-        self.producer.push(|slot| {
-            *slot = *record;
-            slot[TIME_AT..TIME_AT + 8].copy_from_slice(&clock::ticks().to_le_bytes());
-        })
+        let mut record = *record;
+        record[TIME_AT..TIME_AT + 8].copy_from_slice(&clock::ticks().to_le_bytes());
+        self.producer.push(&record)
     }
 
     // Only this thread and its own signal handlers look: keeping the compiler's order is enough.

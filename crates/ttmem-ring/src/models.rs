@@ -54,10 +54,11 @@ fn ring(slots: usize) -> Ring<'static> {
     Ring::new(control, slots).unwrap()
 }
 
-/// Fills a record: its time, and the tag in every other byte.
-fn fill(record: &mut [u8; EVENT_BYTES], time: u64, tag: u8) {
-    *record = [tag; EVENT_BYTES];
+/// A record: its time, and the tag in every other byte.
+fn filled(time: u64, tag: u8) -> [u8; EVENT_BYTES] {
+    let mut record = [tag; EVENT_BYTES];
     record[TIME_AT..TIME_AT + 8].copy_from_slice(&time.to_le_bytes());
+    record
 }
 
 /// The tag of a record, which must be whole.
@@ -71,7 +72,7 @@ fn tag(record: &[u8; EVENT_BYTES]) -> u8 {
 
 /// Publishes an event if there is room.
 fn try_push(producer: &Producer<'_>, time: u64, tag: u8) -> bool {
-    producer.look_for_room() && producer.push(|record| fill(record, time, tag))
+    producer.look_for_room() && producer.push(&filled(time, tag))
 }
 
 /// Publishes an event where there is room for certain.

@@ -81,12 +81,12 @@ impl<C: Clock> Way for Rings<C> {
     #[inline]
     fn send(producer: &Producer<'static>, value: u64) {
         let push = || {
-            producer.push(|record| {
-                let (bytes, _rest) = record.as_chunks_mut::<8>();
-                for (bytes, word) in bytes.iter_mut().zip(event::<C>(value)) {
-                    *bytes = word.to_le_bytes();
-                }
-            })
+            let mut record = [0; EVENT_BYTES];
+            let (bytes, _rest) = record.as_chunks_mut::<8>();
+            for (bytes, word) in bytes.iter_mut().zip(event::<C>(value)) {
+                *bytes = word.to_le_bytes();
+            }
+            producer.push(&record)
         };
         while !push() {
             producer.look_for_room();

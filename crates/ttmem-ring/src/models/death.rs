@@ -1,26 +1,11 @@
 //! A process that dies at any step: what it sent and what it left are everything, once.
 
 use super::dictionary::Names;
-use super::{fill, outcomes, push, read, ring};
+use super::{filled, outcomes, push, read, ring};
 use crate::ring::{Producer, Ring};
 use loom::sync::Arc;
 use loom::thread;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use ttmem_event::event::EVENT_BYTES;
-
-/// Publishes an event whose writer does not come back.
-pub(super) fn die_in_push(producer: &Producer<'_>, write: impl FnOnce(&mut [u8; EVENT_BYTES])) {
-    assert!(producer.look_for_room());
-    let died = catch_unwind(AssertUnwindSafe(|| {
-        producer.push(|record| {
-            write(record);
-            // No panic hook: this is no failure.
-            resume_unwind(Box::new(()));
-        })
-    }));
-    assert!(died.is_err());
-}
 
 /// The steps of the pump, each of which may be its last.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +78,7 @@ fn die(events: u8, steps: &'static [Step]) -> BTreeSet<usize> {
                     let id = names.text(event / 2);
                     push(&producer, 0, u8::try_from(id).unwrap() * 10 + event);
                 }
-                die_in_push(&producer, |record| fill(record, 0, 99));
+                producer.die_in_push(&filled(0, 99));
             })
         };
         let pumping = thread::spawn(move || pump(ring, steps));

@@ -6,7 +6,7 @@
 //! the thread itself stored, which may still be on its way; so a thread that has
 //! seen nothing stamps relaxed. A horizon that later loads wait for is an acquire.
 
-use super::{fill, outcomes, push, ring, tag};
+use super::{filled, outcomes, push, ring, tag};
 use crate::ring::{Consumer, Ring};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -188,7 +188,7 @@ fn a_producer_that_stops_in_the_middle_of_a_call_holds_up_nobody() {
             thread::spawn(move || {
                 push(&stopper, counter.stamp(Ordering::Relaxed), 1);
                 let time = counter.stamp(Ordering::Relaxed);
-                super::death::die_in_push(&stopper, |record| fill(record, time, 2));
+                stopper.die_in_push(&filled(time, 2));
             })
         };
         let going_on = {

@@ -18,7 +18,7 @@ use ttmem_event::legacy::{Request, RequestKind};
 pub(super) fn measure(quick: bool) -> Result<Value> {
     let scale = if quick { 10 } else { 1 };
     let server = OwnServer::start(&["--quiet"])?;
-    let bursts = (200 / scale).to_string();
+    let bursts = (100 / scale).to_string();
     let record = |threads: &str, disabled: bool| {
         let mut command = own(
             &server,

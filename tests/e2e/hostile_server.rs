@@ -78,12 +78,9 @@ fn greet(stream: &mut UnixStream) -> bool {
     if stream.read_exact(&mut bytes).is_err() {
         return false;
     }
-    let len = u32::from_le_bytes(
-        bytes[PREAMBLE_BYTES..PREAMBLE_BYTES + 4]
-            .try_into()
-            .unwrap(),
-    );
-    let mut hello = vec![0; usize::try_from(len).unwrap()];
+    let (_preamble, header) = bytes.split_at(PREAMBLE_BYTES);
+    let length = header.first_chunk().copied().expect("eight bytes");
+    let mut hello = vec![0; u32::from_le_bytes(length) as usize];
     stream.read_exact(&mut hello).is_ok()
 }
 

@@ -55,7 +55,7 @@ impl Tracked {
         BufReader::new(stdout)
             .read_line(&mut line)
             .expect("it prints a line");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+        serde_json::from_str(&line).expect("an account in JSON")
     }
 
     /// Lets it end by itself: what it printed after its account, and how it ended.

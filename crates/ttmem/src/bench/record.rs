@@ -20,11 +20,9 @@ use ttmem_event::{
 };
 
 /// Events of a burst: nearly a ring.
-const BURST: u64 = 7936;
+const BURST: usize = 7936;
 /// Calls that are timed together.
-const BLOCK: u64 = 64;
-const BLOCKS: usize = (BURST / BLOCK) as usize;
-const SINGLES: usize = BURST as usize;
+const BLOCK: usize = 64;
 const PAUSE: Duration = Duration::from_millis(12);
 
 /// What is measured.
@@ -207,14 +205,15 @@ impl Subject {
 
 /// The median over blocks and the tail over single calls.
 fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
-    let mut blocks = room(bursts.div_ceil(2) * (BURST / BLOCK));
-    let mut singles = room((bursts / 2) * BURST);
+    let half = usize::try_from(bursts / 2).unwrap_or(0);
+    let mut blocks = room((half + 1) * (BURST / BLOCK));
+    let mut singles = room(half * BURST);
     let (mut next_block, mut next_single) = (blocks.iter_mut(), singles.iter_mut());
     let mut number = 0;
     for burst in 0..bursts {
         std::thread::sleep(PAUSE);
         if burst.is_multiple_of(2) {
-            for block in next_block.by_ref().take(BLOCKS) {
+            for block in next_block.by_ref().take(BURST / BLOCK) {
                 let begun = Instant::now();
                 for _call in 0..BLOCK {
                     call(number);
@@ -223,7 +222,7 @@ fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
                 *block = begun.elapsed().as_nanos() as f64 / BLOCK as f64;
             }
         } else {
-            for single in next_single.by_ref().take(SINGLES) {
+            for single in next_single.by_ref().take(BURST) {
                 let begun = Instant::now();
                 call(number);
                 *single = begun.elapsed().as_nanos() as f64;
@@ -232,6 +231,8 @@ fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
         }
     }
     let (timer, timer_p999) = timer_nanos();
+    // Room for one burst more than there was, if their number was even.
+    blocks.retain(|nanos| *nanos < f64::MAX);
     json!({
         "nanos_median": percentile(&mut blocks, 0.5),
         "nanos_p999": (percentile(&mut singles, 0.999) - timer).max(0.0),
@@ -243,8 +244,8 @@ fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
 
 /// Room for figures that the system has given already: a page fault between two calls would be
 /// measured with the second.
-fn room(figures: u64) -> Vec<f64> {
-    let mut room = vec![0.0; usize::try_from(figures).unwrap_or(0)];
+fn room(figures: usize) -> Vec<f64> {
+    let mut room = vec![0.0; figures];
     room.fill(f64::MAX);
     room
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask gate`: instructions per event, against committed baselines.
 //!
 //! Wall-clock time on a shared machine says little; the number of instructions
-//! hardly varies. Each workload of the ledger's bench `instructions` runs under
+//! hardly varies. Each workload of a crate's bench `instructions` runs under
 //! valgrind, which counts only inside one function of it: start, set-up and
 //! warm-up are left out. Two runs of different length, subtracted, would leave
 //! them out as well, but not the chance in them: hash seeds differ between two
@@ -18,8 +18,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Events of one run: several cycles of every workload, in a few seconds.
-const EVENTS: u64 = 200_000;
+/// A crate whose bench `instructions` is held against its `benches/instructions.txt`.
+struct Subject {
+    package: &'static str,
+    /// Events of one run.
+    events: u64,
+}
+
+const SUBJECTS: &[Subject] = &[
+    // Several cycles of every workload, in a few seconds.
+    Subject {
+        package: "ttmem-ledger",
+        events: 200_000,
+    },
+    // What fits into a ring: under valgrind threads take turns, and none must wait for another.
+    Subject {
+        package: "ttmem-client",
+        events: 4000,
+    },
+];
 
 /// The function of the bench that is counted, as callgrind's pattern for its name.
 const COUNTED: &str = "*measured_events*";
@@ -34,9 +51,6 @@ const ATTEMPTS: usize = 5;
 /// How often a workload is measured for a new baseline: always, and the least counts.
 const BLESS_ATTEMPTS: usize = 3;
 
-/// The committed baselines.
-const BASELINES: &str = "crates/ttmem-ledger/benches/instructions.txt";
-
 /// What to do with the measured counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -46,21 +60,31 @@ pub(crate) enum Mode {
     Bless,
 }
 
-/// Measures every workload.
+/// Measures every workload of every subject.
 pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
     if let Err(error) = tool::VALGRIND.ensure() {
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
-    let path = root().join(BASELINES);
+    for subject in SUBJECTS {
+        run_subject(subject, mode).with_context(|| subject.package.to_owned())?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn run_subject(subject: &Subject, mode: Mode) -> anyhow::Result<()> {
+    // The committed baselines.
+    let file = format!("crates/{}/benches/instructions.txt", subject.package);
+    let path = root().join(&file);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if mode == Mode::Bless && error.kind() == std::io::ErrorKind::NotFound => {
             String::new()
         }
-        Err(error) => return Err(error).context(BASELINES),
+        Err(error) => return Err(error).context(file),
     };
-    let baselines = Baselines::parse(&text).context(BASELINES)?;
-    let binary = build()?;
+    let baselines = Baselines::parse(&text).context(file.clone())?;
+    let binary = build(subject)?;
+    let measure = |name: &str| measure(&binary, name, subject.events);
     let names = read(&mut program(&binary))?;
     let mut measured = Vec::new();
     for name in names.lines() {
@@ -68,10 +92,10 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
         let count = match baseline {
             Some(baseline) => least(
                 ATTEMPTS,
-                || measure(&binary, name),
+                || measure(name),
                 |count| baseline.judge(count) != Verdict::Worse,
             ),
-            None => least(BLESS_ATTEMPTS, || measure(&binary, name), |_count| false),
+            None => least(BLESS_ATTEMPTS, || measure(name), |_count| false),
         };
         measured.push((name.to_owned(), count?));
     }
@@ -81,12 +105,11 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
     let tools = tools()?;
     if mode == Mode::Bless {
         let blessed = baselines.blessed(&measured, tools);
-        fs::write(&path, blessed.to_string()).context(BASELINES)?;
+        fs::write(&path, blessed.to_string()).context(file)?;
         print!("{blessed}");
-        return Ok(Outcome::Passed);
+        return Ok(());
     }
-    compare(&baselines, &measured, &tools)?;
-    Ok(Outcome::Passed)
+    compare(&baselines, &measured, &tools)
 }
 
 /// The least of several measurements; one that is good enough ends them early.
@@ -113,14 +136,9 @@ fn tools() -> anyhow::Result<String> {
 }
 
 /// Builds the bench and says where it is.
-fn build() -> anyhow::Result<PathBuf> {
-    let bench = [
-        "bench",
-        "--package",
-        "ttmem-ledger",
-        "--bench",
-        "instructions",
-    ];
+fn build(subject: &Subject) -> anyhow::Result<PathBuf> {
+    let package = subject.package;
+    let bench = ["bench", "--package", package, "--bench", "instructions"];
     let how = ["--no-run", "--message-format", "json-render-diagnostics"];
     let mut cargo = cargo(bench.into_iter().chain(how));
     // What the compiler says goes to the terminal; the messages are on stdout.
@@ -138,7 +156,7 @@ fn executable(messages: &str) -> Option<&str> {
 }
 
 /// Runs a workload once and counts.
-fn measure(binary: &Path, workload: &str) -> anyhow::Result<PerEvent> {
+fn measure(binary: &Path, workload: &str, events: u64) -> anyhow::Result<PerEvent> {
     let mut valgrind = program("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -146,7 +164,7 @@ fn measure(binary: &Path, workload: &str) -> anyhow::Result<PerEvent> {
         .arg(format!("--toggle-collect={COUNTED}"))
         .arg(binary)
         .arg(workload)
-        .arg(EVENTS.to_string());
+        .arg(events.to_string());
     let output = valgrind.output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -158,10 +176,10 @@ fn measure(binary: &Path, workload: &str) -> anyhow::Result<PerEvent> {
     let count = collected(&said);
     let count = count.with_context(|| format!("valgrind gave no count for {workload}\n{said}"))?;
     // Not one instruction per event: the function was not found by its name.
-    if count < EVENTS {
-        bail!("valgrind counted {count} instructions in {COUNTED} for {EVENTS} of {workload}");
+    if count < events {
+        bail!("valgrind counted {count} instructions in {COUNTED} for {events} of {workload}");
     }
-    Ok(PerEvent::new(count, EVENTS))
+    Ok(PerEvent::new(count, events))
 }
 
 /// The number in callgrind's line `==pid== Collected : n`.

@@ -49,7 +49,8 @@ pub(crate) fn horizon() -> u64 {
 /// Chooses the clock of this process.
 pub(crate) fn choose(choice: ClockChoice) {
     let cycles = match choice {
-        ClockChoice::Automatic => has_counter() && system_trusts_counter(),
+        ClockChoice::Automatic => has_counter() && is_constant() && system_trusts_counter(),
+        // Whoever asks for it knows more than we do; only the instruction must be there.
         ClockChoice::Tsc => has_counter(),
         ClockChoice::Monotonic => false,
     };
@@ -73,21 +74,33 @@ fn cycles() -> u64 {
     system_nanos(ClockId::Monotonic)
 }
 
-/// Whether there is a counter of constant rate that stops for nothing.
+/// Whether there is an instruction that reads the counter after all earlier loads.
 #[cfg(target_arch = "x86_64")]
 fn has_counter() -> bool {
-    use std::arch::x86_64::__cpuid;
-    if __cpuid(0x8000_0000).eax < 0x8000_0007 {
-        return false;
-    }
-    let has_rdtscp = __cpuid(0x8000_0001).edx & (1 << 27) != 0;
-    let is_invariant = __cpuid(0x8000_0007).edx & (1 << 8) != 0;
-    has_rdtscp && is_invariant
+    extended(0x8000_0001).is_some_and(|flags| flags & (1 << 27) != 0)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn has_counter() -> bool {
     false
+}
+
+/// Whether the counter runs at a constant rate and stops for nothing.
+#[cfg(target_arch = "x86_64")]
+fn is_constant() -> bool {
+    extended(0x8000_0007).is_some_and(|flags| flags & (1 << 8) != 0)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_constant() -> bool {
+    false
+}
+
+/// The EDX flags of a page of the processor's description, if it has that page.
+#[cfg(target_arch = "x86_64")]
+fn extended(page: u32) -> Option<u32> {
+    use std::arch::x86_64::__cpuid;
+    (__cpuid(0x8000_0000).eax >= page).then(|| __cpuid(page).edx)
 }
 
 /// The system drops the counter from its clocks when processors disagree about it.

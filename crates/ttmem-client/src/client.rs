@@ -10,11 +10,14 @@ use crate::{forward, futex};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_ring::dictionary::{Dictionary, DictionarySegment, shared};
+use ttmem_ring::dictionary::{DefinitionKind, Dictionary, DictionarySegment, shared};
 use ttmem_ring::memory::{CreateMemoryError, Memory};
 use ttmem_ring::ring::{Producer, Ring};
 use ttmem_ring::segment::RingSegment;
 use ttmem_ring::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
+
+/// How long to do without more rings after there was no memory for them.
+const RETRY_GROWING: Duration = Duration::from_secs(1);
 
 /// The shared state of one process's tracking.
 #[derive(Debug)]
@@ -26,7 +29,8 @@ pub(crate) struct Client {
     /// Of a process that began as a fork: the first buffer id of its own.
     pub(crate) forked: Option<u64>,
     segments: [AtomicPtr<RingSegment>; MAX_RING_SEGMENTS],
-    growing: Mutex<()>,
+    /// When the last attempt to make more rings failed: trying at every event would be a burden.
+    growing: Mutex<Option<Instant>>,
     pub(crate) dictionary: Dictionary,
     dictionary_memories: Arc<Mutex<Vec<Memory>>>,
     /// Counts reasons for the pump to wake up early; it sleeps on this word.
@@ -42,8 +46,10 @@ pub(crate) struct Flush {
     pub(crate) wanted: AtomicU32,
     /// The number of the last one that is done; a futex.
     pub(crate) done: AtomicU32,
-    /// Whether the pump is to say goodbye after the next one.
+    /// Whether the pump is to say goodbye after the last one.
     pub(crate) closing: AtomicBool,
+    /// Whether the pump has ended.
+    pub(crate) gone: AtomicBool,
 }
 
 /// What the pump tells about itself.
@@ -78,7 +84,7 @@ impl Client {
             instance: random_instance(),
             forked,
             segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
-            growing: Mutex::new(()),
+            growing: Mutex::new(None),
             dictionary: Dictionary::new(Box::new(make)),
             dictionary_memories: memories,
             doorbell: AtomicU32::new(0),
@@ -111,7 +117,7 @@ impl Client {
         })
     }
 
-    /// Does something with the memory of each dictionary segment from number `from` on.
+    /// Does something with the memory of a dictionary segment, if there is that one.
     pub(crate) fn with_dictionary_memory<R>(
         &self,
         number: usize,
@@ -132,15 +138,31 @@ impl Client {
         if let Some(producer) = claim() {
             return Some(producer);
         }
-        let _one_at_a_time = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_some_and(|when| when.elapsed() < RETRY_GROWING) {
+            return None;
+        }
         if let Some(producer) = claim() {
             return Some(producer);
         }
         let number = self.segments().count();
         if number == MAX_RING_SEGMENTS || self.add_segment(number).is_err() {
+            *failed = Some(Instant::now());
             return None;
         }
         claim()
+    }
+
+    /// The id of a definition; 0 when there is no room for it.
+    ///
+    /// A text that is missing is a name that is missing. Cores, a device or a mesh that are missing
+    /// make totals wrong, and that is said.
+    pub(crate) fn define(&self, kind: DefinitionKind, body: &[u8]) -> u32 {
+        let id = self.dictionary.id(kind, body);
+        if id == 0 && kind != DefinitionKind::Text {
+            self.count_lost_without_ring();
+        }
+        id
     }
 
     /// Counts an event of a thread that has no ring.
@@ -158,13 +180,13 @@ impl Client {
 
     /// Waits until the pump has made room in a thread's ring; false when it took too long.
     pub(crate) fn wait_for_room(&self, producer: &Producer<'static>, ring: &Ring<'static>) -> bool {
-        let deadline = Instant::now() + self.config.full_ring_wait;
+        let deadline = Deadline::after(self.config.full_ring_wait);
         loop {
             if !producer.announce_waiting() {
                 return true;
             }
             self.ring_doorbell();
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.left();
             if left.is_zero() {
                 return false;
             }
@@ -173,11 +195,24 @@ impl Client {
     }
 
     /// Asks the pump to flush and waits for it; false when it took too long.
-    pub(crate) fn wait_for_flush(&self, timeout: Duration, closing: bool) -> bool {
-        let deadline = Instant::now() + timeout;
-        if closing {
-            self.flush.closing.store(true, Ordering::Release);
+    pub(crate) fn wait_for_flush(&self, timeout: Duration) -> bool {
+        self.wait_for_flush_until(&Deadline::after(timeout))
+    }
+
+    /// Has the pump flush, say goodbye and end; false when it took too long.
+    pub(crate) fn wait_for_close(&self, timeout: Duration) -> bool {
+        let deadline = Deadline::after(timeout);
+        self.flush.closing.store(true, Ordering::Release);
+        // A flush of somebody else's may be done before the pump has seen that it is to end.
+        while !self.flush.gone.load(Ordering::Acquire) {
+            if !self.wait_for_flush_until(&deadline) {
+                return false;
+            }
         }
+        true
+    }
+
+    fn wait_for_flush_until(&self, deadline: &Deadline) -> bool {
         // SYNC(flush): the pump that sees this number sees every event recorded before.
         let number = self
             .flush
@@ -190,7 +225,10 @@ impl Client {
             if done.wrapping_sub(number).cast_signed() >= 0 {
                 return true;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            if self.flush.gone.load(Ordering::Acquire) {
+                return false;
+            }
+            let left = deadline.left();
             if left.is_zero() {
                 return false;
             }
@@ -208,6 +246,21 @@ impl Client {
     /// How many rings there are.
     pub(crate) fn ring_count(&self) -> usize {
         self.segments().count() * RINGS_PER_SEGMENT
+    }
+}
+
+/// Until when to wait; a time beyond all clocks is for ever.
+#[derive(Clone, Copy, Debug)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(timeout: Duration) -> Self {
+        Self(Instant::now().checked_add(timeout))
+    }
+
+    fn left(&self) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.0.map_or(Duration::from_secs(3600), left)
     }
 }
 

@@ -181,10 +181,10 @@ extern "C" fn take_definition(kind: u8, body: *const u8, bytes: usize) -> u32 {
     // SAFETY: the other copy passes a slice's own parts.
     #[expect(unsafe_code, reason = "a slice in two parts")]
     let body = unsafe { std::slice::from_raw_parts(body, bytes) };
-    own_client().map_or(0, |client| client.dictionary.id(kind, body))
+    own_client().map_or(0, |client| client.define(kind, body))
 }
 
 extern "C" fn take_flush(millis: u64) -> bool {
     let timeout = Duration::from_millis(millis);
-    own_client().is_some_and(|client| client.wait_for_flush(timeout, false))
+    own_client().is_some_and(|client| client.wait_for_flush(timeout))
 }

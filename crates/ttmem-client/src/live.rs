@@ -187,6 +187,11 @@ impl LiveSet {
         }
     }
 
+    /// About how many events a snapshot has.
+    pub(crate) fn len(&self) -> usize {
+        self.buffers.len() + self.programs.len() + self.legacy.len()
+    }
+
     /// The highest buffer id that was ever allocated.
     pub(crate) fn highest_buffer(&self) -> u64 {
         self.buffers.highest()

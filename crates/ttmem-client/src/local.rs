@@ -122,7 +122,7 @@ impl Local {
 #[inline(never)]
 fn record_slowly(local: &Local, record: &[u8; EVENT_BYTES]) {
     loop {
-        match PAGE.word() {
+        match PAGE.settled_word() {
             OFF => return,
             UNDECIDED | STARTING => start::start(),
             FORWARDING => return forward::record(record),

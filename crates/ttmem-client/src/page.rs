@@ -48,8 +48,15 @@ impl Page {
         self.word.load(Ordering::Relaxed)
     }
 
+    /// The same, for who goes on to use the client.
+    pub(crate) fn settled_word(&self) -> u32 {
+        // SYNC(decide): the client was made known before.
+        self.word.load(Ordering::Acquire)
+    }
+
     /// Decides.
     pub(crate) fn decide(&self, word: u32) {
+        // SYNC(decide): what was decided is complete.
         self.word.store(word, Ordering::Release);
     }
 

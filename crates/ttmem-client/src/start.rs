@@ -66,6 +66,8 @@ pub(crate) fn start() {
     // A signal handler that came here would wait for the thread that it interrupts.
     let _uninterrupted = host::SignalsBlocked::begin();
     let _uncancelled = host::Uncancelled::begin();
+    // Before anything is written to the page: a child forked in between must find it empty.
+    let wiped = PAGE.wipe_on_fork().map_err(StartError::Wipe);
     if !PAGE.begin_start() {
         while PAGE.word() == STARTING {
             std::thread::sleep(Duration::from_micros(100));
@@ -73,16 +75,20 @@ pub(crate) fn start() {
         return;
     }
     // Whatever goes wrong, nobody may be left waiting for this thread.
-    let started = std::panic::catch_unwind(try_start).unwrap_or(Err(StartError::Panicked));
+    let started = wiped
+        .and_then(|()| std::panic::catch_unwind(try_start).unwrap_or(Err(StartError::Panicked)));
     let word = started.unwrap_or_else(|error| {
         host::complain(&format!("tracking is off: {error}"));
         OFF
     });
     PAGE.decide(word);
+    if DISABLED.load(Ordering::Relaxed) {
+        // Turned off while it was being started.
+        PAGE.decide(OFF);
+    }
 }
 
 fn try_start() -> Result<u32, StartError> {
-    PAGE.wipe_on_fork().map_err(StartError::Wipe)?;
     // Also where another copy does the work: in a child, this one may be the first.
     host::watch_forks();
     let is_child = STARTED.swap(true, Ordering::Relaxed);

@@ -175,7 +175,7 @@ pub(crate) extern "C" fn next_program() -> u64 {
 /// Starts the client if nothing is decided yet; the word that was decided.
 fn decided() -> u32 {
     loop {
-        match PAGE.word() {
+        match PAGE.settled_word() {
             word @ (OFF | FORWARDING) => return word,
             word if word >= FIRST_GENERATION => return word,
             _undecided => start::start(),
@@ -199,9 +199,7 @@ fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
     match decided() {
         OFF => 0,
         FORWARDING => forward::define(kind, body),
-        _running => PAGE
-            .client()
-            .map_or(0, |client| client.dictionary.id(kind, body)),
+        _running => PAGE.client().map_or(0, |client| client.define(kind, body)),
     }
 }
 
@@ -219,7 +217,11 @@ fn settle(timeout: Duration, closing: bool) -> Result<(), FlushError> {
         FORWARDING => forward::flush(timeout),
         _running => {
             let client = PAGE.client().ok_or(FlushError::Disabled)?;
-            client.wait_for_flush(timeout, closing)
+            if closing {
+                client.wait_for_close(timeout)
+            } else {
+                client.wait_for_flush(timeout)
+            }
         }
     };
     if settled {

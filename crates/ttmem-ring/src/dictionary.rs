@@ -25,6 +25,9 @@ pub const SEGMENT_BYTES: usize = 1 << 20;
 const HEAD_BYTES: usize = 3;
 const ID_BYTES: usize = 4;
 
+/// Segments that are never made for the sake of a text.
+const KEPT_FROM_TEXTS: usize = 8;
+
 /// The longest body without its id.
 pub const MAX_BODY_BYTES: usize = u16::MAX as usize - ID_BYTES;
 
@@ -291,7 +294,14 @@ impl Dictionary {
                     return id;
                 }
             }
-            if writer.segment_count == MAX_DICTIONARY_SEGMENTS {
+            // Names must not crowd out what totals depend on.
+            let most = match kind {
+                DefinitionKind::Text => MAX_DICTIONARY_SEGMENTS - KEPT_FROM_TEXTS,
+                DefinitionKind::Cores | DefinitionKind::Device | DefinitionKind::Mesh => {
+                    MAX_DICTIONARY_SEGMENTS
+                }
+            };
+            if writer.segment_count >= most {
                 return 0;
             }
             let Some(segment) = (writer.make)() else {

@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::Resource;
-use std::os::fd::IntoRawFd;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// Descriptors of ours start here if the limit allows it: programs that number
@@ -66,7 +66,7 @@ pub(crate) unsafe trait Zeroed: Sync + 'static {}
 /// A descriptor that may have been closed behind our back, and its number given to another file.
 #[derive(Debug)]
 pub struct Descriptor {
-    file: OwnedFd,
+    file: ManuallyDrop<OwnedFd>,
     identity: (u64, u64),
 }
 
@@ -83,7 +83,7 @@ impl Descriptor {
         };
         let stat = rustix::fs::fstat(&file)?;
         Ok(Self {
-            file,
+            file: ManuallyDrop::new(file),
             identity: (stat.st_dev, stat.st_ino),
         })
     }
@@ -91,14 +91,20 @@ impl Descriptor {
     /// The descriptor, unless it is no longer the file that it was.
     #[must_use]
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
-        let stat = rustix::fs::fstat(&self.file).ok()?;
+        let stat = rustix::fs::fstat(&*self.file).ok()?;
         ((stat.st_dev, stat.st_ino) == self.identity).then(|| self.file.as_fd())
     }
+}
 
-    /// Closes it, or forgets its number if that is somebody else's by now.
-    pub fn close(self) {
-        if self.get().is_none() {
-            let _somebody_elses = self.file.into_raw_fd();
+impl Drop for Descriptor {
+    /// Closes it, unless its number is somebody else's by now.
+    fn drop(&mut self) {
+        if self.get().is_some() {
+            // SAFETY: once, and not used afterwards: this is the end of it.
+            #[expect(unsafe_code, reason = "closes only what is ours")]
+            unsafe {
+                ManuallyDrop::drop(&mut self.file);
+            }
         }
     }
 }
@@ -259,7 +265,7 @@ mod tests {
         let mut ours = std::mem::ManuallyDrop::new(ours);
         rustix::io::dup2(&other, &mut ours).unwrap();
         assert!(memory.descriptor().is_none());
-        memory.descriptor.unwrap().close();
+        drop(memory.descriptor);
         assert!(
             rustix::fs::fstat(&*ours).is_ok(),
             "closed what was not ours"

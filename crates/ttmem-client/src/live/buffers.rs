@@ -82,6 +82,10 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn highest(&self) -> u64 {
         self.highest
     }

@@ -1,6 +1,6 @@
 //! A map for keys that the process itself hands out.
 //!
-//! Ids are counters of our own, so nobody can choose them to collide; a
+//! Whoever chose ids that collide would only slow down its own pump; a
 //! multiplication spreads them over the table at a fraction of what a hasher
 //! for hostile keys costs.
 
@@ -49,13 +49,14 @@ impl Hasher for IdHasher {
 pub(super) type CounterMap<V> = HashMap<u64, V, BuildHasherDefault<CounterHasher>>;
 
 /// Keeps the low bits, which choose the place, and spreads only the high ones, which tell
-/// neighbours apart.
+/// neighbours apart; of addresses, which some use as ids, the low twelve bits may all be equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterHasher(u64);
 
 impl Hasher for CounterHasher {
     fn finish(&self) -> u64 {
-        self.0 ^ (self.0.wrapping_mul(SPREAD) & !(u64::MAX >> 7))
+        let place = self.0 ^ (self.0 >> 12);
+        place ^ (self.0.wrapping_mul(SPREAD) & !(u64::MAX >> 7))
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -58,6 +58,10 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
+    pub(super) fn len(&self) -> usize {
+        self.buffers.len() + self.cbs.len() + self.kernels.len()
+    }
+
     pub(super) fn apply(&mut self, told: Told) {
         if let Some(device) = named_device(&told.event.what) {
             self.held.entry(device).or_insert_with(|| Held::new(told));

@@ -56,6 +56,10 @@ pub(super) struct Programs {
 }
 
 impl Programs {
+    pub(super) fn len(&self) -> usize {
+        self.log.len()
+    }
+
     pub(super) fn apply(&mut self, meshes: &Meshes, told: Told) {
         if !is_booked(meshes, &told.event.what) {
             return;

@@ -51,6 +51,10 @@ pub(super) struct History {
     lost: u64,
     /// Whether events before the front were never sent on this connection.
     gap: bool,
+    /// Whether more events are to be folded before there is peace again.
+    folding: bool,
+    /// Whether the live set is with somebody else: nothing can be folded.
+    lent: bool,
 }
 
 impl History {
@@ -68,6 +72,8 @@ impl History {
             elided: 0,
             lost: 0,
             gap: false,
+            folding: false,
+            lent: false,
         }
     }
 
@@ -90,7 +96,7 @@ impl History {
         let grown = self.records.try_reserve(more).is_ok() && self.rings.try_reserve(more).is_ok();
         if !grown {
             self.bound = self.bound.min(more.saturating_sub(1)).max(1);
-            self.keep_to_bound();
+            self.keep_to_bound(usize::MAX);
         }
     }
 
@@ -130,9 +136,21 @@ impl History {
         self.lost
     }
 
-    /// The state at the front.
-    pub(super) fn live(&self) -> &LiveSet {
-        &self.live
+    /// Whether the oldest events are being folded away: what is sent now would be for nothing.
+    pub(super) fn is_folding(&self) -> bool {
+        self.folding
+    }
+
+    /// Lends the state at the front, which stays as it is until it is given back.
+    pub(super) fn lend_live(&mut self) -> LiveSet {
+        self.lent = true;
+        std::mem::take(&mut self.live)
+    }
+
+    /// Takes the state back.
+    pub(super) fn take_back_live(&mut self, live: LiveSet) {
+        self.lent = false;
+        self.live = live;
     }
 
     pub(super) fn highest_buffer(&self) -> u64 {
@@ -162,12 +180,18 @@ impl History {
 
     /// Folds the oldest events into the live set when there are more than may be kept.
     ///
-    /// Half of them at once: each time costs the server a whole state.
-    pub(super) fn keep_to_bound(&mut self) {
-        if self.records.len() <= self.bound {
+    /// Half of them, because each time costs the server a whole state; but only `most` at once,
+    /// because meanwhile nobody empties the rings.
+    pub(super) fn keep_to_bound(&mut self, most: usize) {
+        self.folding |= self.records.len() > self.bound;
+        if !self.folding || self.lent {
             return;
         }
-        while self.records.len() > self.bound / 2 {
+        for _event in 0..most {
+            if self.records.len() <= self.bound / 2 {
+                self.folding = false;
+                return;
+            }
             if self.front >= self.unsent {
                 self.elided += 1;
                 self.gap = true;

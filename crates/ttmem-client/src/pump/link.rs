@@ -11,6 +11,7 @@ use super::socket::{Broken, Socket};
 use crate::client::Client;
 use crate::clock::Calibration;
 use crate::host;
+use crate::live::LiveSet;
 use std::time::{Duration, Instant};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
@@ -30,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// How long saying goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(200);
+/// Characters of a server's reason that are shown.
+const LONGEST_REASON: usize = 200;
 /// Bytes of answers read in one turn.
 const RECEIVE_BYTES: usize = 4096;
 /// Room for frames that is kept between turns; a large state is not kept.
@@ -38,7 +41,7 @@ const KEPT_BYTES: usize = 1 << 20;
 /// The conversation.
 #[derive(Debug)]
 pub(super) struct Link {
-    state: State,
+    state: Phase,
     reader: FrameReader,
     calibration: Calibration,
     /// Frames that are being sent, and how much of them was.
@@ -51,7 +54,7 @@ pub(super) struct Link {
 }
 
 #[derive(Debug)]
-enum State {
+enum Phase {
     /// No connection; the next attempt is due then.
     Down { until: Instant },
     /// Connected; the server has not answered yet.
@@ -79,6 +82,31 @@ struct Handed {
     dictionaries: usize,
 }
 
+/// The live set in frames.
+#[derive(Debug)]
+pub(super) struct State {
+    frames: Vec<u8>,
+}
+
+impl State {
+    pub(super) fn of(live: &LiveSet) -> Self {
+        let state = live.snapshot();
+        let mut frames = Vec::new();
+        Frame::put_events(&mut frames, 0, &state.events);
+        Frame::put_peaks(&mut frames, &state.peaks);
+        Frame::put_counters(&mut frames, &state.counters);
+        Self { frames }
+    }
+}
+
+/// The beginning of a server's reason, fit for a terminal.
+fn printable(reason: &str) -> String {
+    let shown = reason.chars().take(LONGEST_REASON);
+    shown
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
 /// How a piece of memory was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Given {
@@ -102,7 +130,7 @@ pub(super) enum Wait {
 impl Link {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Down {
+            state: Phase::Down {
                 until: Instant::now(),
             },
             reader: FrameReader::default(),
@@ -124,7 +152,7 @@ impl Link {
     /// Whether a server has confirmed the state of this process.
     pub(super) fn is_synced(&self) -> bool {
         let confirmed = Synced::Confirmed;
-        matches!(&self.state, State::Up { synced, .. } if *synced == confirmed)
+        matches!(&self.state, Phase::Up { synced, .. } if *synced == confirmed)
     }
 
     /// Whether the server has applied every event below `until`.
@@ -136,20 +164,20 @@ impl Link {
     pub(super) fn wait_before_next(&self, history: &History, impatient: bool) -> Wait {
         let unwritten = self.written < self.out.len();
         match &self.state {
-            State::Down { until } => Wait::AtMost(until.saturating_duration_since(Instant::now())),
-            State::Greeting { .. } if impatient => Wait::Socket,
-            State::Greeting { .. } => Wait::AtMost(Duration::from_millis(2)),
-            State::Up { .. } if unwritten || impatient => Wait::Socket,
-            State::Up { .. } if history.has_unsent() => Wait::AtMost(Duration::ZERO),
-            State::Up { .. } => Wait::AtMost(Duration::MAX),
+            Phase::Down { until } => Wait::AtMost(until.saturating_duration_since(Instant::now())),
+            Phase::Greeting { .. } if impatient => Wait::Socket,
+            Phase::Greeting { .. } => Wait::AtMost(Duration::from_millis(2)),
+            Phase::Up { .. } if unwritten || impatient => Wait::Socket,
+            Phase::Up { .. } if history.has_unsent() => Wait::AtMost(Duration::ZERO),
+            Phase::Up { .. } => Wait::AtMost(Duration::MAX),
         }
     }
 
     /// Waits for the server.
     pub(super) fn wait(&self, longest: Duration) {
         match &self.state {
-            State::Down { .. } => {}
-            State::Greeting { socket, .. } | State::Up { socket, .. } => {
+            Phase::Down { .. } => {}
+            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => {
                 socket.wait(self.written < self.out.len(), longest);
             }
         }
@@ -163,14 +191,14 @@ impl Link {
         definitions: &mut Definitions,
     ) {
         let outcome = match &self.state {
-            State::Down { until } => {
+            Phase::Down { until } => {
                 if *until <= Instant::now() {
                     self.connect(client);
                 }
                 Ok(())
             }
-            State::Greeting { until, .. } if *until <= Instant::now() => Err(Broken),
-            State::Greeting { .. } | State::Up { .. } => self
+            Phase::Greeting { until, .. } if *until <= Instant::now() => Err(Broken),
+            Phase::Greeting { .. } | Phase::Up { .. } => self
                 .receive(client, history, definitions)
                 .and_then(|()| self.send(client, history, definitions)),
         };
@@ -181,17 +209,28 @@ impl Link {
 
     fn connect(&mut self, client: &Client) {
         let paths = client.config.socket_paths();
-        let connected = paths.iter().find_map(|path| Socket::connect(path).ok());
-        let Some(socket) = connected else {
+        let own = rustix::process::geteuid().as_raw();
+        let trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == client.config.trusted_uid;
+        let is_trusted = |socket: &Socket| socket.server_uid().is_some_and(trusted);
+        let mut found = None;
+        for path in &paths {
+            // Anybody can listen under /tmp: a server of ours or of root's goes before any other.
+            match Socket::connect(path) {
+                Ok(socket) if is_trusted(&socket) => {
+                    found = Some((socket, true));
+                    break;
+                }
+                Ok(socket) => found = found.or(Some((socket, false))),
+                Err(_nobody) => {}
+            }
+        }
+        let Some((socket, trusted)) = found else {
             return self.hang_up(self.pause);
         };
         // A rate from a moment's measurement would be off by minutes in a day.
         std::thread::sleep(self.calibration.remaining());
-        let uid = socket.server_uid();
-        let own = rustix::process::geteuid().as_raw();
-        let trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == client.config.trusted_uid;
         self.handed = Handed {
-            trusted: uid.is_some_and(trusted),
+            trusted,
             ..Handed::default()
         };
         self.reader = FrameReader::default();
@@ -210,15 +249,15 @@ impl Link {
         };
         Frame::put_hello(&mut self.out, &hello);
         let until = Instant::now() + GREETING;
-        self.state = State::Greeting { socket, until };
+        self.state = Phase::Greeting { socket, until };
     }
 
     /// Ends the connection; the next attempt comes after a pause, which grows.
     fn hang_up(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
-        match std::mem::replace(&mut self.state, State::Down { until }) {
-            State::Down { .. } => {}
-            State::Greeting { socket, .. } | State::Up { socket, .. } => socket.close(),
+        match std::mem::replace(&mut self.state, Phase::Down { until }) {
+            Phase::Down { .. } => {}
+            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => drop(socket),
         }
         self.out = Vec::new();
         self.written = 0;
@@ -231,7 +270,7 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        let (State::Greeting { socket, .. } | State::Up { socket, .. }) = &self.state else {
+        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
             return Ok(());
         };
         let mut buffer = [0; RECEIVE_BYTES];
@@ -244,6 +283,7 @@ impl Link {
                 Frame::Ack { next_sequence } => self.confirm(next_sequence, history)?,
                 Frame::Refused { code: _, reason } => {
                     if !std::mem::replace(&mut self.complained, true) {
+                        let reason = printable(reason);
                         host::complain(&format!("the server refuses this process: {reason}"));
                     }
                     self.hang_up(REFUSED_PAUSE);
@@ -265,16 +305,15 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        if welcome.version != VERSION {
+        if welcome.version != VERSION || !matches!(self.state, Phase::Greeting { .. }) {
             return Err(Broken);
         }
-        let down = State::Down {
+        let down = Phase::Down {
             until: Instant::now(),
         };
-        let State::Greeting { socket, .. } = std::mem::replace(&mut self.state, down) else {
+        let Phase::Greeting { socket, .. } = std::mem::replace(&mut self.state, down) else {
             return Err(Broken);
         };
-        self.pause = FIRST_PAUSE;
         definitions.forget_sent();
         let known = welcome.next_sequence >= history.front()
             && !welcome.needs_resync
@@ -286,7 +325,7 @@ impl Link {
         } else {
             Synced::Due
         };
-        self.state = State::Up { socket, synced };
+        self.state = Phase::Up { socket, synced };
         self.put_clock();
         if known {
             definitions.put_new(client, &mut self.out);
@@ -295,13 +334,17 @@ impl Link {
     }
 
     fn confirm(&mut self, sequence: u64, history: &mut History) -> Result<(), Broken> {
-        let State::Up { synced, .. } = &mut self.state else {
+        let Phase::Up { synced, .. } = &mut self.state else {
             return Err(Broken);
         };
         if let Synced::Sent { front } = *synced
             && sequence >= front
         {
             *synced = Synced::Confirmed;
+        }
+        if *synced == Synced::Confirmed {
+            // Only now: a server that welcomes and hangs up is no better than none.
+            self.pause = FIRST_PAUSE;
         }
         if history.confirm(sequence) {
             Ok(())
@@ -322,13 +365,13 @@ impl Link {
                 self.out.clear();
                 self.out.shrink_to(KEPT_BYTES);
                 self.written = 0;
-                if matches!(self.state, State::Up { .. }) {
+                if matches!(self.state, Phase::Up { .. }) {
                     history.frames_delivered();
                     self.hand_over(client)?;
                     self.fill(client, history, definitions);
                 }
             }
-            let (State::Greeting { socket, .. } | State::Up { socket, .. }) = &self.state else {
+            let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
                 return Ok(());
             };
             let rest = self.out.get(self.written..).unwrap_or_default();
@@ -341,7 +384,7 @@ impl Link {
                 break;
             }
         }
-        if self.written == self.out.len() && matches!(self.state, State::Up { .. }) {
+        if self.written == self.out.len() && matches!(self.state, Phase::Up { .. }) {
             history.frames_delivered();
         }
         Ok(())
@@ -349,7 +392,7 @@ impl Link {
 
     /// Gives the server the memory that it does not have yet, one piece per message.
     fn hand_over(&mut self, client: &Client) -> Result<(), Broken> {
-        let State::Up { socket, .. } = &self.state else {
+        let Phase::Up { socket, .. } = &self.state else {
             return Ok(());
         };
         if !self.handed.trusted {
@@ -357,10 +400,8 @@ impl Link {
         }
         let (out, written) = (&mut self.out, &mut self.written);
         let mut give = |memory: &Memory, is_dictionary: bool| -> Result<Given, Broken> {
-            let Some(descriptor) = memory.descriptor() else {
-                // Ours alone, or closed by the program: there is nothing to give.
-                return Ok(Given::Whole);
-            };
+            // Ours alone, or closed by the program: the frame keeps the place among the others.
+            let descriptor = memory.descriptor();
             let bytes = memory.bytes() as u64;
             let (rings, dictionary) = if is_dictionary {
                 (0, bytes)
@@ -368,7 +409,7 @@ impl Link {
                 (bytes, 0)
             };
             Frame::put_handover(out, rings, dictionary);
-            match socket.send(out, Some(descriptor))? {
+            match socket.send(out, descriptor)? {
                 0 => {
                     out.clear();
                     Ok(Given::Later)
@@ -408,16 +449,12 @@ impl Link {
         if !self.out.is_empty() {
             return;
         }
-        let State::Up { synced, .. } = &mut self.state else {
+        let Phase::Up { synced, .. } = &self.state else {
             return;
         };
         if *synced == Synced::Due || history.has_gap() {
-            history.rewind();
-            *synced = Synced::Sent {
-                front: history.front(),
-            };
-            self.resyncs += 1;
-            return self.put_state(client, history, definitions);
+            // The whole state comes first; see `put_state`.
+            return;
         }
         if self.calibration.is_due() {
             self.put_clock();
@@ -439,16 +476,37 @@ impl Link {
         Frame::put_clock(&mut self.out, &clock);
     }
 
-    /// The whole state, as of the front of the history.
-    fn put_state(&mut self, client: &Client, history: &History, definitions: &mut Definitions) {
+    /// Whether the whole state is to be sent next.
+    pub(super) fn is_state_due(&self, history: &History) -> bool {
+        let Phase::Up { synced, .. } = &self.state else {
+            return false;
+        };
+        let due = *synced == Synced::Due || history.has_gap();
+        due && self.written == self.out.len() && !history.is_folding()
+    }
+
+    /// Takes the whole state, as of the front of the history, to be sent next.
+    pub(super) fn put_state(
+        &mut self,
+        client: &Client,
+        state: &State,
+        history: &History,
+        definitions: &mut Definitions,
+    ) {
+        let Phase::Up { synced, .. } = &mut self.state else {
+            return;
+        };
+        *synced = Synced::Sent {
+            front: history.front(),
+        };
+        self.resyncs += 1;
+        self.out.clear();
+        self.written = 0;
         let out = &mut self.out;
         Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        let state = history.live().snapshot();
-        Frame::put_events(out, 0, &state.events);
-        Frame::put_peaks(out, &state.peaks);
-        Frame::put_counters(out, &state.counters);
+        out.extend_from_slice(&state.frames);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),
@@ -463,7 +521,7 @@ impl Link {
         let next_sequence = history.end();
         Frame::put_goodbye(&mut self.out, &Goodbye { next_sequence });
         let until = Instant::now() + GOODBYE;
-        while let State::Up { socket, .. } = &self.state
+        while let Phase::Up { socket, .. } = &self.state
             && let Some(rest) = self.out.get(self.written..)
             && !rest.is_empty()
             && Instant::now() < until

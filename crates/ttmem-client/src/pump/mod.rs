@@ -14,6 +14,7 @@ mod socket;
 use crate::client::Client;
 use crate::futex;
 use crate::host::SignalsBlocked;
+use crate::live::LiveSet;
 use crate::start::HIGHEST_BUFFER;
 use definitions::Definitions;
 use history::History;
@@ -21,6 +22,7 @@ use link::Link;
 use rings::Rings;
 use rustix::time::ClockId;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use ttmem_event::{BufferId, Event, What};
@@ -36,6 +38,12 @@ const BUSY_SLEEP: Duration = Duration::from_millis(5);
 const IDLE_SLEEP: Duration = Duration::from_millis(50);
 /// Turns without an event before it counts as idle.
 const IDLE_TURNS: u32 = 20;
+/// Events merged in one turn, at most: the server is to be served in between.
+const MERGED_AT_ONCE: u64 = 16 << 10;
+/// Events folded into the live set in one turn, at least; some hundred microseconds.
+const FOLDED_AT_ONCE: usize = 4096;
+/// A live set from this size on is put into frames beside the pump's own work.
+const LARGE_STATE: usize = 20_000;
 /// How long it waits for a server that does not read, before it looks at the rings again.
 const BLOCKED_WAIT: Duration = Duration::from_millis(1);
 
@@ -51,6 +59,8 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
             let run = std::panic::AssertUnwindSafe(|| Pump::new(client).run());
             if std::panic::catch_unwind(run).is_err() {
                 crate::start::disable();
+                client.flush.gone.store(true, Ordering::Release);
+                futex::wake_all(&client.flush.done);
                 crate::host::complain("tracking is off: the pump failed");
             }
         })?;
@@ -121,10 +131,17 @@ impl Pump {
         if lost > 0 {
             self.push_own(What::EventsLost { count: lost });
         }
-        let merged = self.rings.merge(horizon, &mut self.history);
+        // Before the events that use them: those are in the rings since the last look.
         self.definitions.learn(self.client, &mut self.history);
-        self.history.keep_to_bound();
+        let merged = self
+            .rings
+            .merge(horizon, self.most(wanted), &mut self.history);
+        let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
+        self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
         self.note_flush(wanted, merged.complete);
+        if self.link.is_state_due(&self.history) {
+            self.send_state();
+        }
         self.link
             .turn(self.client, &mut self.history, &mut self.definitions);
         self.rings.free(&self.history);
@@ -162,9 +179,13 @@ impl Pump {
             return false;
         }
         self.flushing = None;
-        let closing = self.client.flush.closing.load(Ordering::Acquire);
+        let last = self.client.flush.wanted.load(Ordering::Acquire) == flushing.number;
+        let closing = last && self.client.flush.closing.load(Ordering::Acquire);
         if closing {
             self.link.goodbye(&self.history);
+        }
+        if closing {
+            self.client.flush.gone.store(true, Ordering::Release);
         }
         self.client
             .flush
@@ -172,6 +193,59 @@ impl Pump {
             .store(flushing.number, Ordering::Release);
         futex::wake_all(&self.client.flush.done);
         closing
+    }
+
+    /// How many events to merge in this turn: all there are, when somebody waits for them.
+    fn most(&self, wanted: u32) -> u64 {
+        let done = self.client.flush.done.load(Ordering::Relaxed);
+        let noted = self.flushing.map_or(done, |flushing| flushing.number);
+        if wanted == noted {
+            MERGED_AT_ONCE
+        } else {
+            u64::MAX
+        }
+    }
+
+    /// Makes the whole state and gives it to the link.
+    ///
+    /// A large one takes longer than the rings last: a thread makes it, and the rings are emptied
+    /// in the meantime.
+    fn send_state(&mut self) {
+        self.history.rewind();
+        let live = self.history.lend_live();
+        let (live, state) = if live.len() < LARGE_STATE {
+            let state = link::State::of(&live);
+            (live, state)
+        } else {
+            self.make_state_beside(live)
+        };
+        self.history.take_back_live(live);
+        self.link
+            .put_state(self.client, &state, &self.history, &mut self.definitions);
+    }
+
+    fn make_state_beside(&mut self, live: LiveSet) -> (LiveSet, link::State) {
+        let live = Arc::new(live);
+        let lent = Arc::clone(&live);
+        // It inherits the blocked signals of this thread.
+        let maker = std::thread::Builder::new()
+            .name("ttmem-state".to_owned())
+            .spawn(move || link::State::of(&lent));
+        let state = match maker {
+            Ok(maker) => {
+                while !maker.is_finished() {
+                    let horizon = crate::clock::horizon();
+                    self.rings.look(self.client);
+                    self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
+                    self.rings.free(&self.history);
+                    std::thread::sleep(SHORTEST_SLEEP);
+                }
+                maker.join().ok()
+            }
+            Err(_no_thread) => None,
+        };
+        let state = state.unwrap_or_else(|| link::State::of(&live));
+        (Arc::into_inner(live).unwrap_or_default(), state)
     }
 
     fn tell_figures(&self) {

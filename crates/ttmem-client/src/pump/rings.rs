@@ -13,9 +13,6 @@ use crate::client::Client;
 use crate::futex;
 use ttmem_ring::ring::Consumer;
 
-/// Events merged in one turn, at most: the server is to be served in between.
-const MOST_PER_TURN: u64 = 16 << 10;
-
 /// A stamp this far beyond the horizon is no time of this clock: the machine was suspended or
 /// moved. In ticks; some seconds for every counter there is.
 const NO_TIME: u64 = 1 << 34;
@@ -81,10 +78,10 @@ impl Rings {
         lost - before
     }
 
-    /// Takes the events up to the horizon, oldest first.
-    pub(super) fn merge(&mut self, horizon: u64, history: &mut History) -> Merged {
+    /// Takes the events up to the horizon, oldest first, and about `most` of them.
+    pub(super) fn merge(&mut self, horizon: u64, most: u64, history: &mut History) -> Merged {
         let mut events = 0;
-        while events < MOST_PER_TURN {
+        while events < most {
             let Some((oldest, limit)) = self.oldest(horizon) else {
                 return Merged {
                     events,
@@ -101,7 +98,7 @@ impl Rings {
                 reader.consumer.advance();
                 events += 1;
                 let next = reader.consumer.peek_time();
-                if events >= MOST_PER_TURN || next.is_none_or(|time| time > limit) {
+                if events >= most || next.is_none_or(|time| time > limit) {
                     break;
                 }
             }

@@ -91,9 +91,4 @@ impl Socket {
         // Whatever came of it, the next turn looks.
         let _woken = rustix::event::poll(&mut [PollFd::new(&socket, events)], Some(&timeout));
     }
-
-    /// Ends the connection.
-    pub(super) fn close(self) {
-        self.0.close();
-    }
 }

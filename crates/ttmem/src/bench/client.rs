@@ -49,6 +49,40 @@ pub(super) fn measure(quick: bool) -> Result<Value> {
     }))
 }
 
+/// What a call costs: the best and the middle of five processes, since neighbours of this machine
+/// may make any of them slower and none faster.
+fn record(server: &OwnServer, threads: &str, disabled: bool, quick: bool) -> Result<Value> {
+    let bursts = if quick { "4" } else { "40" };
+    let mut runs = Vec::new();
+    for _run in 0..5 {
+        let mut command = own(
+            server,
+            &["record", "--threads", threads, "--bursts", bursts],
+        )?;
+        if disabled {
+            command.env("TTMEM_DISABLE", "1");
+        }
+        runs.push(output_of(command)?);
+    }
+    let mut found = json!({});
+    for kind in ["buffer", "cb", "dispatch"] {
+        for figure in ["nanos_median", "nanos_p999"] {
+            // Of several threads, the slowest.
+            let worst = |run: &Value| {
+                let threads = run["threads"].as_array().into_iter().flatten();
+                let figures = threads.filter_map(|thread| thread[kind][figure].as_f64());
+                figures.fold(f64::NAN, f64::max)
+            };
+            let figures: Vec<f64> = runs.iter().map(worst).collect();
+            let least = figures.iter().copied().fold(f64::NAN, f64::min);
+            found[kind][figure] = json!({ "best": least, "middle": median(figures) });
+        }
+    }
+    let lost = runs.iter().filter_map(|run| run["lost_events"].as_u64());
+    found["lost_events"] = json!(lost.sum::<u64>());
+    Ok(found)
+}
+
 /// A hidden command of this program, as a process of its own.
 fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-use ttmem_client::{Config, Tracker};
+use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
-    DispatchPath, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId, What,
+    DispatchPath, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId,
 };
 
 /// Events of a burst: nearly a ring.
@@ -110,8 +110,8 @@ impl Subject {
             columns: 1,
             devices: vec![device],
         });
-        tracker.track(What::DeviceOpened { device });
-        tracker.track(What::MeshOpened { mesh });
+        tracker.track_device_open(device);
+        tracker.track_mesh_open(mesh);
         Ok(Self {
             tracker,
             mesh,
@@ -121,9 +121,9 @@ impl Subject {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, id: u64) {
-        self.tracker.track(What::BufferAllocated {
+        self.tracker.track_allocate(&Allocation {
             mesh: self.mesh,
             buffer: BufferId(id),
             class: Class::Dram,
@@ -139,48 +139,36 @@ impl Subject {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&self, id: u64) {
-        self.tracker.track(What::BufferFreed {
+        self.tracker.track_deallocate(self.mesh, BufferId(id));
+    }
+
+    #[inline(always)]
+    fn place_cb(&self) {
+        self.tracker.track_allocate_cb(&CbAllocation {
             mesh: self.mesh,
-            buffer: BufferId(id),
+            program: self.program,
+            cb: 0,
+            kind: CbKind::Local,
+            address: 110_592,
+            size_bytes: 4096,
+            cores: self.cores,
         });
     }
 
-    #[inline]
-    fn buffer_event(&self, number: u64) {
-        if number.is_multiple_of(2) {
-            self.allocate(number / 2);
-        } else {
-            self.free(number / 2);
-        }
+    #[inline(always)]
+    fn free_cb(&self) {
+        self.tracker
+            .track_deallocate_cb(self.mesh, self.program, Some(0));
     }
 
-    #[inline]
-    fn cb_event(&self, number: u64) {
-        let (mesh, program) = (self.mesh, self.program);
-        if number.is_multiple_of(2) {
-            self.tracker.track(What::CbAllocated {
-                mesh,
-                program,
-                cb: 0,
-                kind: CbKind::Local,
-                address: 110_592,
-                size_bytes: 4096,
-                cores: self.cores,
-            });
-        } else {
-            let cb = Some(0);
-            self.tracker.track(What::CbFreed { mesh, program, cb });
-        }
-    }
-
-    #[inline]
-    fn dispatch_event(&self, number: u64) {
-        self.tracker.track(What::Dispatched {
+    #[inline(always)]
+    fn dispatch(&self, runtime_id: u64) {
+        self.tracker.track_dispatch(&Dispatch {
             mesh: self.mesh,
             program: self.program,
-            runtime_id: number,
+            runtime_id,
             operation: self.operation,
             program_cache: CacheResult::Hit,
             binary_reused: true,
@@ -189,44 +177,47 @@ impl Subject {
     }
 
     fn measure(&self, bursts: u64, base: u64) -> Value {
-        self.tracker.track(What::ProgramCreated {
-            program: self.program,
-            name: self.operation,
-            runtime_id: 1,
-            pointer: 0,
-        });
+        self.tracker
+            .track_program(self.program, self.operation, 1, 0);
+        let (allocate, free) = (|id| self.allocate(base + id), |id| self.free(base + id));
+        let (place, take) = (|_pair| self.place_cb(), |_pair| self.free_cb());
+        let dispatch = |pair| self.dispatch(pair);
         json!({
-            "buffer": figures(bursts, |number| self.buffer_event(base + number)),
-            "cb": figures(bursts, |number| self.cb_event(number)),
-            "dispatch": figures(bursts, |number| self.dispatch_event(number)),
+            "buffer": figures(bursts, allocate, free),
+            "cb": figures(bursts, place, take),
+            "dispatch": figures(bursts, dispatch, dispatch),
         })
     }
 }
 
-/// The median over blocks and the tail over single calls.
-fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
+/// The median over blocks and the tail over single calls, of two kinds of call in turn.
+fn figures(bursts: u64, first: impl Fn(u64), second: impl Fn(u64)) -> Value {
     let half = usize::try_from(bursts / 2).unwrap_or(0);
     let mut blocks = room((half + 1) * (BURST / BLOCK));
     let mut singles = room(half * BURST);
-    let (mut next_block, mut next_single) = (blocks.iter_mut(), singles.iter_mut());
-    let mut number = 0;
+    let (mut next_block, mut next_singles) = (blocks.iter_mut(), singles.chunks_exact_mut(2));
+    let mut pair = 0;
     for burst in 0..bursts {
         std::thread::sleep(PAUSE);
         if burst.is_multiple_of(2) {
             for block in next_block.by_ref().take(BURST / BLOCK) {
                 let begun = Instant::now();
-                for _call in 0..BLOCK {
-                    call(number);
-                    number += 1;
+                for _pair in 0..BLOCK / 2 {
+                    first(pair);
+                    second(pair);
+                    pair += 1;
                 }
                 *block = begun.elapsed().as_nanos() as f64 / BLOCK as f64;
             }
         } else {
-            for single in next_single.by_ref().take(BURST) {
+            for singles in next_singles.by_ref().take(BURST / 2) {
                 let begun = Instant::now();
-                call(number);
-                *single = begun.elapsed().as_nanos() as f64;
-                number += 1;
+                first(pair);
+                singles[0] = begun.elapsed().as_nanos() as f64;
+                let begun = Instant::now();
+                second(pair);
+                singles[1] = begun.elapsed().as_nanos() as f64;
+                pair += 1;
             }
         }
     }
@@ -236,7 +227,7 @@ fn figures(bursts: u64, call: impl Fn(u64)) -> Value {
     json!({
         "nanos_median": percentile(&mut blocks, 0.5),
         "nanos_p999": (percentile(&mut singles, 0.999) - timer).max(0.0),
-        "events": number,
+        "events": 2 * pair,
         "timer_nanos_median": timer,
         "timer_nanos_p999": timer_p999,
     })
@@ -281,11 +272,14 @@ fn steady(subject: &Subject, rate: u64, seconds: u64) -> Result<Value> {
     for second in 0..seconds {
         let mut singles = Vec::new();
         while begun.elapsed() < Duration::from_secs(second + 1) {
-            for _call in 0..100 {
+            for _pair in 0..50 {
                 let call = Instant::now();
-                subject.buffer_event(number);
+                subject.allocate(number);
                 singles.push(call.elapsed().as_nanos() as f64);
-                number += 1;
+                let call = Instant::now();
+                subject.free(number);
+                singles.push(call.elapsed().as_nanos() as f64);
+                number += 2;
             }
             let due = Duration::from_nanos(number.saturating_mul(1_000_000_000) / rate);
             std::thread::sleep(due.saturating_sub(begun.elapsed()));

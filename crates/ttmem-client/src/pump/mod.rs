@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// How long the pump sleeps after a turn that found as many events as it should.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
 /// How long it sleeps at most while events come.
-const BUSY_SLEEP: Duration = Duration::from_millis(5);
+const BUSY_SLEEP: Duration = Duration::from_millis(10);
 /// How long it sleeps at most when none come: events are seen after that time at the latest.
 const IDLE_SLEEP: Duration = Duration::from_millis(50);
 /// Turns without an event before it counts as idle.

@@ -18,17 +18,7 @@ use ttmem_event::legacy::{Request, RequestKind};
 pub(super) fn measure(quick: bool) -> Result<Value> {
     let scale = if quick { 10 } else { 1 };
     let server = OwnServer::start(&["--quiet"])?;
-    let bursts = (100 / scale).to_string();
-    let record = |threads: &str, disabled: bool| {
-        let mut command = own(
-            &server,
-            &["record", "--threads", threads, "--bursts", &bursts],
-        )?;
-        if disabled {
-            command.env("TTMEM_DISABLE", "1");
-        }
-        output_of(command)
-    };
+    let record = |threads: &str, disabled: bool| record(&server, threads, disabled, quick);
     Ok(json!({
         "one_thread": record("1", false)?,
         "two_threads": record("2", false)?,

@@ -62,6 +62,28 @@ fn a_server_killed_twenty_times_under_load_ends_with_exact_totals() {
 }
 
 #[test]
+fn a_large_live_set_is_told_to_a_new_server_while_events_go_on() {
+    let mut server = TestServer::start(&["--quiet"]);
+    // Fifty thousand buffers stay: so many are put into frames beside the pump's own work.
+    let options = ["--live", "100000", "--rate", "60000", "--events", "180000"];
+    let mut workload = Tracked::start(&server.socket(), &options);
+    wait_until("the workload holds a lot", || {
+        let devices = server.process(workload.pid())["devices"].clone();
+        let buffers = |device: &Value| device["buffers"].as_u64().unwrap_or(0);
+        let devices = devices.as_array().into_iter().flatten();
+        devices.map(buffers).sum::<u64>() > 50_000
+    });
+    for _restart in 0..3 {
+        server = TestServer::start_in(server.kill(), &["--quiet"]);
+        wait_for_process(&server, workload.pid());
+    }
+    let account = workload.account();
+    assert_eq!(account["flushed"], true, "{account}");
+    assert!(account["resyncs"].as_u64() > Some(1), "{account}");
+    assert_equal_accounts(&server, &account);
+}
+
+#[test]
 fn a_server_that_is_stopped_slows_nobody_and_is_exact_afterwards() {
     let server = TestServer::start(&["--quiet"]);
     let options = [

@@ -437,6 +437,28 @@ mod tests {
     }
 
     #[test]
+    fn names_do_not_crowd_out_what_totals_depend_on() {
+        let dictionary = Dictionary::new(Box::new(make));
+        let mut text = vec![b'x'; MAX_BODY_BYTES];
+        let mut texts: u32 = 0;
+        while dictionary.id(DefinitionKind::Text, &text) != 0 {
+            texts += 1;
+            text[..4].copy_from_slice(&texts.to_le_bytes());
+        }
+        assert!(texts > 800, "only {texts}");
+        let count = dictionary.segments().count();
+        assert_eq!(count, MAX_DICTIONARY_SEGMENTS - KEPT_FROM_TEXTS);
+        assert_eq!(dictionary.id(DefinitionKind::Cores, &[0; 8]), 1);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_definition_has_no_id() {
+        let dictionary = Dictionary::new(Box::new(make));
+        let long = vec![0; MAX_BODY_BYTES + 1];
+        assert_eq!(dictionary.id(DefinitionKind::Mesh, &long), 0);
+    }
+
+    #[test]
     fn without_memory_there_is_no_id() {
         let dictionary = Dictionary::new(Box::new(|| None));
         assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 0);

@@ -295,3 +295,127 @@ fn positions(of: &[u64]) -> Vec<RingPosition> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ttmem_event::{BufferId, MeshId};
+
+    /// An event that can be told from others, by the id that it frees.
+    fn event(number: u64) -> [u8; EVENT_BYTES] {
+        let (mesh, buffer) = (MeshId(1), BufferId(number));
+        let what = What::BufferFreed { mesh, buffer };
+        Event { time: number, what }.encode()
+    }
+
+    fn history(bound: usize, events: std::ops::Range<u64>) -> History {
+        let mut history = History::new(bound);
+        for number in events {
+            history.push(&event(number), Some(u16::from(number % 2 == 1)));
+        }
+        history
+    }
+
+    fn positions(batch: &Batch<'_>) -> Vec<(u32, u64)> {
+        let each = batch.positions.iter();
+        each.map(|each| (each.ring, each.position)).collect()
+    }
+
+    #[test]
+    fn a_batch_says_where_the_rings_stand_after_it() {
+        let mut history = history(100, 0..5);
+        let batch = history.take_batch(3).unwrap();
+        assert_eq!(batch.first_sequence, 0);
+        assert_eq!(batch.records.concat().len(), 3 * EVENT_BYTES);
+        assert_eq!(positions(&batch), [(0, 2), (1, 1)]);
+        let batch = history.take_batch(100).unwrap();
+        assert_eq!(batch.first_sequence, 3);
+        assert_eq!(positions(&batch), [(0, 3), (1, 2)]);
+        assert!(history.take_batch(100).is_none());
+    }
+
+    #[test]
+    fn slots_are_free_only_when_their_frames_were_sent() {
+        let mut history = history(100, 0..4);
+        history.take_batch(2);
+        assert_eq!(history.delivered(0), 0);
+        history.frames_delivered();
+        assert_eq!((history.delivered(0), history.delivered(1)), (1, 1));
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_confirmed() {
+        let mut history = history(100, 0..4);
+        history.take_batch(2);
+        assert!(!history.confirm(3));
+        assert!(history.confirm(2));
+        assert_eq!((history.front(), history.end()), (2, 4));
+        assert!(history.confirm(1), "an old confirmation changes nothing");
+        assert_eq!(history.front(), 2);
+    }
+
+    #[test]
+    fn a_new_connection_begins_at_the_front() {
+        let mut history = history(100, 0..6);
+        history.take_batch(4);
+        assert!(history.confirm(2));
+        history.rewind();
+        let batch = history.take_batch(1).unwrap();
+        assert_eq!(batch.first_sequence, 2);
+        assert_eq!(batch.records.concat(), event(2));
+        assert_eq!(positions(&batch), [(0, 2)]);
+    }
+
+    #[test]
+    fn beyond_the_bound_only_what_was_not_sent_is_elided() {
+        let mut history = history(8, 0..9);
+        history.take_batch(3);
+        history.keep_to_bound(usize::MAX);
+        assert_eq!((history.front(), history.end()), (5, 9));
+        assert_eq!(history.elided(), 2);
+        assert!(history.has_gap() && !history.is_folding());
+        // What was elided is behind the front, and so are the positions of its rings.
+        let standing = history.positions_at_front();
+        let standing: Vec<_> = standing.iter().map(|each| each.position).collect();
+        assert_eq!(standing, [3, 2]);
+        history.rewind();
+        assert!(!history.has_gap());
+        assert_eq!(history.take_batch(1).unwrap().first_sequence, 5);
+    }
+
+    #[test]
+    fn folding_goes_on_over_several_turns_until_half_is_left() {
+        let mut history = history(8, 0..9);
+        history.keep_to_bound(2);
+        assert!(history.is_folding());
+        assert_eq!(history.end() - history.front(), 7);
+        history.keep_to_bound(100);
+        assert!(!history.is_folding());
+        assert_eq!(history.end() - history.front(), 4);
+        history.keep_to_bound(100);
+        assert_eq!(history.end() - history.front(), 4);
+    }
+
+    #[test]
+    fn nothing_is_folded_while_the_live_set_is_lent() {
+        let mut history = history(2, 0..9);
+        let live = history.lend_live();
+        history.keep_to_bound(100);
+        assert_eq!(history.front(), 0);
+        history.take_back_live(live);
+        history.keep_to_bound(100);
+        assert_eq!(history.end() - history.front(), 1);
+    }
+
+    #[test]
+    fn events_lost_count_once_they_are_behind_the_front() {
+        let mut history = History::new(100);
+        let what = What::EventsLost { count: 7 };
+        history.push(&Event { time: 1, what }.encode(), None);
+        assert_eq!(history.lost_before_front(), 0);
+        let batch = history.take_batch(1).unwrap();
+        assert!(batch.positions.is_empty());
+        assert!(history.confirm(1));
+        assert_eq!(history.lost_before_front(), 7);
+    }
+}

@@ -159,3 +159,125 @@ impl Rings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ttmem_event::event::EVENT_BYTES;
+    use ttmem_event::{BufferId, Event, MeshId, What};
+    use ttmem_ring::ring::Producer;
+    use ttmem_ring::segment::RingSegment;
+
+    /// Rings of eight slots with a producer each.
+    fn rings(count: usize) -> (Rings, Vec<Producer<'static>>) {
+        let segment = RingSegment::create(0, 8, 0).unwrap();
+        let mut rings = Rings::default();
+        let mut producers = Vec::new();
+        for ring in segment.rings().take(count) {
+            let consumer = ring.consumer().unwrap();
+            rings.readers.push(Reader { consumer, freed: 0 });
+            let producer = ring.claim().unwrap();
+            assert!(producer.look_for_room());
+            producers.push(producer);
+        }
+        (rings, producers)
+    }
+
+    fn event(time: u64) -> [u8; EVENT_BYTES] {
+        let (mesh, buffer) = (MeshId(1), BufferId(time));
+        let what = What::BufferFreed { mesh, buffer };
+        Event { time, what }.encode()
+    }
+
+    /// The times of the events that are merged up to a horizon, in order.
+    fn merged(rings: &mut Rings, horizon: u64, most: u64) -> (Vec<u64>, bool) {
+        for reader in &mut rings.readers {
+            reader.consumer.look();
+        }
+        let mut history = History::new(1000);
+        let merged = rings.merge(horizon, most, &mut history);
+        let batch = history.take_batch(1000);
+        let records = batch
+            .map(|batch| batch.records.concat())
+            .unwrap_or_default();
+        let (records, _none) = records.as_chunks::<EVENT_BYTES>();
+        let times: Vec<u64> = records
+            .iter()
+            .map(|record| Event::decode(record).unwrap().time)
+            .collect();
+        assert_eq!(times.len() as u64, merged.events);
+        (times, merged.complete)
+    }
+
+    #[test]
+    fn events_come_in_the_order_of_their_stamps_whatever_ring_they_are_in() {
+        let (mut rings, producers) = rings(3);
+        for (producer, times) in producers.iter().zip([[1, 4, 5], [2, 3, 9], [6, 7, 8]]) {
+            for time in times {
+                assert!(producer.push(&event(time)));
+            }
+        }
+        let (times, complete) = merged(&mut rings, 100, 100);
+        assert_eq!(times, (1..=9).collect::<Vec<u64>>());
+        assert!(complete);
+    }
+
+    #[test]
+    fn what_is_stamped_after_the_horizon_waits() {
+        let (mut rings, producers) = rings(2);
+        assert!(producers[0].push(&event(5)));
+        assert!(producers[0].push(&event(20)));
+        assert!(producers[1].push(&event(11)));
+        assert_eq!(merged(&mut rings, 10, 100), (vec![5], true));
+        assert_eq!(merged(&mut rings, 19, 100), (vec![11], true));
+        assert_eq!(merged(&mut rings, 20, 100), (vec![20], true));
+    }
+
+    #[test]
+    fn a_stamp_that_is_no_time_of_this_clock_holds_up_nobody() {
+        let (mut rings, producers) = rings(2);
+        assert!(producers[0].push(&event(u64::MAX)));
+        assert!(producers[0].push(&event(6)));
+        assert!(producers[1].push(&event(5)));
+        let (mut times, complete) = merged(&mut rings, 10, 100);
+        times.sort_unstable();
+        assert_eq!(times, [5, 6, u64::MAX]);
+        assert!(complete);
+    }
+
+    #[test]
+    fn no_more_are_taken_than_asked_for_and_the_rest_is_known_to_be_there() {
+        let (mut rings, producers) = rings(1);
+        for time in 1..=5 {
+            assert!(producers[0].push(&event(time)));
+        }
+        assert_eq!(merged(&mut rings, 100, 2), (vec![1, 2], false));
+        assert_eq!(merged(&mut rings, 100, 100), (vec![3, 4, 5], true));
+    }
+
+    #[test]
+    fn a_crowded_ring_is_emptied_although_nothing_was_sent() {
+        let (mut rings, producers) = rings(1);
+        let mut history = History::new(1000);
+        for time in 1..=3 {
+            assert!(producers[0].push(&event(time)));
+        }
+        rings.readers[0].consumer.look();
+        rings.merge(100, 100, &mut history);
+        rings.free(&history);
+        assert_eq!(
+            rings.readers[0].consumer.taken(),
+            3,
+            "kept until it is sent"
+        );
+        for time in 4..=8 {
+            assert!(producers[0].push(&event(time)));
+        }
+        assert!(!producers[0].look_for_room());
+        rings.readers[0].consumer.look();
+        rings.merge(100, 100, &mut history);
+        rings.free(&history);
+        assert!(producers[0].look_for_room());
+        assert_eq!(history.end(), 8);
+    }
+}

@@ -47,7 +47,7 @@ pub(crate) struct WorkloadOptions {
     /// Where its random choices begin.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Live buffers of each thread, about.
+    /// Live buffers of each thread: at first only allocated up to half of this, at most this.
     #[arg(long, default_value_t = 256)]
     pub(crate) live: usize,
     /// Only dispatches, each numbered and by an operation of its own name.
@@ -324,8 +324,8 @@ impl<'w> Thread<'w> {
             2..8 => self.toggle_cb(),
             8..12 => self.dispatch(),
             choice => {
-                let full = self.buffers.len() >= live;
-                if !full && (choice < 56 || self.buffers.is_empty()) {
+                let (few, full) = (self.buffers.len() < live / 2, self.buffers.len() >= live);
+                if few || (!full && choice < 56) {
                     self.allocate();
                 } else {
                     self.free();

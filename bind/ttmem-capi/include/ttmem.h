@@ -64,9 +64,8 @@ typedef uint8_t ttmem_flag_t;
 // How the client of this process is to work.
 //
 // Members that are 0 or null stand for the environment's value, or the default. Set everything to
-// zero and `struct_bytes` to the size, then what you want to change:
-//
-//     ttmem_config_t config = {.struct_bytes = sizeof config, .name = "llama"};
+// zero and `struct_bytes` to the size, then what you want to change, in C:
+// `ttmem_config_t config = {.struct_bytes = sizeof config, .name = "llama"};`
 typedef struct ttmem_config_t {
     // sizeof(ttmem_config_t), so that the structure can grow.
     size_t struct_bytes;

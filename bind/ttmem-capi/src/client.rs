@@ -18,9 +18,8 @@ use ttmem_client::{Config, FlushError, Tracker};
 /// How the client of this process is to work.
 ///
 /// Members that are 0 or null stand for the environment's value, or the default. Set everything to
-/// zero and `struct_bytes` to the size, then what you want to change:
-///
-///     ttmem_config_t config = {.struct_bytes = sizeof config, .name = "llama"};
+/// zero and `struct_bytes` to the size, then what you want to change, in C:
+/// `ttmem_config_t config = {.struct_bytes = sizeof config, .name = "llama"};`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ttmem_config_t {

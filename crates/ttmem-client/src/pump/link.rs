@@ -191,12 +191,13 @@ impl Link {
         definitions: &mut Definitions,
     ) {
         let outcome = match &self.state {
-            Phase::Down { until } => {
-                if *until <= Instant::now() {
-                    self.connect(client);
-                }
-                Ok(())
+            Phase::Down { until } if *until <= Instant::now() => {
+                self.connect(client);
+                // Who we are and where our memory is goes out at once: whoever is killed in the
+                // next moment has left it in good hands.
+                self.send(client, history, definitions)
             }
+            Phase::Down { .. } => Ok(()),
             Phase::Greeting { until, .. } if *until <= Instant::now() => Err(Broken),
             Phase::Greeting { .. } | Phase::Up { .. } => self
                 .receive(client, history, definitions)
@@ -365,9 +366,9 @@ impl Link {
                 self.out.clear();
                 self.out.shrink_to(KEPT_BYTES);
                 self.written = 0;
+                self.hand_over(client)?;
                 if matches!(self.state, Phase::Up { .. }) {
                     history.frames_delivered();
-                    self.hand_over(client)?;
                     self.fill(client, history, definitions);
                 }
             }
@@ -391,8 +392,10 @@ impl Link {
     }
 
     /// Gives the server the memory that it does not have yet, one piece per message.
+    ///
+    /// Also before it has answered: the system says who runs it, not its answer.
     fn hand_over(&mut self, client: &Client) -> Result<(), Broken> {
-        let Phase::Up { socket, .. } = &self.state else {
+        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
             return Ok(());
         };
         if !self.handed.trusted {

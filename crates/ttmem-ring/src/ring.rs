@@ -135,8 +135,8 @@ impl<'m> Ring<'m> {
     }
 
     /// Whether a thread may write to it.
-    #[must_use]
-    pub fn is_owned(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_owned(&self) -> bool {
         self.control.owned.load(Ordering::Relaxed) != 0
     }
 

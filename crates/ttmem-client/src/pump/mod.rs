@@ -183,8 +183,6 @@ impl Pump {
         let closing = last && self.client.flush.closing.load(Ordering::Acquire);
         if closing {
             self.link.goodbye(&self.history);
-        }
-        if closing {
             self.client.flush.gone.store(true, Ordering::Release);
         }
         self.client

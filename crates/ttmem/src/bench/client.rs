@@ -165,13 +165,12 @@ fn one_process(server: &OwnServer, events: u64) -> Result<Value> {
 
 /// Sixteen processes at once, each total compared.
 fn sixteen_processes(server: &OwnServer, events: u64) -> Result<Value> {
-    let begun = Instant::now();
     let seeds: Vec<u64> = (1..=16).collect();
     let accounts = compared(server, events, &seeds)?;
     let longest = accounts
         .iter()
         .filter_map(|account| account["flushed_after_seconds"].as_f64());
-    let longest = longest.fold(begun.elapsed().as_secs_f64().min(0.001), f64::max);
+    let longest = longest.fold(f64::NAN, f64::max);
     let all: u64 = accounts
         .iter()
         .filter_map(|account| account["events"].as_u64())

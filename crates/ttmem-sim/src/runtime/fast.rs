@@ -1,0 +1,341 @@
+//! Fast dispatch: a workload is compiled, finalized and sent as one, by commands in queues.
+//!
+//! The first run on a mesh puts the binaries of all programs into one DRAM buffer; from then on
+//! they are only launched. Every run takes room in the config ring of its sub-device, and asks
+//! the prefetcher whether it still has the binaries.
+
+use super::sub_devices::number;
+use super::workloads::{Part, Run, WorkloadState};
+use super::{Mesh, Runtime, RuntimeError, Workload};
+use crate::buffer::BufferSpec;
+use crate::program::{Program, finalize};
+use ttmem_event::{
+    BinaryStatus, CacheResult, Class, CoreType, DispatchPath, KernelKind, ProgramId, What,
+};
+
+/// Binaries lie in DRAM in pages of this size.
+const BINARY_PAGE_BYTES: u64 = 2048;
+
+/// The runtime's name for these buffers.
+const BINARIES: &str = "program_cache: kernel binaries";
+
+/// Commands that every program has: preamble, stalls, launch and go.
+const COMMAND_FRAME_BYTES: u64 = 1024;
+
+impl Runtime {
+    pub(super) fn enqueue_fast(
+        &mut self,
+        id: Workload,
+        workload: &mut WorkloadState,
+        run: &Run<'_>,
+    ) -> Result<(), RuntimeError> {
+        let mesh = workload.mesh;
+        for part in &mut workload.parts {
+            self.compile(&mut part.program);
+            let devices = part.devices.clone();
+            self.place_storage(mesh, part, &devices)?;
+        }
+        self.finalize_together(workload)?;
+        self.load_binaries(workload)?;
+        self.generate_commands(workload);
+        if let Some(trace) = self.mesh_state(mesh)?.capturing {
+            self.capture(trace, workload)?;
+        } else {
+            self.take_ring(workload)?;
+            self.prefetch(id, workload)?;
+        }
+        self.send(workload, run);
+        if workload.status == BinaryStatus::InFlight {
+            self.set_status(workload, BinaryStatus::Committed);
+        }
+        Ok(())
+    }
+
+    /// Fixes the offsets of all programs at once: they come out equal.
+    fn finalize_together(&mut self, workload: &mut WorkloadState) -> Result<(), RuntimeError> {
+        if workload
+            .parts
+            .iter()
+            .all(|part| part.program.is_finalized())
+        {
+            return Ok(());
+        }
+        let text = self.text_place();
+        let mut programs: Vec<&mut Program> = workload
+            .parts
+            .iter_mut()
+            .map(|part| &mut part.program)
+            .collect();
+        finalize(&mut programs, text)?;
+        for part in &mut workload.parts {
+            self.report_finalized(part.mesh, &part.program);
+            part.loaded_on.extend(&part.devices);
+            self.report_kernels(part.mesh, &part.program, KernelKind::Application);
+        }
+        Ok(())
+    }
+
+    /// Puts the binaries into DRAM, once: one buffer over the mesh, as large as the largest.
+    fn load_binaries(&mut self, workload: &mut WorkloadState) -> Result<(), RuntimeError> {
+        if workload.status != BinaryStatus::NotSent {
+            return Ok(());
+        }
+        let bytes = largest_binary(workload);
+        if bytes > 0 {
+            if self.mesh_state(workload.mesh)?.capturing.is_some() {
+                let text = "kernel binaries cannot be written while a trace is captured";
+                return Err(RuntimeError::Refused(text));
+            }
+            let spec = BufferSpec::interleaved(Class::Dram, bytes, BINARY_PAGE_BYTES).top_down();
+            workload.binaries = Some(self.allocate(workload.mesh, &spec, BINARIES)?);
+        }
+        for part in &workload.parts {
+            let bytes = part.program.binary_bytes();
+            if bytes > 0 {
+                self.track(What::BinarySent {
+                    mesh: part.mesh,
+                    program: part.program.id(),
+                    bytes,
+                });
+            }
+        }
+        self.set_status(workload, BinaryStatus::InFlight);
+        Ok(())
+    }
+
+    fn set_status(&mut self, workload: &mut WorkloadState, status: BinaryStatus) {
+        workload.status = status;
+        for part in &workload.parts {
+            self.track(What::BinaryStatusChanged {
+                mesh: part.mesh,
+                program: part.program.id(),
+                status,
+            });
+        }
+    }
+
+    fn generate_commands(&mut self, workload: &mut WorkloadState) {
+        if workload.commands_generated {
+            return;
+        }
+        workload.commands_generated = true;
+        for part in &workload.parts {
+            self.track(What::CommandsCached {
+                mesh: part.mesh,
+                program: part.program.id(),
+                bytes: command_bytes(&part.program),
+            });
+        }
+    }
+
+    /// Takes room in the config ring, waiting for the oldest programs if there is none.
+    fn take_ring(&mut self, workload: &WorkloadState) -> Result<(), RuntimeError> {
+        let Some(first) = workload.parts.first() else {
+            return Ok(());
+        };
+        let spaces = self.ring_spaces().unwrap_or_default();
+        let sub_device = self.sub_device_of(workload.mesh, &first.program)?;
+        let core_types: Vec<CoreType> = spaces
+            .iter()
+            .map(|(core_type, _space)| *core_type)
+            .collect();
+        let sizes = ring_sizes(&workload.parts, &core_types);
+        let (tensix, ethernet) = workers(&workload.parts);
+        let (status, program) = (workload.status, first.program.id());
+        let state = self.mesh_state_mut(workload.mesh)?;
+        let id = state.id;
+        let part = state.sub_devices.get_mut(sub_device);
+        let part = part.ok_or(RuntimeError::Refused("there is no such sub-device"))?;
+        let done_before = part.expected_completed;
+        let compute = if tensix {
+            u64::from(part.cores().len())
+        } else {
+            0
+        };
+        let done_after = done_before + compute + ethernet;
+        let Some(rings) = part.rings.as_mut() else {
+            return Ok(());
+        };
+        let mut reservation = rings.reserve(&sizes);
+        let mut freed = reservation.sync;
+        if status != BinaryStatus::Committed {
+            // The first run waits for everything before it, so all of that may go.
+            rings.free(done_before);
+            freed = (done_before > 0).then_some(done_before);
+            reservation = rings.reserve(&sizes);
+        } else if let Some(sync) = reservation.sync {
+            rings.free(sync);
+        }
+        rings.alloc(&reservation, &sizes, done_after);
+        part.expected_completed = done_after;
+        let place = RingUse {
+            mesh: id,
+            sub_device: number(sub_device),
+            program,
+            freed,
+            sync: done_after,
+        };
+        for (index, core_type) in core_types.into_iter().enumerate() {
+            let size_bytes = sizes.get(index).copied().unwrap_or(0);
+            if size_bytes == 0 {
+                continue;
+            }
+            let address = reservation.addresses.get(index).copied().unwrap_or(0);
+            let wrapped = reservation.wrapped.get(index).copied().unwrap_or(false);
+            self.counts.ring_wraps += u64::from(wrapped);
+            self.counts.ring_stalls += u64::from(freed.is_some());
+            self.report_ring(&place, core_type, address, size_bytes);
+        }
+        Ok(())
+    }
+
+    fn report_ring(&mut self, place: &RingUse, core_type: CoreType, address: u64, size_bytes: u64) {
+        let RingUse {
+            mesh, sub_device, ..
+        } = *place;
+        self.track(What::RingReserved {
+            mesh,
+            sub_device,
+            core_type,
+            stalled: place.freed.is_some(),
+            size_bytes,
+            sync: place.freed.unwrap_or(0),
+        });
+        if let Some(sync) = place.freed {
+            self.track(What::RingFreed {
+                mesh,
+                sub_device,
+                core_type,
+                sync,
+            });
+        }
+        self.track(What::RingAllocated {
+            mesh,
+            sub_device,
+            core_type,
+            program: place.program,
+            address,
+            size_bytes,
+            sync: place.sync,
+        });
+    }
+
+    /// Asks the prefetcher's cache for the binaries, which places them if they are not there.
+    fn prefetch(&mut self, id: Workload, workload: &WorkloadState) -> Result<(), RuntimeError> {
+        let size_bytes = largest_binary(workload);
+        if size_bytes == 0 {
+            return Ok(());
+        }
+        let state = self.mesh_state_mut(workload.mesh)?;
+        let mesh = state.id;
+        let Some(cache) = state.prefetcher.as_mut() else {
+            return Ok(());
+        };
+        match cache.look_up(id.0, size_bytes) {
+            Some(found) => {
+                if found.hit {
+                    self.counts.prefetch_hits += 1;
+                } else {
+                    self.counts.prefetch_misses += 1;
+                }
+                self.track(What::Prefetched {
+                    mesh,
+                    workload: id.0,
+                    offset: found.offset,
+                    size_bytes,
+                    hit: found.hit,
+                });
+            }
+            None => self.track(What::PrefetchReset { mesh }),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, workload: &WorkloadState, run: &Run<'_>) {
+        let operation = self.hooks.text(run.operation);
+        let runtime_id = self.next_run;
+        let hit = run.program_cache == CacheResult::Hit;
+        for part in &workload.parts {
+            let devices = u64::try_from(part.devices.len()).unwrap_or(u64::MAX);
+            self.counts.dispatches += devices;
+            self.counts.program_cache_hits += if hit { devices } else { 0 };
+            self.track(What::Dispatched {
+                mesh: part.mesh,
+                program: part.program.id(),
+                runtime_id,
+                operation,
+                program_cache: run.program_cache,
+                binary_reused: workload.status == BinaryStatus::Committed,
+                path: DispatchPath::Fast,
+            });
+        }
+    }
+
+    /// The prefetcher's cache holds something else from now on.
+    pub(super) fn reset_prefetcher(&mut self, mesh: Mesh) -> Result<(), RuntimeError> {
+        let state = self.mesh_state_mut(mesh)?;
+        let id = state.id;
+        if let Some(cache) = state.prefetcher.as_mut() {
+            cache.reset();
+            self.track(What::PrefetchReset { mesh: id });
+        }
+        Ok(())
+    }
+}
+
+/// Who takes room in a ring, and what that waits for.
+#[derive(Clone, Copy, Debug)]
+struct RingUse {
+    mesh: ttmem_event::MeshId,
+    sub_device: u8,
+    program: ProgramId,
+    freed: Option<u64>,
+    sync: u64,
+}
+
+fn largest_binary(workload: &WorkloadState) -> u64 {
+    let sizes = workload
+        .parts
+        .iter()
+        .map(|part| part.program.binary_bytes());
+    sizes.max().unwrap_or(0)
+}
+
+/// What the programs of a workload take of each ring, and of the launch slots behind them.
+fn ring_sizes(parts: &[Part], core_types: &[CoreType]) -> Vec<u64> {
+    let total = |core_type: CoreType| {
+        let configs = parts.iter().filter_map(|part| part.program.config());
+        let totals = configs.map(|config| config.per_core_type[core_type as usize].total);
+        totals.max().unwrap_or(0)
+    };
+    let mut sizes: Vec<u64> = core_types.iter().copied().map(total).collect();
+    let (tensix, ethernet) = workers(parts);
+    sizes.push(u64::from(tensix));
+    sizes.push(u64::from(ethernet > 0));
+    sizes
+}
+
+/// Whether compute cores take part, and how many Ethernet cores do.
+fn workers(parts: &[Part]) -> (bool, u64) {
+    let tensix = parts.iter().any(|part| part.program.uses(CoreType::Tensix));
+    let ethernet = |part: &Part| {
+        let cores = |core_type| u64::from(part.program.cores(core_type).len());
+        cores(CoreType::ActiveEth) + cores(CoreType::IdleEth)
+    };
+    (tensix, parts.iter().map(ethernet).max().unwrap_or(0))
+}
+
+/// What the cached commands of a program come to: arguments of every core, configuration, frame.
+pub(super) fn command_bytes(program: &Program) -> u64 {
+    let mut bytes = COMMAND_FRAME_BYTES;
+    for kernel in program.kernels() {
+        let cores = u64::from(kernel.spec.cores.set().len());
+        let unique = u64::from(kernel.spec.runtime_args) * 4 * cores;
+        bytes += unique + u64::from(kernel.spec.common_args) * 4;
+    }
+    let config = program.config().map(|config| config.per_core_type);
+    for layout in config.iter().flatten() {
+        bytes += layout.total - layout.text_bytes;
+    }
+    bytes.next_multiple_of(16)
+}

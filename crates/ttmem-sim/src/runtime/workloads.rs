@@ -1,0 +1,290 @@
+//! Programs and workloads: made, run by one of the two paths, and taken down again.
+
+use super::meshes::Rectangle;
+use super::{Buffer, Mesh, Runtime, RuntimeError, Workload};
+use crate::program::{PlacedStorage, Program};
+use std::collections::BTreeSet;
+use ttmem_event::catalogue::DispatchCores;
+use ttmem_event::{
+    BinaryStatus, CacheResult, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId, What,
+};
+
+/// Where the first program object of a process might lie, and how far the next one is.
+const FIRST_PROGRAM_AT: u64 = 0x7f3a_1000_0000;
+const PROGRAM_STRIDE: u64 = 0x1_0000;
+
+/// Which devices of a mesh a program runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceRange {
+    /// All of them.
+    All,
+    /// A rectangle.
+    Part {
+        /// First row.
+        row: u16,
+        /// First column.
+        column: u16,
+        /// Rows.
+        rows: u16,
+        /// Columns.
+        columns: u16,
+    },
+}
+
+impl DeviceRange {
+    /// One device.
+    #[must_use]
+    pub const fn one(row: u16, column: u16) -> Self {
+        Self::Part {
+            row,
+            column,
+            rows: 1,
+            columns: 1,
+        }
+    }
+}
+
+/// One run of a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The operation that runs it.
+    pub operation: &'a str,
+    /// Whether the workload came from the program cache.
+    pub program_cache: CacheResult,
+}
+
+/// A workload.
+#[derive(Debug)]
+pub(super) struct WorkloadState {
+    pub(super) mesh: Mesh,
+    pub(super) parts: Vec<Part>,
+    /// The one DRAM buffer with the binaries of all its programs.
+    pub(super) binaries: Option<Buffer>,
+    pub(super) status: BinaryStatus,
+    pub(super) commands_generated: bool,
+}
+
+/// A program and the devices it is for.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) program: Program,
+    /// These devices as events name them.
+    pub(super) mesh: MeshId,
+    pub(super) devices: Vec<usize>,
+    /// Devices whose per-core storage was reported, with what was reported.
+    pub(super) reported_to: BTreeSet<usize>,
+    pub(super) reported: Vec<PlacedStorage>,
+    /// Devices on which the kernels were reported.
+    pub(super) loaded_on: BTreeSet<usize>,
+}
+
+impl Runtime {
+    /// Constructs an empty program.
+    pub fn new_program(&mut self, name: &str) -> Program {
+        let id = self.hooks.next_program();
+        let free = self.program_places.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.program_places.push(None);
+            self.program_places.len() - 1
+        });
+        self.program_places[place] = Some(id);
+        let text = self.hooks.text(name);
+        let place = u64::try_from(place).unwrap_or(u64::MAX);
+        self.track(What::ProgramCreated {
+            program: id,
+            name: text,
+            runtime_id: 0,
+            pointer: FIRST_PROGRAM_AT.saturating_add(place.saturating_mul(PROGRAM_STRIDE)),
+        });
+        Program::new(id, name, self.map)
+    }
+
+    /// Destroys a program that no workload took.
+    pub fn discard_program(&mut self, program: &Program) {
+        self.forget_place(program.id());
+        let program = program.id();
+        self.track(What::ProgramDestroyed { program });
+    }
+
+    /// Puts programs together; each device runs at most one of them.
+    ///
+    /// # Errors
+    /// When the mesh is not open or a range leaves it; the programs are destroyed then.
+    pub fn new_workload(
+        &mut self,
+        mesh: Mesh,
+        programs: Vec<(DeviceRange, Program)>,
+    ) -> Result<Workload, RuntimeError> {
+        let mut parts = Vec::new();
+        let mut failure = None;
+        for (range, program) in programs {
+            match self.devices_of(mesh, range) {
+                Ok((id, devices)) if failure.is_none() => parts.push(Part {
+                    program,
+                    mesh: id,
+                    devices,
+                    reported_to: BTreeSet::new(),
+                    reported: Vec::new(),
+                    loaded_on: BTreeSet::new(),
+                }),
+                Ok(_devices) => self.discard_program(&program),
+                Err(error) => {
+                    self.discard_program(&program);
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = failure {
+            for part in &parts {
+                self.discard_program(&part.program);
+            }
+            return Err(error);
+        }
+        self.next_workload += 1;
+        let workload = Workload(self.next_workload);
+        self.workloads.insert(
+            workload,
+            WorkloadState {
+                mesh,
+                parts,
+                binaries: None,
+                status: BinaryStatus::NotSent,
+                commands_generated: false,
+            },
+        );
+        Ok(workload)
+    }
+
+    fn devices_of(
+        &mut self,
+        mesh: Mesh,
+        range: DeviceRange,
+    ) -> Result<(MeshId, Vec<usize>), RuntimeError> {
+        let state = self.mesh_state(mesh)?;
+        let DeviceRange::Part {
+            row,
+            column,
+            rows,
+            columns,
+        } = range
+        else {
+            return Ok((state.id, state.devices.clone()));
+        };
+        let rectangle = Rectangle {
+            rows,
+            columns,
+            row,
+            column,
+        };
+        let devices = rectangle.of(&state.devices, (state.rows, state.columns));
+        let devices = devices.ok_or(RuntimeError::Refused("a program's range leaves its mesh"))?;
+        if let [device] = devices[..] {
+            return Ok((self.chip(device), devices));
+        }
+        let handle = u64::from(state.handle);
+        let open = |device: &usize| self.devices.get(*device)?.open.as_ref();
+        let ids: Vec<DeviceId> = devices
+            .iter()
+            .filter_map(open)
+            .map(|open| open.id)
+            .collect();
+        let id = self.hooks.mesh(&MeshDefinition {
+            id: MeshId(0),
+            kind: MeshKind::Mesh,
+            handle,
+            rows,
+            columns,
+            devices: ids,
+        });
+        Ok((id, devices))
+    }
+
+    /// A program of a workload, to change its sizes or addresses before the next run.
+    pub fn program_mut(&mut self, workload: Workload, index: usize) -> Option<&mut Program> {
+        let part = self.workloads.get_mut(&workload)?.parts.get_mut(index)?;
+        Some(&mut part.program)
+    }
+
+    /// How many programs a workload has.
+    #[must_use]
+    pub fn program_count(&self, workload: Workload) -> usize {
+        let state = self.workloads.get(&workload);
+        state.map_or(0, |state| state.parts.len())
+    }
+
+    /// Runs a workload.
+    ///
+    /// # Errors
+    /// When its storage, its configuration or its binaries find no place. What was reported until
+    /// then stays until the workload is destroyed, as in the runtime.
+    pub fn enqueue(&mut self, workload: Workload, run: &Run<'_>) -> Result<(), RuntimeError> {
+        let state = self.workloads.remove(&workload);
+        let mut state = state.ok_or(RuntimeError::WorkloadGone)?;
+        self.next_run += 1;
+        let outcome = if self.options.dispatch == DispatchCores::Slow {
+            self.launch(&mut state, run)
+        } else {
+            self.enqueue_fast(workload, &mut state, run)
+        };
+        self.workloads.insert(workload, state);
+        outcome
+    }
+
+    /// Destroys a workload: its binaries, then its programs with their storage and kernels.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn destroy(&mut self, workload: Workload) -> Result<(), RuntimeError> {
+        let state = self.workloads.remove(&workload);
+        let state = state.ok_or(RuntimeError::WorkloadGone)?;
+        if let Some(binaries) = state.binaries {
+            self.free(binaries)?;
+        }
+        for part in state.parts {
+            let program = part.program.id();
+            if part.program.has_storage() {
+                for device in &part.reported_to {
+                    let mesh = self.chip(*device);
+                    self.track(What::CbFreed {
+                        mesh,
+                        program,
+                        cb: None,
+                    });
+                }
+            }
+            self.end_program(program, part.mesh);
+        }
+        Ok(())
+    }
+
+    /// A program's kernels leave their cores, and it is gone.
+    pub(super) fn end_program(&mut self, program: ProgramId, mesh: MeshId) {
+        self.track(What::KernelUnloaded {
+            mesh,
+            program,
+            kernel: None,
+        });
+        self.forget_place(program);
+        self.track(What::ProgramDestroyed { program });
+    }
+
+    fn forget_place(&mut self, program: ProgramId) {
+        let places = &mut self.program_places;
+        if let Some(place) = places.iter_mut().find(|place| **place == Some(program)) {
+            *place = None;
+        }
+    }
+
+    pub(super) fn drop_workloads(&mut self, mesh: Mesh) -> Result<(), RuntimeError> {
+        let workloads: Vec<Workload> = self
+            .workloads
+            .iter()
+            .filter(|(_workload, state)| state.mesh == mesh)
+            .map(|(workload, _state)| *workload)
+            .collect();
+        for workload in workloads {
+            self.destroy(workload)?;
+        }
+        Ok(())
+    }
+}

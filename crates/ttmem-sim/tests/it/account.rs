@@ -1,0 +1,179 @@
+//! What the model reports, booked in a real ledger and read from there.
+//!
+//! An event that the ledger refuses fails the test; every reading audits all totals.
+
+use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, Source, What};
+use ttmem_ledger::geometry::DeviceGeometry;
+use ttmem_ledger::program::Program;
+use ttmem_ledger::ring::{Prefetcher, Ring};
+use ttmem_ledger::{Device, Ledger, Limits, ProcessFacts, ProcessIdentity, Totals, View};
+use ttmem_sim::hooks::{Entry, Hooks, Journal};
+use ttmem_sim::runtime::{Runtime, RuntimeOptions};
+
+/// A ledger that follows a journal.
+#[derive(Debug)]
+pub(crate) struct Account {
+    journal: Journal,
+    ledger: Ledger,
+    process: u32,
+    now: u64,
+}
+
+impl Account {
+    pub(crate) fn new() -> Self {
+        let mut ledger = Ledger::new(Limits::default());
+        let process = ledger.join(ProcessIdentity {
+            pid: None,
+            start_time: None,
+            instance: None,
+            uid: 1000,
+            name: "model".into(),
+            source: Source::Model,
+            visible_devices: "".into(),
+        });
+        Self {
+            journal: Journal::new(),
+            ledger,
+            process,
+            now: 0,
+        }
+    }
+
+    /// A runtime that reports to this account.
+    pub(crate) fn runtime(&self, options: RuntimeOptions) -> Runtime {
+        Runtime::new(self.hooks(), options).expect("the options are possible")
+    }
+
+    pub(crate) fn hooks(&self) -> Box<dyn Hooks> {
+        Box::new(self.journal.clone())
+    }
+
+    /// Books what was reported since the last reading; the events themselves.
+    pub(crate) fn news(&mut self) -> Vec<What> {
+        let mut events = Vec::new();
+        for entry in self.journal.news() {
+            match entry {
+                Entry::Defined(definition) => {
+                    let outcome = self.ledger.define(self.process, &definition);
+                    assert_eq!(outcome, Ok(()), "{definition:?}");
+                }
+                Entry::Happened(what) => {
+                    self.now += 1;
+                    let event = Event {
+                        time: self.now,
+                        what,
+                    };
+                    let outcome = self.ledger.apply(self.process, &event, None);
+                    assert_eq!(outcome, Ok(()), "{what:?}");
+                    events.push(what);
+                }
+            }
+        }
+        events
+    }
+
+    /// The ledger at this moment, audited.
+    pub(crate) fn view(&mut self) -> View {
+        self.news();
+        let view = self.ledger.view();
+        assert_eq!(view.audit(), Ok(()));
+        view
+    }
+
+    /// A device by the runtime's number of its chip.
+    pub(crate) fn device(&mut self, chip: u32) -> Device {
+        let devices = self.view().devices.into_iter();
+        let mut found = devices.filter(|device| device.facts.logical_id == chip);
+        found.next().expect("the chip was opened")
+    }
+
+    pub(crate) fn totals(&mut self, chip: u32) -> Totals {
+        self.device(chip).totals
+    }
+
+    pub(crate) fn charged(&mut self, chip: u32, class: Class) -> u64 {
+        self.totals(chip).class(class).charged.bytes()
+    }
+
+    pub(crate) fn cb_bytes(&mut self, chip: u32) -> u64 {
+        self.totals(chip).cb.registered.bytes()
+    }
+
+    pub(crate) fn cb_bytes_of(&mut self, chip: u32, kind: CbKind) -> u64 {
+        self.totals(chip).cb.by_kind[kind as usize]
+    }
+
+    pub(crate) fn kernel_bytes(&mut self, chip: u32) -> u64 {
+        self.totals(chip).kernel.registered.bytes()
+    }
+
+    pub(crate) fn kernel_bytes_of(&mut self, chip: u32, kind: KernelKind) -> u64 {
+        self.totals(chip).kernel.by_kind[kind as usize]
+    }
+
+    pub(crate) fn geometry(&mut self, chip: u32) -> DeviceGeometry {
+        let view = self.view();
+        let place = view
+            .devices
+            .iter()
+            .position(|device| device.facts.logical_id == chip);
+        view.geometry().devices[place.expect("the chip was opened")]
+    }
+
+    pub(crate) fn facts(&mut self) -> ProcessFacts {
+        let view = self.view();
+        let process = view.process(self.process);
+        process.expect("the model is a process").facts.clone()
+    }
+
+    /// The config ring of a kind of core, of the mesh that has one and was opened last.
+    pub(crate) fn ring(&mut self, core_type: CoreType) -> Ring {
+        let rings = self.facts().rings;
+        let last = rings
+            .into_iter()
+            .rfind(|((_mesh, sub_device, kind), _ring)| *sub_device == 0 && *kind == core_type);
+        last.expect("the mesh dispatches by itself").1
+    }
+
+    pub(crate) fn prefetcher(&mut self) -> Prefetcher {
+        let last = self.facts().prefetchers.into_iter().next_back();
+        last.expect("the mesh dispatches by itself").1
+    }
+
+    /// Live programs of that name, oldest first.
+    pub(crate) fn programs(&mut self, name: &str) -> Vec<Program> {
+        let view = self.view();
+        let process = view.process(self.process);
+        let process = process.expect("the model is a process");
+        let texts = &process.facts.definitions;
+        let named =
+            |program: &&Program| texts.text(program.name).is_some_and(|text| &**text == name);
+        let mut programs: Vec<Program> = process
+            .programs
+            .iter()
+            .map(|(_slot, program)| program)
+            .filter(named)
+            .cloned()
+            .collect();
+        programs.sort_by_key(|program| program.id);
+        programs
+    }
+
+    /// Nothing is live on any device, and nothing contradicted itself.
+    pub(crate) fn assert_nothing_left(&mut self) {
+        let view = self.view();
+        assert_eq!(view.anomalies.total(), 0);
+        for device in &view.devices {
+            let totals = &device.totals;
+            for class in Class::ALL {
+                let held = totals.class(*class);
+                assert_eq!((held.charged.bytes(), held.buffers), (0, 0), "{class:?}");
+            }
+            assert_eq!((totals.cb.registered.bytes(), totals.cb.count), (0, 0));
+            assert_eq!(
+                (totals.kernel.registered.bytes(), totals.kernel.count),
+                (0, 0)
+            );
+        }
+    }
+}

@@ -48,8 +48,8 @@ impl Run {
     }
 
     fn measure(&mut self) {
-        let free = self.blocks.iter().filter(|block| !block.allocated);
-        self.largest_free = free.map(|block| block.size).max().unwrap_or(0);
+        let hole = |block: &Block| if block.allocated { 0 } else { block.size };
+        self.largest_free = self.blocks.iter().map(hole).max().unwrap_or(0);
     }
 }
 

@@ -146,3 +146,42 @@ impl Layout {
             .map_or(0, Stack::end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No order of buffers leads here, since a buffer begins above the stacks of its own ranges;
+    /// the runtime checks it nevertheless, and so does the model.
+    #[test]
+    fn a_stack_only_grows() {
+        let mut stack = Stack {
+            range: CoreRange::grid(8, 8),
+            regions: Vec::new(),
+        };
+        stack.mark(1024, 512, 1000).unwrap();
+        stack.mark(1536, 64, 1000).unwrap();
+        assert_eq!(stack.regions, [(1000, 1000), (1024, 1600)]);
+        assert_eq!(
+            stack.mark(1568, 32, 1000).unwrap_err().to_string(),
+            "Local buffer address 1568 has to append to last L1 region [1024, 1600) \
+             or be at a higher address"
+        );
+        assert_eq!(stack.end(), 1600);
+    }
+
+    #[test]
+    fn addresses_beyond_all_memory_saturate() {
+        let ground = Ground {
+            base: 64,
+            alignment: 64,
+        };
+        let cores = CoreRanges::grid(1, 1);
+        let mut layout = Layout::default();
+        layout.cover(&cores);
+        assert_eq!(layout.place_buffer(&cores, u64::MAX, ground), Ok(64));
+        assert_eq!(layout.place_buffer(&cores, 1, ground), Ok(u64::MAX));
+        assert_eq!(layout.place_scratchpad(&cores, 1, ground), Ok(u64::MAX));
+        assert_eq!(layout.end_of(CoreRange::grid(1, 1)), u64::MAX);
+    }
+}

@@ -68,7 +68,7 @@ impl SubDeviceState {
                 })
             }
             None => Err(AllocateError::OutOfMemory {
-                requested: spec.size,
+                requested: spec.aligned_size(self.alignment).unwrap_or(spec.size),
                 class: spec.class,
                 banks,
                 per_bank,

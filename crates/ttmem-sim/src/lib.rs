@@ -17,5 +17,7 @@ pub mod jit;
 pub mod prefetcher;
 pub mod program;
 pub mod runtime;
+pub mod scenario;
 pub mod tensor;
 pub mod trace_layout;
+pub mod ttnn;

@@ -77,7 +77,9 @@ impl Runtime {
             row: 0,
             column: 0,
         };
-        let inside = rectangle.of(&chips, whole_mesh(board));
+        let inside = rectangle
+            .of(&chips, whole_mesh(board))
+            .or_else(|| line(&chips, whole_mesh(board), rectangle));
         let inside = inside.ok_or_else(|| wrong_shape(rectangle, board.name().to_owned()))?;
         self.open(inside, rectangle, None)
     }
@@ -286,6 +288,24 @@ impl Runtime {
         let state = self.meshes.get(&mesh)?;
         Some(state.allocator.statistics(class))
     }
+}
+
+/// A line of chips that turns at the end of each row, so that neighbours stay neighbours.
+fn line(chips: &[usize], (rows, columns): (u16, u16), wanted: Rectangle) -> Option<Vec<usize>> {
+    let length = usize::from(wanted.rows.max(wanted.columns));
+    if wanted.rows.min(wanted.columns) != 1 || columns == 0 || rows == 0 {
+        return None;
+    }
+    let mut along: Vec<usize> = Vec::new();
+    for (index, row) in chips.chunks(usize::from(columns)).enumerate() {
+        if index.is_multiple_of(2) {
+            along.extend(row);
+        } else {
+            along.extend(row.iter().rev());
+        }
+    }
+    along.truncate(length);
+    (along.len() == length).then_some(along)
 }
 
 fn wrong_shape(rectangle: Rectangle, parent: String) -> RuntimeError {

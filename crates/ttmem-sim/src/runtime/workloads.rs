@@ -3,7 +3,7 @@
 use super::meshes::Rectangle;
 use super::{Buffer, Mesh, Runtime, RuntimeError, Workload};
 use crate::program::{PlacedStorage, Program};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use ttmem_event::catalogue::DispatchCores;
 use ttmem_event::{
     BinaryStatus, CacheResult, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId, What,
@@ -71,9 +71,8 @@ pub(super) struct Part {
     /// These devices as events name them.
     pub(super) mesh: MeshId,
     pub(super) devices: Vec<usize>,
-    /// Devices whose per-core storage was reported, with what was reported.
-    pub(super) reported_to: BTreeSet<usize>,
-    pub(super) reported: Vec<PlacedStorage>,
+    /// The per-core storage that was reported for each device.
+    pub(super) reported: BTreeMap<usize, Vec<PlacedStorage>>,
     /// Devices on which the kernels were reported.
     pub(super) loaded_on: BTreeSet<usize>,
 }
@@ -123,8 +122,7 @@ impl Runtime {
                     program,
                     mesh: id,
                     devices,
-                    reported_to: BTreeSet::new(),
-                    reported: Vec::new(),
+                    reported: BTreeMap::new(),
                     loaded_on: BTreeSet::new(),
                 }),
                 Ok(_devices) => self.discard_program(&program),
@@ -242,15 +240,13 @@ impl Runtime {
         }
         for part in state.parts {
             let program = part.program.id();
-            if part.program.has_storage() {
-                for device in &part.reported_to {
-                    let mesh = self.chip(*device);
-                    self.track(What::CbFreed {
-                        mesh,
-                        program,
-                        cb: None,
-                    });
-                }
+            for device in part.reported.keys() {
+                let mesh = self.chip(*device);
+                self.track(What::CbFreed {
+                    mesh,
+                    program,
+                    cb: None,
+                });
             }
             self.end_program(program, part.mesh);
         }

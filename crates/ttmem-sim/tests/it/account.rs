@@ -3,10 +3,14 @@
 //! An event that the ledger refuses fails the test; every reading audits all totals.
 
 use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, Source, What};
+use ttmem_ledger::device::CacheCounters;
 use ttmem_ledger::geometry::DeviceGeometry;
-use ttmem_ledger::program::Program;
+use ttmem_ledger::process::Allocator;
+use ttmem_ledger::program::{Program, ProgramOnDevice};
 use ttmem_ledger::ring::{Prefetcher, Ring};
-use ttmem_ledger::{Device, Ledger, Limits, ProcessFacts, ProcessIdentity, Totals, View};
+use ttmem_ledger::{
+    BufferRow, Device, Ledger, Limits, ProcessFacts, ProcessIdentity, Totals, View,
+};
 use ttmem_sim::hooks::{Entry, Hooks, Journal};
 use ttmem_sim::runtime::{Runtime, RuntimeOptions};
 
@@ -58,18 +62,33 @@ impl Account {
                     assert_eq!(outcome, Ok(()), "{definition:?}");
                 }
                 Entry::Happened(what) => {
-                    self.now += 1;
-                    let event = Event {
-                        time: self.now,
-                        what,
-                    };
-                    let outcome = self.ledger.apply(self.process, &event, None);
-                    assert_eq!(outcome, Ok(()), "{what:?}");
+                    self.book(what);
                     events.push(what);
                 }
             }
         }
         events
+    }
+
+    /// Everything that was reported so far.
+    pub(crate) fn events(&self) -> Vec<What> {
+        self.journal.events()
+    }
+
+    fn book(&mut self, what: What) {
+        self.now += 1;
+        let event = Event {
+            time: self.now,
+            what,
+        };
+        let outcome = self.ledger.apply(self.process, &event, None);
+        assert_eq!(outcome, Ok(()), "{what:?}");
+    }
+
+    /// Books an event once more, as a runtime that reports in two places would.
+    pub(crate) fn repeat(&mut self, what: What) {
+        self.news();
+        self.book(what);
     }
 
     /// The ledger at this moment, audited.
@@ -157,6 +176,45 @@ impl Account {
             .collect();
         programs.sort_by_key(|program| program.id);
         programs
+    }
+
+    /// What the only live program of that name has on a chip.
+    pub(crate) fn on_device(&mut self, name: &str, chip: u32) -> ProgramOnDevice {
+        let view = self.view();
+        let place = view
+            .devices
+            .iter()
+            .position(|device| device.facts.logical_id == chip);
+        let device = u32::try_from(place.expect("the chip was opened")).expect("a few");
+        let process = view.process(self.process);
+        let slot = process.and_then(|process| process.device_slot(device));
+        let programs = self.programs(name);
+        assert_eq!(programs.len(), 1, "programs of that name");
+        let on = slot.and_then(|slot| programs[0].on_device(slot));
+        on.expect("the program is on the chip").clone()
+    }
+
+    /// Live buffers, oldest first.
+    pub(crate) fn buffers(&mut self) -> Vec<BufferRow> {
+        let view = self.view();
+        let process = view.process(self.process);
+        let process = process.expect("the model is a process");
+        let rows = process.buffers.iter().map(|(_slot, row)| *row);
+        let mut rows: Vec<BufferRow> = rows.collect();
+        rows.sort_by_key(|row| row.id);
+        rows
+    }
+
+    pub(crate) fn caches(&mut self, chip: u32) -> CacheCounters {
+        self.device(chip).caches
+    }
+
+    /// The account of one class of the mesh that was defined last and has an allocator of it.
+    pub(crate) fn allocator(&mut self, class: Class) -> Allocator {
+        let allocators = self.facts().meshes.into_iter().rev();
+        let mut of_class = allocators.map(|mesh| mesh.allocators[class.index()]);
+        let known = of_class.find(|allocator| allocator.capacity.is_some());
+        known.expect("a mesh was opened")
     }
 
     /// Nothing is live on any device, and nothing contradicted itself.

@@ -1,5 +1,9 @@
 //! What the model must show, as tests over its public interface.
 
 mod account;
+mod behaviours;
 mod real_runs;
+mod rig;
+mod scenarios;
+mod statements;
 mod system_programs;

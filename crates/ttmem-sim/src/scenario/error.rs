@@ -1,0 +1,240 @@
+//! What can be wrong with a scenario file, and where in it.
+
+use super::expression::{EvaluateError, ExpressionError};
+
+/// A scenario file that cannot be played as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
+pub struct ScenarioError {
+    /// The name the file was given.
+    pub file: String,
+    /// The line, counted from 1, where one can be named.
+    pub line: Option<usize>,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with a scenario file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// More text than a scenario needs.
+    #[error("{bytes} bytes are too many for a scenario, {limit} are allowed")]
+    TextTooLong {
+        /// What it has.
+        bytes: usize,
+        /// What it may have.
+        limit: usize,
+    },
+    /// Not TOML, or a field that is unknown, missing or of another type.
+    #[error("{message}")]
+    Format {
+        /// The parser's own words.
+        message: String,
+    },
+    /// More of something than a scenario may have.
+    #[error("{count} {what} are too many, {limit} are allowed")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// A list that needs something in it.
+    #[error("{what} must not be empty")]
+    Empty {
+        /// The list.
+        what: &'static str,
+    },
+    /// A name with letters that names do not have.
+    #[error(
+        "{what} {name:?}: a name has letters, digits and `_`, and begins with none of the digits"
+    )]
+    BadName {
+        /// What is named.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name that means something else already.
+    #[error("`{name}` is a {meaning}, choose another name for this {what}")]
+    TakenName {
+        /// What is named.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What it means already.
+        meaning: &'static str,
+    },
+    /// A word that is none of those it may be.
+    #[error("unknown {what} {name:?}, expected one of: {expected}")]
+    UnknownWord {
+        /// What it names.
+        what: &'static str,
+        /// The word.
+        name: String,
+        /// The words it may be.
+        expected: String,
+    },
+    /// A step without a verb.
+    #[error("this step does nothing, expected one of: {expected}")]
+    NoVerb {
+        /// The verbs there are.
+        expected: String,
+    },
+    /// A step with a field of another kind of step.
+    #[error("`{field}` does not belong to step `{verb}`{}", takes(.allowed))]
+    ForeignField {
+        /// The step's verb.
+        verb: &'static str,
+        /// The field.
+        field: &'static str,
+        /// The fields it may have.
+        allowed: &'static [&'static str],
+    },
+    /// A step without a field that it needs.
+    #[error("step `{verb}` needs `{field}`")]
+    MissingField {
+        /// The step's verb.
+        verb: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// A field whose value makes no sense.
+    #[error("`{field}`: {reason}")]
+    BadField {
+        /// The field.
+        field: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A block that nobody wrote.
+    #[error("there is no block `{name}`")]
+    UnknownBlock {
+        /// Its name.
+        name: String,
+    },
+    /// A scenario to take blocks of that is not in the library.
+    #[error("there is no scenario {name:?} to take blocks of")]
+    UnknownScenario {
+        /// Its name.
+        name: String,
+    },
+    /// A block that runs itself.
+    #[error("block `{name}` runs itself: {path}")]
+    Recursion {
+        /// Its name.
+        name: String,
+        /// From the block to itself.
+        path: String,
+    },
+    /// Blocks that run blocks that run blocks.
+    #[error("blocks are nested deeper than {limit}")]
+    NestedTooDeep {
+        /// How deep they may be.
+        limit: usize,
+    },
+    /// A trace that is never captured.
+    #[error("no step captures a trace `{name}`")]
+    UnknownTrace {
+        /// Its name.
+        name: String,
+    },
+    /// A value that nobody gives.
+    #[error("nothing gives `{name}` a value here: neither [values] nor a `for` around it")]
+    UnknownValue {
+        /// Its name.
+        name: String,
+    },
+    /// A value that is no choice, so nothing can be drawn.
+    #[error("`{name}` is no choice: only values with `among` or `from` can be picked")]
+    NothingToPick {
+        /// Its name.
+        name: String,
+    },
+    /// Values that need each other.
+    #[error("the values {names} need each other")]
+    CircularValues {
+        /// Their names.
+        names: String,
+    },
+    /// A mesh that the board does not have.
+    #[error("{board} has a mesh of {whole} chips: {wanted} cannot be taken from it")]
+    MeshTooLarge {
+        /// The board.
+        board: &'static str,
+        /// Rows x columns of the mesh it is taken from.
+        whole: String,
+        /// Rows x columns that are wanted.
+        wanted: String,
+    },
+    /// A way to dispatch that the board does not have.
+    #[error("{board} cannot dispatch {dispatch}")]
+    NoSuchDispatch {
+        /// The board.
+        board: &'static str,
+        /// How.
+        dispatch: &'static str,
+    },
+    /// An expression that cannot be read.
+    #[error(transparent)]
+    Expression(#[from] ExpressionError),
+    /// A number that has no value.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+}
+
+fn takes(allowed: &[&str]) -> String {
+    if allowed.is_empty() {
+        ", which takes no other field".to_owned()
+    } else {
+        format!(", which takes: {}", allowed.join(", "))
+    }
+}
+
+impl Problem {
+    /// The problem, at a line.
+    pub(super) fn at(self, line: usize) -> Located {
+        Located {
+            line: Some(line),
+            problem: self,
+        }
+    }
+}
+
+/// A problem and its line: what a file's name is still missing from.
+#[derive(Debug)]
+pub(super) struct Located {
+    line: Option<usize>,
+    problem: Problem,
+}
+
+impl Located {
+    /// The problem at this line, if it has none of its own.
+    pub(super) fn or_at(self, line: usize) -> Self {
+        Self {
+            line: self.line.or(Some(line)),
+            ..self
+        }
+    }
+
+    /// The error, with the file's name.
+    pub(super) fn in_file(self, file: &str) -> ScenarioError {
+        ScenarioError {
+            file: file.to_owned(),
+            line: self.line,
+            problem: self.problem,
+        }
+    }
+}
+
+impl<P: Into<Problem>> From<P> for Located {
+    fn from(problem: P) -> Self {
+        Self {
+            line: None,
+            problem: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! A story being told on one mesh: where it stands, and what it has in hand.
+//!
+//! The player asks each replica for one step at a time. A block that is run, captured or
+//! attempted is a frame; a failure unwinds frames until one that expected it, and what was made
+//! since then is given back, as an exception does with the variables of a function.
+
+use super::expression::{EvaluateError, Number};
+use super::script::{Action, OpStep, Scenario, Step, SubDeviceStep, TensorStep};
+use super::value::Values;
+use crate::program::CoreRanges;
+use crate::runtime::{FailureKind, Mesh, RuntimeError, SubDevice, Trace};
+use crate::tensor::TensorSpec;
+use crate::ttnn::{Call, OperationError, Tensor, Ttnn};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use ttmem_event::CoreRange;
+
+/// What steps take on a real machine, about; what is not listed takes no time worth showing.
+const TENSOR_TAKES: Duration = Duration::from_millis(2);
+const OPERATION_TAKES: Duration = Duration::from_millis(1);
+const REPLAY_TAKES: Duration = Duration::from_millis(25);
+
+/// The operation that makes a tensor when the file does not name one.
+const MAKES_TENSORS: &str = "ttnn.from_torch";
+
+/// Why a step failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// An operation failed.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The runtime refused.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// A number has no value.
+    #[error(transparent)]
+    Value(#[from] EvaluateError),
+    /// There is no tensor of that name.
+    #[error("there is no tensor `{0}`")]
+    NoTensor(String),
+    /// There is no trace of that name.
+    #[error("there is no trace `{0}`")]
+    NoTrace(String),
+    /// The failure that was planted did not come.
+    #[error("this should have failed with {}", .0.name())]
+    DidNotFail(FailureKind),
+    /// The cores of a sub-device are none.
+    #[error("a sub-device's corners are turned round or leave the grid")]
+    Corners,
+}
+
+impl StepError {
+    /// The kind of failure, if it is one that the runtime has.
+    fn kind(&self) -> Option<FailureKind> {
+        match self {
+            Self::Operation(error) => Some(error.kind()),
+            Self::Runtime(error) => Some(error.kind()),
+            _mistake_in_the_file => None,
+        }
+    }
+}
+
+/// What happened when a replica was asked for a step.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// The story is over.
+    Over,
+    /// It took one.
+    Took(Taken),
+    /// It failed as planted.
+    Failed {
+        line: usize,
+        kind: FailureKind,
+        text: String,
+    },
+}
+
+/// A step that was taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) verb: &'static str,
+    pub(super) subject: String,
+    pub(super) line: usize,
+    pub(super) nominal: Duration,
+}
+
+/// A list of steps being walked.
+#[derive(Debug)]
+struct Frame<'a> {
+    steps: &'a [Step],
+    next: usize,
+    line: usize,
+    /// Rounds that are still to come, and the one that is walked.
+    rounds_left: u64,
+    round: u64,
+    variable: bool,
+    end: End,
+}
+
+/// What is to be done when a frame ends.
+#[derive(Debug)]
+enum End {
+    Nothing,
+    /// A trace that is captured.
+    Trace(String, Trace),
+    /// A failure that should have come, and what was there before.
+    Planted(FailureKind, BTreeSet<String>),
+    /// A trace that is replayed; it has no steps.
+    Replay(Trace),
+}
+
+/// A story being told on one mesh.
+#[derive(Debug)]
+pub(super) struct Replica<'a> {
+    scenario: &'a Scenario,
+    mesh: Mesh,
+    values: Values<'a>,
+    tensors: BTreeMap<String, Tensor>,
+    traces: BTreeMap<String, Trace>,
+    frames: Vec<Frame<'a>>,
+}
+
+impl<'a> Replica<'a> {
+    pub(super) fn new(scenario: &'a Scenario, mesh: Mesh, values: Values<'a>) -> Self {
+        let story = Frame {
+            steps: &scenario.story,
+            next: 0,
+            line: 0,
+            rounds_left: 0,
+            round: 0,
+            variable: false,
+            end: End::Nothing,
+        };
+        Self {
+            scenario,
+            mesh,
+            values,
+            tensors: BTreeMap::new(),
+            traces: BTreeMap::new(),
+            frames: vec![story],
+        }
+    }
+
+    /// How many tensors it has in hand.
+    pub(super) fn tensors(&self) -> u64 {
+        u64::try_from(self.tensors.len()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn some_names(&self) -> String {
+        let names: Vec<&str> = self.tensors.keys().map(String::as_str).take(8).collect();
+        names.join(", ")
+    }
+
+    pub(super) fn expected_leaks(&self, number: &Number) -> Result<u64, EvaluateError> {
+        number.evaluate(&self.values)
+    }
+
+    /// Gives back all it has in hand, when nobody will go on.
+    pub(super) fn let_go(&mut self, ttnn: &mut Ttnn) {
+        for frame in std::mem::take(&mut self.frames) {
+            self.end_capture(&frame.end, ttnn);
+        }
+        for tensor in std::mem::take(&mut self.tensors).into_values() {
+            // A tensor that is gone already is what is wanted.
+            ttnn.deallocate(tensor).ok();
+        }
+    }
+
+    /// Takes the next step.
+    pub(super) fn step(&mut self, ttnn: &mut Ttnn) -> Result<Turn, (usize, StepError)> {
+        loop {
+            let Some(frame) = self.frames.last_mut() else {
+                return Ok(Turn::Over);
+            };
+            if let Some(step) = frame.steps.get(frame.next) {
+                frame.next += 1;
+                return match self.take(step, ttnn) {
+                    Ok(Some(taken)) => Ok(Turn::Took(taken)),
+                    Ok(None) => continue,
+                    Err(error) => self.unwind(step.line, error, ttnn),
+                };
+            }
+            if frame.rounds_left > 0 {
+                frame.rounds_left -= 1;
+                frame.round += 1;
+                frame.next = 0;
+                if frame.variable {
+                    let round = frame.round;
+                    self.values.set_loop(round);
+                }
+                if let End::Replay(trace) = frame.end {
+                    let line = frame.line;
+                    return match ttnn.runtime().replay(trace) {
+                        Ok(()) => Ok(Turn::Took(self.replayed(line))),
+                        Err(error) => self.unwind(line, error.into(), ttnn),
+                    };
+                }
+                continue;
+            }
+            let Some(frame) = self.frames.pop() else {
+                return Ok(Turn::Over);
+            };
+            if frame.variable {
+                self.values.leave_loop();
+            }
+            if let Err(error) = self.end(frame.end, ttnn) {
+                return self.unwind(frame.line, error, ttnn);
+            }
+        }
+    }
+
+    fn replayed(&self, line: usize) -> Taken {
+        Taken {
+            verb: "replay",
+            subject: String::new(),
+            line,
+            nominal: REPLAY_TAKES,
+        }
+    }
+
+    fn end(&mut self, end: End, ttnn: &mut Ttnn) -> Result<(), StepError> {
+        match end {
+            End::Nothing | End::Replay(_) => Ok(()),
+            End::Trace(name, trace) => {
+                ttnn.runtime().end_trace(trace)?;
+                if let Some(old) = self.traces.insert(name, trace) {
+                    ttnn.runtime().release(old)?;
+                }
+                Ok(())
+            }
+            End::Planted(kind, _before) => Err(StepError::DidNotFail(kind)),
+        }
+    }
+
+    /// A failure leaves frames until one that expected it; without one, it is the play's.
+    fn unwind(
+        &mut self,
+        line: usize,
+        error: StepError,
+        ttnn: &mut Ttnn,
+    ) -> Result<Turn, (usize, StepError)> {
+        let kind = error.kind();
+        while let Some(frame) = self.frames.pop() {
+            if frame.variable {
+                self.values.leave_loop();
+            }
+            self.end_capture(&frame.end, ttnn);
+            if let End::Planted(expected, before) = frame.end
+                && kind == Some(expected)
+            {
+                let mut made = std::mem::take(&mut self.tensors);
+                self.tensors = made
+                    .extract_if(.., |name, _| before.contains(name))
+                    .collect();
+                for tensor in made.into_values() {
+                    let freed = ttnn.deallocate(tensor);
+                    freed.map_err(|error| (frame.line, error.into()))?;
+                }
+                return Ok(Turn::Failed {
+                    line: frame.line,
+                    kind: expected,
+                    text: error.to_string(),
+                });
+            }
+        }
+        Err((line, error))
+    }
+
+    fn end_capture(&mut self, end: &End, ttnn: &mut Ttnn) {
+        if let End::Trace(_name, trace) = end {
+            // It may have been given up already, by its own failure.
+            ttnn.runtime().release(*trace).ok();
+        }
+    }
+
+    /// Does what a step says; `None` if it only opened a frame.
+    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<Option<Taken>, StepError> {
+        let mut taken = Taken {
+            verb: step.action.verb(),
+            subject: String::new(),
+            line: step.line,
+            nominal: Duration::ZERO,
+        };
+        match &step.action {
+            Action::Tensor(tensor) => {
+                taken.subject = self.create(tensor, ttnn)?;
+                taken.nominal = TENSOR_TAKES;
+            }
+            Action::Op(op) => {
+                taken.subject.clone_from(&op.operation);
+                self.operate(op, ttnn)?;
+                taken.nominal = OPERATION_TAKES;
+            }
+            Action::Free { names } => {
+                for name in names {
+                    let name = name.render(&self.values)?;
+                    let tensor = self.tensors.remove(&name);
+                    ttnn.deallocate(tensor.ok_or(StepError::NoTensor(name))?)?;
+                }
+            }
+            Action::Pick { value } => {
+                self.values.pick(value)?;
+                taken.subject.clone_from(value);
+            }
+            Action::Mark { name, number } => {
+                let name = name.render(&self.values)?;
+                let number = number.evaluate(&self.values)?;
+                ttnn.runtime().mark(&name, number);
+                taken.subject = name;
+            }
+            Action::Release { trace } => {
+                let found = self.traces.remove(trace);
+                let found = found.ok_or_else(|| StepError::NoTrace(trace.clone()))?;
+                ttnn.runtime().release(found)?;
+            }
+            Action::ClearProgramCache => ttnn.clear_program_cache(self.mesh)?,
+            Action::SubDevices(parts) => self.divide(parts, ttnn)?,
+            Action::Pause { millis } => {
+                taken.nominal = Duration::from_millis(millis.evaluate(&self.values)?);
+            }
+            Action::Run { .. }
+            | Action::Trace { .. }
+            | Action::Replay { .. }
+            | Action::Attempt { .. } => {
+                self.enter(step, ttnn)?;
+                return Ok(None);
+            }
+        }
+        Ok(Some(taken))
+    }
+
+    /// Opens the frame of a step that runs others.
+    fn enter(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<(), StepError> {
+        let mut frame = Frame {
+            steps: &[],
+            next: 0,
+            line: step.line,
+            rounds_left: 0,
+            round: 0,
+            variable: false,
+            end: End::Nothing,
+        };
+        match &step.action {
+            Action::Run {
+                block,
+                variable,
+                times,
+            } => {
+                let times = times.evaluate_up_to(super::script::MAX_TIMES, &self.values)?;
+                let Some(rounds_left) = times.checked_sub(1) else {
+                    return Ok(());
+                };
+                frame.rounds_left = rounds_left;
+                frame.steps = self.scenario.block(block);
+                if let Some(variable) = variable {
+                    self.values.enter_loop(variable);
+                    frame.variable = true;
+                }
+            }
+            Action::Trace { name, block } => {
+                let trace = ttnn.runtime().begin_trace(self.mesh)?;
+                frame.steps = self.scenario.block(block);
+                frame.end = End::Trace(name.clone(), trace);
+            }
+            Action::Replay { trace, times } => {
+                let found = self.traces.get(trace).copied();
+                let found = found.ok_or_else(|| StepError::NoTrace(trace.clone()))?;
+                let times = times.evaluate_up_to(super::script::MAX_TIMES, &self.values)?;
+                frame.rounds_left = times;
+                frame.end = End::Replay(found);
+            }
+            Action::Attempt { block, failure } => {
+                frame.steps = self.scenario.block(block);
+                let before = self.tensors.keys().cloned().collect();
+                frame.end = End::Planted(*failure, before);
+            }
+            _leaf => return Ok(()),
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn create(&mut self, step: &TensorStep, ttnn: &mut Ttnn) -> Result<String, StepError> {
+        let name = step.name.render(&self.values)?;
+        let spec = step.spec(&self.values)?;
+        let by = step.by.as_deref().unwrap_or(MAKES_TENSORS);
+        let tensor = ttnn.create(self.mesh, &spec, by)?;
+        self.put(name.clone(), tensor, ttnn)?;
+        Ok(name)
+    }
+
+    fn operate(&mut self, step: &OpStep, ttnn: &mut Ttnn) -> Result<(), StepError> {
+        let mut inputs: Vec<&Tensor> = Vec::with_capacity(step.inputs.len());
+        for name in &step.inputs {
+            let name = name.render(&self.values)?;
+            let tensor = self.tensors.get(&name);
+            inputs.push(tensor.ok_or(StepError::NoTensor(name))?);
+        }
+        let mut attributes: Vec<(&str, u64)> = Vec::with_capacity(step.attributes.len());
+        for (name, number) in &step.attributes {
+            attributes.push((name, number.evaluate(&self.values)?));
+        }
+        let output = match (&step.output, inputs.first()) {
+            (Some(output), _) if output.is_inferred() => None,
+            (Some(output), Some(first)) => Some(output.spec(&first.spec, &self.values)?),
+            (Some(output), None) => Some(output.spec(&no_input(), &self.values)?),
+            (None, _) => None,
+        };
+        let made = ttnn.run(
+            self.mesh,
+            &Call {
+                operation: &step.operation,
+                inputs: &inputs,
+                output,
+                attributes: &attributes,
+            },
+        )?;
+        if let (Some(output), Some(tensor)) = (&step.output, made) {
+            let name = output.name.render(&self.values)?;
+            self.put(name, tensor, ttnn)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a tensor its name; the one that had it before is let go.
+    fn put(&mut self, name: String, tensor: Tensor, ttnn: &mut Ttnn) -> Result<(), StepError> {
+        if let Some(old) = self.tensors.insert(name, tensor) {
+            ttnn.deallocate(old)?;
+        }
+        Ok(())
+    }
+
+    fn divide(&mut self, parts: &[SubDeviceStep], ttnn: &mut Ttnn) -> Result<(), StepError> {
+        let mut sub_devices = Vec::with_capacity(parts.len());
+        for part in parts {
+            let [x_first, y_first, x_last, y_last] = part.corners(&self.values)?;
+            let range = CoreRange {
+                x_first,
+                y_first,
+                x_last,
+                y_last,
+            };
+            let cores = CoreRanges::from_ranges([range]);
+            sub_devices.push(SubDevice {
+                cores: cores.map_err(|_outside| StepError::Corners)?,
+                local_l1: part.local_l1.evaluate(&self.values)?,
+            });
+        }
+        ttnn.runtime().load_sub_devices(self.mesh, &sub_devices)?;
+        Ok(())
+    }
+}
+
+/// What an output without inputs is like where its step leaves gaps.
+fn no_input() -> TensorSpec {
+    TensorSpec {
+        shape: vec![32, 32],
+        data_type: crate::tensor::DataType::Bfloat16,
+        layout: crate::tensor::TileLayout::Tile,
+        class: ttmem_event::Class::Dram,
+        sharding: None,
+    }
+}

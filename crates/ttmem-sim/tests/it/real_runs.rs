@@ -9,87 +9,111 @@ mod script;
 
 use std::collections::BTreeMap;
 
-use ttmem_event::Class;
-use ttmem_event::catalogue::{BoardKind, Capacities, DeviceOptions, Grid};
-use ttmem_sim::allocator::Allocator;
+use ttmem_event::catalogue::BoardKind;
+use ttmem_event::{CbKind, Class, MeshId, What};
+use ttmem_sim::runtime::{Mesh, RuntimeOptions, Target};
 use ttmem_sim::tensor::TensorSpec;
+use ttmem_sim::ttnn::{Call, Tensor, Ttnn};
 
 use self::script::{Action, Cb, Placed, Script, Step, View};
+use crate::account::Account;
 
-/// The model of one machine, as a run uses it.
+/// The model of one machine, as a run uses it, and the account that its events come to.
 struct Machine {
     board: BoardKind,
-    capacities: Capacities,
-    allocator: Allocator,
-    /// Live tensors by their name in the script: class and address.
-    live: BTreeMap<String, (Class, u64)>,
-    /// Programs that hold circular buffers.
-    programs_with_cbs: usize,
+    ttnn: Ttnn,
+    mesh: Mesh,
+    account: Account,
+    /// Live tensors by their name in the script.
+    live: BTreeMap<String, Tensor>,
 }
 
 impl Machine {
     fn open(board: BoardKind, script: &Script) -> Self {
-        let options = DeviceOptions {
+        let options = RuntimeOptions {
             l1_small_size: script.l1_small_size,
             trace_region_size: script.trace_region_size,
-            ..DeviceOptions::default_of(board)
+            target: Target::Mock,
+            ..RuntimeOptions::of(board)
         };
-        let capacities = board
-            .capacities(&options)
-            .expect("the regions of the run fit");
+        let account = Account::new();
+        let mut runtime = account.runtime(options);
+        let (rows, columns) = script.mesh;
+        let mesh = runtime.open_mesh(rows, columns).expect("the run had it");
+        assert_eq!(runtime.mesh_chips(mesh), script.chips);
         Self {
             board,
-            allocator: Allocator::new(&capacities, board.memory_map().dram_alignment),
-            capacities,
+            ttnn: Ttnn::new(runtime),
+            mesh,
+            account,
             live: BTreeMap::new(),
-            programs_with_cbs: 0,
         }
     }
 
-    /// Allocates a tensor; `Err` is the text of the refusal.
-    fn create(&mut self, name: &str, tensor: &TensorSpec) -> Result<Placed, String> {
-        let spec = tensor.buffer().map_err(|error| error.to_string())?;
-        let placement = self
-            .allocator
-            .allocate(&spec)
-            .map_err(|error| error.to_string())?;
-        let place = (spec.class, placement.address);
-        self.live.insert(name.to_owned(), place);
-        Ok(Placed {
-            class: spec.class,
-            layout: spec.layout,
-            address: placement.address,
-            size: spec.size,
-            page: spec.page,
-            per_bank: placement.per_bank,
+    /// What a step did to the allocator: what was reported of it.
+    fn placed(news: &[What]) -> Option<Placed> {
+        news.iter().find_map(|what| match *what {
+            What::BufferAllocated {
+                class,
+                layout,
+                address,
+                requested_bytes,
+                per_bank_bytes,
+                page_bytes,
+                ..
+            } => Some(Placed {
+                class,
+                layout,
+                address,
+                size: requested_bytes,
+                page: u64::from(page_bytes),
+                per_bank: per_bank_bytes,
+            }),
+            _other => None,
         })
     }
 
-    fn free(&mut self, name: &str) -> Option<u64> {
-        let (class, address) = self.live.remove(name)?;
-        self.allocator.free(class, address)
+    fn create(&mut self, name: &str, operation: &str, tensor: &TensorSpec) -> Result<(), String> {
+        let created = self.ttnn.create(self.mesh, tensor, operation);
+        let tensor = created.map_err(|error| error.to_string())?;
+        self.live.insert(name.to_owned(), tensor);
+        Ok(())
     }
 
-    fn view(&self, class: Class) -> View {
-        let statistics = self.allocator.statistics(class);
-        View {
-            class,
-            allocated: statistics.allocated,
-            largest_free: statistics.largest_free,
-        }
+    fn run(
+        &mut self,
+        name: &str,
+        operation: &str,
+        inputs: &[String],
+        output: &TensorSpec,
+    ) -> Result<(), String> {
+        let inputs: Vec<&Tensor> = inputs.iter().map(|input| &self.live[input]).collect();
+        let call = Call {
+            operation,
+            inputs: &inputs,
+            output: Some(output.clone()),
+            attributes: &[],
+        };
+        let made = self.ttnn.run(self.mesh, &call);
+        let made = made.map_err(|error| error.to_string())?;
+        let tensor = made.expect("the operation has an output");
+        self.live.insert(name.to_owned(), tensor);
+        Ok(())
     }
 
     /// Does a step and compares what followed.
     fn play(&mut self, script: &Script, step: &Step) {
         let at = format!("{} line {}", self.board.name(), step.line);
+        self.account.news();
         match &step.action {
             Action::Create {
                 name,
                 operation,
                 tensor,
             } => {
-                let outcome = self.create(name, tensor);
-                compare(step, outcome, &format!("{at}: {operation}"));
+                let outcome = self.create(name, operation, tensor);
+                let placed = Self::placed(&self.account.news());
+                compare(step, outcome, placed, &format!("{at}: {operation}"));
             }
             Action::Run {
                 name,
@@ -97,22 +121,33 @@ impl Machine {
                 inputs,
                 output,
             } => {
-                for input in inputs {
-                    assert!(self.live.contains_key(input), "{at}: {input} is gone");
-                }
-                let outcome = self.create(name, output);
-                compare(step, outcome, &format!("{at}: {operation}"));
-                assert!(step.program, "{at}: {operation} ran no program");
-                self.check_cbs(&step.cbs, &at);
+                let outcome = self.run(name, operation, inputs, output);
+                let news = self.account.news();
+                compare(
+                    step,
+                    outcome,
+                    Self::placed(&news),
+                    &format!("{at}: {operation}"),
+                );
+                let ran = news
+                    .iter()
+                    .any(|what| matches!(what, What::Dispatched { .. }));
+                assert_eq!(step.program, ran, "{at}: {operation}");
+                self.check_cbs(&step.cbs, &news, &at);
             }
             Action::Free(names) => {
                 for name in names {
-                    assert!(self.free(name).is_some(), "{at}: {name} is not allocated");
+                    let tensor = self.live.remove(name).expect("the run had it");
+                    self.ttnn.deallocate(tensor).expect("it is live");
                 }
             }
             Action::ClearProgramCache => {
-                assert_eq!(step.cbs_freed, self.programs_with_cbs, "{at}");
-                self.programs_with_cbs = 0;
+                let before = self.account.cb_bytes_of(0, CbKind::Local);
+                self.ttnn
+                    .clear_program_cache(self.mesh)
+                    .expect("it is open");
+                let after = self.account.cb_bytes_of(0, CbKind::Local);
+                assert_eq!((before > 0, after), (step.cbs_freed > 0, 0), "{at}");
             }
         }
         assert_eq!(
@@ -121,38 +156,67 @@ impl Machine {
             "{at}: a view is missing"
         );
         for view in &step.views {
-            assert_eq!(*view, self.view(view.class), "{at}");
-        }
-        for banks in &script.banks {
-            let total = self.allocator.statistics(banks.class).total;
-            assert_eq!(total, banks.bytes_per_bank, "{at}: {:?}", banks.class);
+            let statistics = self.ttnn.runtime().statistics(self.mesh, view.class);
+            let statistics = statistics.expect("the mesh is open");
+            let seen = View {
+                class: view.class,
+                allocated: statistics.allocated,
+                largest_free: statistics.largest_free,
+            };
+            assert_eq!(*view, seen, "{at}");
+            // The account of the events comes to the same on every chip.
+            for chip in &script.chips {
+                let banks = script.banks.iter().find(|banks| banks.class == view.class);
+                let banks = u64::from(banks.expect("every class has banks").banks);
+                let charged = self.account.charged(*chip, view.class);
+                assert_eq!(charged, view.allocated * banks, "{at}: chip {chip}");
+                let geometry = self.account.geometry(*chip).classes[view.class.index()];
+                assert_eq!(geometry.largest_free_bytes, Some(view.largest_free), "{at}");
+            }
         }
     }
 
-    /// Circular buffers follow each other from where L1 begins, below all buffers.
-    fn check_cbs(&mut self, cbs: &[Cb], at: &str) {
-        let Grid { x, y } = self.capacities.compute_grid;
-        let mut next = self.allocator.base(Class::L1);
-        for cb in cbs {
-            assert_eq!(cb.address, next, "{at}");
-            assert_eq!((cb.cores.x_last + 1, cb.cores.y_last + 1), (x, y), "{at}");
-            next += cb.size;
+    /// Circular buffers became known where the runtime put them, each on every chip in turn.
+    fn check_cbs(&mut self, cbs: &[Cb], news: &[What], at: &str) {
+        let mut seen: Vec<(u64, u64, MeshId)> = Vec::new();
+        for what in news {
+            if let What::CbAllocated {
+                mesh,
+                kind: CbKind::Local,
+                address,
+                size_bytes,
+                ..
+            } = *what
+            {
+                seen.push((address, size_bytes, mesh));
+            }
         }
-        let lowest = self.allocator.lowest_l1();
-        assert!(lowest.is_none_or(|lowest| next <= lowest), "{at}");
-        self.programs_with_cbs += usize::from(!cbs.is_empty());
+        let chips = self.ttnn.runtime().mesh_devices(self.mesh);
+        assert_eq!(seen.len(), cbs.len() * chips, "{at}");
+        for (cb, on_chips) in cbs.iter().zip(seen.chunks(chips)) {
+            for (address, size, _chip) in on_chips {
+                assert_eq!((*address, *size), (cb.address, cb.size), "{at}");
+            }
+            let mut meshes: Vec<MeshId> = on_chips.iter().map(|(_, _, chip)| *chip).collect();
+            meshes.sort_unstable();
+            meshes.dedup();
+            assert_eq!(meshes.len(), chips, "{at}");
+            let grid = self.ttnn.runtime().grid();
+            let last = (cb.cores.x_last + 1, cb.cores.y_last + 1);
+            assert_eq!(last, (grid.x, grid.y), "{at}");
+        }
     }
 }
 
 /// What the model did with a buffer against what the runtime did.
-fn compare(step: &Step, outcome: Result<Placed, String>, at: &str) {
+fn compare(step: &Step, outcome: Result<(), String>, placed: Option<Placed>, at: &str) {
     match outcome {
-        Ok(placed) => {
+        Ok(()) => {
             assert_eq!(step.refused, None, "{at}");
-            assert_eq!(step.placed, Some(placed), "{at}");
+            assert_eq!(step.placed, placed, "{at}");
         }
         Err(text) => {
-            assert_eq!(step.placed, None, "{at}: {text}");
+            assert_eq!((step.placed, placed), (None, None), "{at}: {text}");
             let expected = step.refused.as_deref().unwrap_or_default();
             assert!(!expected.is_empty(), "{at}: {text}");
             assert!(
@@ -173,13 +237,20 @@ fn replay(board: BoardKind, text: &str) -> (usize, usize) {
     assert_eq!(script.chips.len(), chips);
     assert_eq!(usize::from(rows) * usize::from(columns), chips);
     for banks in &script.banks {
-        assert_eq!(machine.allocator.banks(banks.class), banks.banks);
+        let capacity = machine.account.device(0).facts.capacities[banks.class.index()];
+        let capacity = capacity.expect("reported at the opening");
+        let reported = (capacity.banks, capacity.per_bank_bytes);
+        assert_eq!(reported, (banks.banks, banks.bytes_per_bank));
     }
     for step in &script.steps {
         machine.play(&script, step);
     }
     let live: Vec<_> = machine.live.into_keys().collect();
     assert_eq!(live, script.live_at_close);
+    machine.ttnn.close();
+    machine.account.assert_nothing_left();
+    let leaked = machine.account.facts().leak_candidates.buffers;
+    assert_eq!(usize::try_from(leaked), Ok(live.len()));
 
     let count = |of: fn(&Step) -> bool| script.steps.iter().filter(|step| of(step)).count();
     (

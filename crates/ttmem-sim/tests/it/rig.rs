@@ -2,7 +2,7 @@
 
 use crate::account::Account;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CacheResult, Class, CoreSet, What};
+use ttmem_event::{CacheResult, Class, CoreRange, What};
 use ttmem_sim::buffer::BufferSpec;
 use ttmem_sim::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
 use ttmem_sim::runtime::{
@@ -166,9 +166,15 @@ pub(crate) fn grid(columns: u16, rows: u16) -> CoreRanges {
     CoreRanges::grid(columns, rows)
 }
 
-/// Ethernet cores stand one below the other in column 0.
-pub(crate) fn ethernet_cores(set: &CoreSet) -> CoreRanges {
-    CoreRanges::from_ranges(set.ranges()).expect("ranges of a set are valid")
+/// Ethernet cores by their channels: they stand one below the other in column 0.
+pub(crate) fn ethernet(channels: &[u16]) -> CoreRanges {
+    let cores = channels.iter().map(|channel| CoreRange {
+        x_first: 0,
+        y_first: *channel,
+        x_last: 0,
+        y_last: *channel,
+    });
+    CoreRanges::from_ranges(cores).expect("single cores are ranges")
 }
 
 pub(crate) fn add_reader(program: &mut Program, source: &str, cores: &CoreRanges, text: u64) {

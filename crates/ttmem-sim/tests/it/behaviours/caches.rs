@@ -3,6 +3,7 @@
 use crate::rig::{Rig, add_reader, count, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, CoreType, What};
+use ttmem_ledger::device::CacheCounters;
 use ttmem_sim::program::CoreRanges;
 use ttmem_sim::runtime::RuntimeOptions;
 
@@ -114,7 +115,7 @@ fn the_account_counts_what_the_model_counts() {
         rig.interleaved(Class::Dram, 1);
         let counts = *rig.runtime.counts();
         assert_eq!(rig.account.view().events, counts.events);
-        let sum = |rig: &mut Rig, figure: fn(&ttmem_ledger::device::CacheCounters) -> u64| {
+        let sum = |rig: &mut Rig, figure: fn(&CacheCounters) -> u64| {
             (0..4)
                 .map(|chip| figure(&rig.account.caches(chip)))
                 .sum::<u64>()

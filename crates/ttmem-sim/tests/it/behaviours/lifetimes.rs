@@ -1,8 +1,8 @@
 //! What ends when: programs, buffers, meshes, devices.
 
 use crate::rig::{Rig, TILE, count, grid};
-use ttmem_event::Class;
 use ttmem_event::catalogue::BoardKind;
+use ttmem_event::{CacheResult, Class};
 use ttmem_sim::runtime::{RuntimeError, RuntimeOptions};
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_gone_cannot_be_used_again() {
     assert_eq!(rig.runtime.free(tensor), Err(RuntimeError::BufferFreed));
     let workload = rig.matmul(&grid(1, 1));
     rig.destroy(workload);
-    let run = rig.try_run(workload, ttmem_event::CacheResult::Miss);
+    let run = rig.try_run(workload, CacheResult::Miss);
     assert_eq!(run, Err(RuntimeError::WorkloadGone));
     rig.runtime.close();
     let closed = rig.runtime.report_statistics(rig.mesh);

@@ -1,10 +1,10 @@
 //! Buffers over a mesh, and meshes over other meshes.
 
-use crate::rig::{Rig, TILE, grid};
-use ttmem_event::Class;
+use crate::rig::{MATMUL_CBS, MATMUL_TEXT, Rig, TILE, count, fill_matmul, grid};
 use ttmem_event::catalogue::BoardKind;
+use ttmem_event::{Class, CoreType, KernelKind};
 use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::runtime::RuntimeOptions;
+use ttmem_sim::runtime::{DeviceRange, RuntimeOptions};
 
 #[test]
 fn a_mesh_buffer_is_one_allocation_at_one_address_on_every_chip() {
@@ -55,8 +55,8 @@ fn closing_a_parent_closes_its_sub_meshes_and_then_the_chips() {
     rig.runtime.close_mesh(rig.mesh).expect("it is open");
     assert!(rig.runtime.open_meshes().is_empty());
     let events = rig.account.news();
-    assert_eq!(crate::rig::count(&events, "MeshClosed"), 5);
-    assert_eq!(crate::rig::count(&events, "DeviceClosed"), 8);
+    assert_eq!(count(&events, "MeshClosed"), 5);
+    assert_eq!(count(&events, "DeviceClosed"), 8);
     let last_mesh = events
         .iter()
         .rposition(|event| event.name() == "MeshClosed");
@@ -74,4 +74,35 @@ fn a_sub_mesh_that_leaves_its_parent_is_refused() {
     let text = refused.expect_err("it leaves the parent").to_string();
     assert_eq!(text, "a mesh of 1x2 at (0, 1) does not fit a mesh of 1x2");
     assert_eq!(rig.runtime.open_meshes(), [rig.mesh]);
+}
+
+#[test]
+fn data_parallel_sub_meshes_run_each_on_its_own_chip_and_ring() {
+    let mut rig = Rig::dp_4();
+    let replicas = [0, 1, 2, 3].map(|column| {
+        let replica = rig.runtime.create_submesh(rig.mesh, 1, 1, (0, column));
+        replica.expect("it lies in the parent")
+    });
+    for (runs, replica) in (1..).zip(replicas) {
+        let program = rig.program("replica", |program| fill_matmul(program, &grid(8, 8)));
+        let programs = vec![(DeviceRange::All, program)];
+        let workload = rig.runtime.new_workload(replica, programs);
+        let workload = workload.expect("it is the whole mesh");
+        for _run in 0..runs {
+            rig.run(workload);
+        }
+    }
+    for chip in 0..4 {
+        assert_eq!(rig.account.cb_bytes(chip), MATMUL_CBS * 64);
+        let application = rig.account.kernel_bytes_of(chip, KernelKind::Application);
+        assert_eq!(application, MATMUL_TEXT * 64);
+        // Fabric and dispatcher ran before.
+        assert_eq!(rig.account.caches(chip).dispatches, 2 + u64::from(chip) + 1);
+    }
+    let rings = rig.account.facts().rings;
+    let tensix = rings
+        .iter()
+        .filter(|((_mesh, _part, core_type), _ring)| *core_type == CoreType::Tensix);
+    let reserves: Vec<u64> = tensix.map(|(_key, ring)| ring.reserves).collect();
+    assert_eq!(reserves, [0, 1, 2, 3, 4]);
 }

@@ -82,7 +82,7 @@ pub(super) enum Action {
 }
 
 /// Where a buffer was placed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) class: Class,
     pub(super) layout: Layout,

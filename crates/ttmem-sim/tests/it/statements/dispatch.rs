@@ -1,11 +1,12 @@
 //! "Real-Time Kernel Dispatch Tracking".
 
 use crate::rig::{
-    MATMUL_CBS, MATMUL_TEXT, Rig, TILE, add_reader, count, ethernet_cores, fill_matmul, grid, steps,
+    MATMUL_CBS, MATMUL_TEXT, Rig, TILE, add_reader, count, ethernet, fill_matmul, grid, steps,
 };
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{Class, CoreSet, CoreType, DispatchPath, KernelKind, What};
-use ttmem_sim::program::{CoreRanges, KernelSpec};
+use ttmem_event::{Class, CoreType, DispatchPath, KernelKind, What};
+use ttmem_sim::buffer::BufferSpec;
+use ttmem_sim::program::KernelSpec;
 use ttmem_sim::runtime::{DeviceRange, RuntimeOptions, Target};
 
 #[test]
@@ -225,9 +226,8 @@ fn kernel_memory_is_broken_down_by_kind_of_core() {
     let before = rig.account.totals(0).kernel.by_core_type;
     let program = rig.program("all gather", |program| {
         add_reader(program, "reader.cpp", &grid(8, 8), 1_000);
-        let links = CoreSet::from_ranges(CoreRanges::core(0, 8).iter());
-        let links = ethernet_cores(&links.expect("one core"));
-        let sender = KernelSpec::ethernet("erisc_sender.cpp", CoreType::ActiveEth, links);
+        let link = ethernet(&[8]);
+        let sender = KernelSpec::ethernet("erisc_sender.cpp", CoreType::ActiveEth, link);
         let added = program.add_kernel(sender.with_text_bytes(5_000));
         added.expect("Ethernet cores have that processor");
     });
@@ -303,8 +303,7 @@ fn one_account_has_all_kinds_of_memory() {
     rig.interleaved(Class::Dram, 1);
     rig.interleaved(Class::L1, 1);
     rig.interleaved(Class::Trace, 1);
-    let small =
-        ttmem_sim::buffer::BufferSpec::sharded(Class::L1Small, grid(8, 8).set(), TILE, TILE);
+    let small = BufferSpec::sharded(Class::L1Small, grid(8, 8).set(), TILE, TILE);
     rig.try_allocate(&small).expect("there is room");
     let workload = rig.matmul(&grid(8, 8));
     rig.run(workload);

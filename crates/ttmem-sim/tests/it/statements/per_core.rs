@@ -1,9 +1,9 @@
 //! "Per-Core Kernel Tracking".
 
-use crate::rig::{MATMUL_TEXT, Rig, add_reader, count, grid};
+use crate::rig::{MATMUL_TEXT, Rig, add_reader, count, ethernet, grid};
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CoreType, KernelKind, What};
-use ttmem_sim::program::{CoreRanges, KernelSpec};
+use ttmem_event::{CacheResult, CoreSet, CoreType, KernelKind, What};
+use ttmem_sim::program::KernelSpec;
 use ttmem_sim::runtime::{FailureKind, RuntimeOptions};
 
 #[test]
@@ -42,7 +42,7 @@ fn dispatch_on_2_cores_is_92_kib_on_every_device() {
     }
     let facts = rig.account.facts();
     let program = &rig.account.programs("dispatch")[0];
-    let mut cores = ttmem_event::CoreSet::default();
+    let mut cores = CoreSet::default();
     for kernel in &program.on[0].placement.kernels {
         let on = facts.definitions.cores(kernel.cores_id);
         cores.insert_all(on.expect("the model tells them"));
@@ -79,12 +79,7 @@ fn cores_are_summed_over_all_kinds_of_cores() {
     let before = rig.account.kernel_bytes(0);
     let program = rig.program("all gather", |program| {
         add_reader(program, "reader.cpp", &grid(8, 8), 1_000);
-        let links = CoreRanges::from_ranges(
-            [CoreRanges::core(0, 8), CoreRanges::core(0, 9)]
-                .iter()
-                .flat_map(|link| link.iter().collect::<Vec<_>>()),
-        );
-        let links = links.expect("two cores");
+        let links = ethernet(&[8, 9]);
         let sender = KernelSpec::ethernet("sender.cpp", CoreType::ActiveEth, links);
         let added = program.add_kernel(sender.with_text_bytes(1_000));
         added.expect("Ethernet cores have that processor");
@@ -116,7 +111,7 @@ fn applications_of_100_kb_on_80_cores_are_8000_kb() {
     assert_eq!(cores.set().len(), 80);
     // As one program it would not fit the 69 KiB that a core has for configuration and text.
     let whole = rig.one_kernel("whole", &cores, 102_400);
-    let refused = rig.try_run(whole, ttmem_event::CacheResult::Miss);
+    let refused = rig.try_run(whole, CacheResult::Miss);
     let refused = refused.expect_err("it is too large");
     assert_eq!(refused.kind(), FailureKind::ProgramTooLarge);
     rig.destroy(whole);

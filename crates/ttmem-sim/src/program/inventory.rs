@@ -285,6 +285,20 @@ impl Inventory {
         Ok(())
     }
 
+    /// Puts a borrowing dataflow buffer into another L1 buffer; false if that number has none.
+    pub(super) fn move_borrowed(&mut self, number: u32, address: u64) -> bool {
+        let item = usize::try_from(number)
+            .ok()
+            .and_then(|place| self.items.get_mut(place));
+        match item {
+            Some(item) if matches!(item.what, What::Dataflow { borrowed: true, .. }) => {
+                item.address = Some(address);
+                true
+            }
+            _other => false,
+        }
+    }
+
     /// Places what is to be placed, if that is due: buffers in the order in which they were
     /// added, then scratchpads. Whether it was due.
     pub(super) fn place(&mut self, ground: Ground) -> Result<bool, ProgramError> {

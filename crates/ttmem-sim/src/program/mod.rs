@@ -233,6 +233,24 @@ impl Program {
         self.storage.move_cb(self.id.0, cb, address, bank_bytes)
     }
 
+    /// Puts a borrowing dataflow buffer into another L1 buffer, which makes nothing due.
+    ///
+    /// # Errors
+    /// When no dataflow buffer of that number borrows its memory.
+    pub fn update_borrowed_address(
+        &mut self,
+        number: u32,
+        address: u64,
+    ) -> Result<(), ProgramError> {
+        if self.storage.move_borrowed(number, address) {
+            return Ok(());
+        }
+        Err(ProgramError::NotGlobal {
+            cb: number,
+            program: self.id.0,
+        })
+    }
+
     /// Checks placed storage against the compute grid, the end of L1, and the lowest L1 buffer.
     ///
     /// # Errors

@@ -43,15 +43,21 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         part.program.place_storage(self.capacities.l1.base)?;
         let storage = part.program.storage();
+        if storage != part.reported {
+            // What moved or grew makes void all that the devices were told.
+            part.reported_to.clear();
+            part.reported = storage;
+        }
         let program = part.program.id();
-        for device in devices {
-            // What moved or grew makes void all that a device was told.
-            if storage.is_empty() || part.reported.get(device) == Some(&storage) {
-                continue;
+        let new = |device: &&usize| !part.reported_to.contains(device);
+        let new: Vec<usize> = devices.iter().filter(new).copied().collect();
+        for placed in &part.reported {
+            if new.is_empty() {
+                break;
             }
-            let mesh = self.chip(*device);
-            for placed in &storage {
-                let cores = self.hooks.cores(&placed.cores.set());
+            let cores = self.hooks.cores(&placed.cores.set());
+            for device in &new {
+                let mesh = self.chip(*device);
                 self.track(What::CbAllocated {
                     mesh,
                     program,
@@ -62,8 +68,8 @@ impl Runtime {
                     cores,
                 });
             }
-            part.reported.insert(*device, storage.clone());
         }
+        part.reported_to.extend(new);
         self.check_storage(mesh, part)
     }
 

@@ -3,7 +3,7 @@
 use super::meshes::Rectangle;
 use super::{Buffer, Mesh, Runtime, RuntimeError, Workload};
 use crate::program::{PlacedStorage, Program};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use ttmem_event::catalogue::DispatchCores;
 use ttmem_event::{
     BinaryStatus, CacheResult, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId, What,
@@ -71,8 +71,10 @@ pub(super) struct Part {
     /// These devices as events name them.
     pub(super) mesh: MeshId,
     pub(super) devices: Vec<usize>,
-    /// The per-core storage that was reported for each device.
-    pub(super) reported: BTreeMap<usize, Vec<PlacedStorage>>,
+    /// The per-core storage as it was reported last.
+    pub(super) reported: Vec<PlacedStorage>,
+    /// Devices that were told of just that.
+    pub(super) reported_to: BTreeSet<usize>,
     /// Devices on which the kernels were reported.
     pub(super) loaded_on: BTreeSet<usize>,
 }
@@ -122,7 +124,8 @@ impl Runtime {
                     program,
                     mesh: id,
                     devices,
-                    reported: BTreeMap::new(),
+                    reported: Vec::new(),
+                    reported_to: BTreeSet::new(),
                     loaded_on: BTreeSet::new(),
                 }),
                 Ok(_devices) => self.discard_program(&program),
@@ -240,8 +243,13 @@ impl Runtime {
         }
         for part in state.parts {
             let program = part.program.id();
-            for device in part.reported.keys() {
-                let mesh = self.chip(*device);
+            let storage_on = if part.program.has_storage() {
+                part.reported_to
+            } else {
+                BTreeSet::new()
+            };
+            for device in storage_on {
+                let mesh = self.chip(device);
                 self.track(What::CbFreed {
                     mesh,
                     program,

@@ -132,18 +132,15 @@ impl Site {
             let place = inside
                 .map(|operand| buffers.place(runtime, operand))
                 .transpose()?;
-            let cb = add_store(program, draft.family, store, place)?;
-            match inside {
-                Some(operand @ (Operand::Input(_) | Operand::Output))
-                    if draft.family == Family::Circular =>
-                {
-                    self.followers.push(Follower {
-                        program: number,
-                        cb,
-                        operand,
-                    });
-                }
-                _stays => {}
+            let added = add_store(program, draft.family, store, place)?;
+            // What a workload holds itself stays where it is.
+            if let Some(operand @ (Operand::Input(_) | Operand::Output)) = inside {
+                self.followers.push(Follower {
+                    program: number,
+                    family: draft.family,
+                    number: added,
+                    operand,
+                });
             }
         }
         Ok(())

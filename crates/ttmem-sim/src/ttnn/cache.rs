@@ -4,7 +4,7 @@
 //! addresses: those are given to a cached workload before every run.
 
 use super::Call;
-use super::draft::Operand;
+use super::draft::{Family, Operand};
 use crate::buffer::BufferSpec;
 use crate::runtime::{Buffer, Runtime, RuntimeError, Workload};
 use crate::tensor::TensorSpec;
@@ -30,12 +30,14 @@ pub(super) struct OutputPlan {
     pub(super) buffer: BufferSpec,
 }
 
-/// A circular buffer inside an operand.
+/// A circular or dataflow buffer inside an operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follower {
     /// Place of its program in the workload.
     pub(super) program: usize,
-    pub(super) cb: u32,
+    pub(super) family: Family,
+    /// Its number in the program.
+    pub(super) number: u32,
     pub(super) operand: Operand,
 }
 

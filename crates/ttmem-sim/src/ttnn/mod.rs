@@ -8,8 +8,11 @@ mod build;
 mod cache;
 mod draft;
 mod error;
+mod halo;
 mod job;
 mod operations;
+#[cfg(test)]
+mod tests;
 
 pub use error::OperationError;
 
@@ -17,6 +20,7 @@ use crate::runtime::{Buffer, Mesh, Run, Runtime, RuntimeError};
 use crate::tensor::TensorSpec;
 use build::Buffers;
 use cache::{BuiltWorkload, OutputPlan, ProgramCache};
+use draft::Family;
 use job::{Chip, Job, Seat, View};
 use operations::Operation;
 use std::collections::BTreeMap;
@@ -109,6 +113,14 @@ impl Ttnn {
     /// When there is no such operation or it cannot be called like that, and when something finds
     /// no room: the output is given back then, and a workload built for this call destroyed.
     pub fn run(&mut self, mesh: Mesh, call: &Call<'_>) -> Result<Option<Tensor>, OperationError> {
+        match halo::of(call) {
+            Some(window) => self.run_with_halo(mesh, call, &window),
+            None => self.run_one(mesh, call),
+        }
+    }
+
+    /// Runs an operation that is one workload.
+    fn run_one(&mut self, mesh: Mesh, call: &Call<'_>) -> Result<Option<Tensor>, OperationError> {
         for input in call.inputs {
             if input.mesh != mesh {
                 return Err(OperationError::call(
@@ -290,7 +302,10 @@ fn follow(
         let (address, bank_bytes) = buffers.place(runtime, follower.operand)?;
         let program = runtime.program_mut(built.workload, follower.program);
         let program = program.ok_or(RuntimeError::WorkloadGone)?;
-        program.update_cb_address(follower.cb, address, bank_bytes)?;
+        match follower.family {
+            Family::Circular => program.update_cb_address(follower.number, address, bank_bytes)?,
+            Family::Dataflow => program.update_borrowed_address(follower.number, address)?,
+        }
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CbKind, Class, MeshId, What};
+use ttmem_event::{CbKind, MeshId, What};
 use ttmem_sim::runtime::{Mesh, RuntimeOptions, Target};
 use ttmem_sim::tensor::TensorSpec;
 use ttmem_sim::ttnn::{Call, Tensor, Ttnn};

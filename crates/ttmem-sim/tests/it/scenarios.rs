@@ -21,7 +21,9 @@ fn played(scenario: &Scenario, board: BoardKind, seed: u64) -> (Account, Outcome
         seed,
     };
     let outcome = play(&what, account.hooks(), &mut FullSpeed);
-    let outcome = outcome.unwrap_or_else(|error| panic!("on {}: {error}", board.name()));
+    let text = outcome.as_ref().err().map(ToString::to_string);
+    assert_eq!(text, None, "on {}", board.name());
+    let outcome = outcome.expect("compared above");
     account.news();
     (account, outcome)
 }
@@ -94,4 +96,45 @@ fn the_planted_failures_come_as_planted() {
     assert_eq!(failures("trace-too-small"), [TraceTooLarge]);
     assert_eq!(failures("l1-small-full"), [OutOfMemory]);
     assert_eq!(failures("transformer-8b"), []);
+}
+
+#[test]
+fn the_planted_leak_is_reported_as_planted() {
+    let scenario = built_in("leak");
+    for board in &scenario.boards {
+        let (mut account, outcome) = played(&scenario, *board, 7);
+        assert_eq!(outcome.leaked_buffers, 24);
+        let leaked = account.facts().leak_candidates;
+        assert_eq!(leaked.buffers, 24);
+        assert!(leaked.buffer_bytes > 0);
+    }
+}
+
+#[test]
+fn an_8b_transformer_has_its_real_size_and_is_split_over_the_chips() {
+    let peak = |board: BoardKind, chip: u32| {
+        let (mut account, _outcome) = played(&built_in("transformer-8b"), board, 0);
+        account.totals(chip).class(Class::Dram).charged.peak().bytes
+    };
+    let gib = |bytes: u64| bytes >> 30;
+    let whole = peak(BoardKind::N150, 0);
+    assert!((6..12).contains(&gib(whole)), "{whole}");
+    for (board, parts) in [(BoardKind::N300, 2), (BoardKind::T3000, 8)] {
+        let part = peak(board, 0);
+        // Norms and rotary tables are on every chip; the rest is split.
+        assert!(part > whole / parts, "{part}");
+        assert!(part < whole / parts * 5 / 4, "{part}");
+    }
+}
+
+#[test]
+fn four_copies_have_four_allocators_and_prompts_of_their_own() {
+    let scenario = built_in("transformer-8b-dp4");
+    let (mut account, outcome) = played(&scenario, BoardKind::T3000, 3);
+    assert_eq!(outcome.replicas, 4);
+    let peaks: Vec<u64> = (0..8)
+        .map(|chip| account.totals(chip).cb.registered.peak().bytes)
+        .collect();
+    assert!(peaks.iter().all(|peak| *peak > 0), "{peaks:?}");
+    assert!(peaks.iter().any(|peak| *peak != peaks[0]), "{peaks:?}");
 }

@@ -19,7 +19,7 @@ pub(super) static OPERATIONS: &[Operation] = &[
     Operation::new(
         "rotary_embedding_llama",
         "RotaryEmbeddingLlamaDeviceOperation",
-        3..=4,
+        1..=4,
         Output::Inferred(like_first),
         Body::Drawn(draw_rotary),
     ),
@@ -181,7 +181,7 @@ fn draw_flash(draft: &mut Draft, job: &Job<'_>, q: u64, k: u64) {
     draft.operand(OUTPUT_INDEX, Operand::Output, job.result(), of(q));
 }
 
-/// Inputs: the tensor, cosines, sines, and the matrix that turns pairs.
+/// Inputs: the tensor, then cosines, sines, and the matrix that turns pairs, as far as given.
 fn draw_rotary(job: &Job<'_>) -> Draft {
     let input = job.first();
     let wide = input.tiles_wide();

@@ -1,10 +1,12 @@
 //! Convolution on shards: `halo` brings in the neighbours' rows, `conv2d` multiplies.
 //!
+//! A call of `conv2d` on shards runs `halo` first, so what is drawn here has its halo already.
 //! What is where in a shard is told by small tensors in L1_SMALL, which live as long as the
 //! cached program: that is how a program cache fills L1_SMALL.
 
 use super::super::draft::{Draft, Operand};
 use super::super::job::{Job, View, divisor_up_to, intermediate};
+use super::window::{WINDOW, Window};
 use super::{Body, OUTPUT_INDEX, Operation, Output, shaped};
 use crate::buffer::BufferSpec;
 use crate::tensor::{TILE_SIDE, TensorSpec, TileLayout};
@@ -22,78 +24,12 @@ pub(super) static OPERATIONS: &[Operation] = &[
     Operation::new(
         "conv2d",
         "Conv2dDeviceOperation",
-        2..=3,
+        1..=3,
         Output::Inferred(convolved),
         Body::Drawn(draw_conv),
     )
-    .with(WINDOW),
+    .sliding(),
 ];
-
-/// What a window sliding over an image is described by; heights and widths are the input's.
-pub(super) const WINDOW: &[&str] = &[
-    "batch",
-    "height",
-    "width",
-    "kernel",
-    "stride",
-    "padding",
-    "out_channels",
-];
-
-/// A window sliding over images of one size.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    batch: u64,
-    width: u64,
-    pub(super) kernel: u64,
-    stride: u64,
-    padding: u64,
-    out_height: u64,
-    out_width: u64,
-}
-
-impl Window {
-    /// As attributed; without attributes, a 3x3 window over one square image.
-    pub(super) fn of(job: &Job<'_>) -> Self {
-        let batch = job.attribute("batch", 1).max(1);
-        let side = (job.first().rows() / batch).isqrt().max(1);
-        let height = job.attribute("height", side).max(1);
-        let width = job.attribute("width", side).max(1);
-        let kernel = job.attribute("kernel", 3).max(1);
-        let stride = job.attribute("stride", 1).max(1);
-        let padding = job.attribute("padding", kernel / 2);
-        let out = |length: u64| {
-            let padded = length.saturating_add(padding.saturating_mul(2));
-            padded.saturating_sub(kernel) / stride + 1
-        };
-        Self {
-            batch,
-            width,
-            kernel,
-            stride,
-            padding,
-            out_height: out(height),
-            out_width: out(width),
-        }
-    }
-
-    /// Positions of the window over all images.
-    pub(super) fn positions(&self) -> u64 {
-        let image = self.out_height.saturating_mul(self.out_width);
-        image.saturating_mul(self.batch)
-    }
-
-    /// Rows of memory that a core needs from its neighbours: the window's height less one.
-    fn halo_rows(&self) -> u64 {
-        let line = self.width.saturating_add(self.padding.saturating_mul(2));
-        line.saturating_mul(self.kernel - 1)
-    }
-
-    /// Lines of the output image that so many positions touch.
-    pub(super) fn lines(&self, positions: u64) -> u64 {
-        positions.div_ceil(self.out_width.max(1)).saturating_add(1)
-    }
-}
 
 /// How many cores share the rows of the tensor.
 fn cores_down(view: &View<'_>) -> u64 {
@@ -160,9 +96,11 @@ fn draw_halo(job: &Job<'_>) -> Draft {
     let rows = output.rows().div_ceil(cores_down(output));
     let lines = rows.div_ceil(window.width.max(1)).saturating_add(1);
     let padding = table(&draft, lines.saturating_mul(4));
-    draft.config(3, padding);
     let pieces = table(&draft, lines.saturating_mul(6).saturating_add(8));
-    draft.config(4, pieces);
+    // Both data movement processors gather, each by tables of its own.
+    for (index, config) in [(3, &padding), (4, &padding), (5, &pieces), (6, &pieces)] {
+        draft.config(index, config.clone());
+    }
     let arguments = [output.page, window.padding, window.kernel];
     draft.reader(
         "halo_gather.cpp",
@@ -183,24 +121,22 @@ fn draw_halo(job: &Job<'_>) -> Draft {
 /// Tiles of rows that are multiplied at a time, unless the budget is too small.
 const LARGEST_BLOCK: u64 = 32;
 
-/// Inputs: the image with its halo, weights, bias.
+/// Inputs: the image, weights and bias; without weights, they are of the image's type.
 fn draw_conv(job: &Job<'_>) -> Draft {
     let (image, weights, output) = (job.first(), job.second(), job.result());
     let window = Window::of(job);
     let mut draft = Draft::circular(job.cores(output.tiles_high()));
     let sums = intermediate(output.spec.data_type).tile_bytes();
-    // A line of the window over all channels is one block of the shared dimension.
-    let deep = image
-        .dim(0)
-        .saturating_mul(window.kernel)
-        .div_ceil(TILE_SIDE)
-        .max(1);
     let positions = output.rows().div_ceil(cores_down(output));
     let high = positions.div_ceil(TILE_SIDE).max(1);
     let wide = match &output.shards {
         Some(shards) => shards.pages.div_ceil(high).max(1),
-        None => output.tiles_wide(),
+        // Columns of cores share the channels.
+        None => output
+            .tiles_wide()
+            .div_ceil(u64::from(job.chip.grid.x).max(1)),
     };
+    let deep = block_depth(job, window, wide);
     let block = block_height(job, high, deep, wide, sums);
     draft.operand(0, Operand::Input(0), image, 2);
     draft.local(1, deep.saturating_mul(wide), weights.tile_bytes());
@@ -233,6 +169,20 @@ fn draw_conv(job: &Job<'_>) -> Draft {
     draft.compute("conv_bmm_tilize.cpp", &[block, deep, wide, bias], 0);
     draft.semaphores = 2;
     draft
+}
+
+/// Tiles of the shared dimension at a time: a line of the window over all channels, or as much
+/// of it as leaves the weights half of the budget.
+fn block_depth(job: &Job<'_>, window: Window, wide: u64) -> u64 {
+    let line = job.first().dim(0).saturating_mul(window.kernel);
+    let line = line.div_ceil(TILE_SIDE).max(1);
+    let row = wide.saturating_mul(job.second().tile_bytes());
+    let most = job.fit(line, row, 2);
+    if most == line {
+        line
+    } else {
+        divisor_up_to(line, most)
+    }
 }
 
 /// The largest part of `high` for which activations, as they come and in tiles, and sums fit.

@@ -57,7 +57,7 @@ pub(super) static OPERATIONS: &[Operation] = &[
         "SliceDeviceOperation",
         Output::Stated,
         Recipe {
-            reader: "slice_reader_unary_tile_interleaved.cpp",
+            reader: "reader_unary_unpad_dims_interleaved_start_id.cpp",
             ..COPY
         },
     ),
@@ -76,14 +76,14 @@ pub(super) static OPERATIONS: &[Operation] = &[
         "RepeatDeviceOperation",
         Output::Stated,
         Recipe {
-            reader: "repeat_higher_dim_rm.cpp",
+            reader: "repeat_higher_dim_tile.cpp",
             ..COPY
         },
     ),
     moved(
         "to_memory_config",
         "CopyDeviceOperation",
-        Output::Stated,
+        Output::Inferred(like_first),
         Recipe {
             family: Family::Dataflow,
             ..COPY
@@ -114,8 +114,8 @@ pub(super) static OPERATIONS: &[Operation] = &[
         "ReshardDeviceOperation",
         Output::Stated,
         Recipe {
-            reader: "reshard_reader.cpp",
-            writer: "reshard_reader_second_half.cpp",
+            reader: "reshard_same_width_reader.cpp",
+            writer: "reshard_same_width_writer.cpp",
             ..COPY
         },
     ),
@@ -210,7 +210,7 @@ fn untilized(job: &Job<'_>) -> TensorSpec {
 /// Rows of a block of tiles come in, its tiles go out.
 fn draw_tilize(job: &Job<'_>) -> Draft {
     let sources = [
-        "reader_unary_stick_layout_split_rows_interleaved.cpp",
+        "reader_unary_stick_layout_split_rows_multicore.cpp",
         "tilize.cpp",
         "writer_unary_interleaved_start_id.cpp",
     ];

@@ -17,6 +17,7 @@ const fn multiply(name: &'static str) -> Operation {
         Output::Inferred(product),
         Body::Drawn(draw),
     )
+    .with(&["single_core"])
 }
 
 /// Rows of the first, columns of the second, in DRAM: ttnn's default for matrices.
@@ -58,7 +59,9 @@ impl Blocks {
         let grid = job.chip.grid;
         let (high, wide) = (job.first().tiles_high(), job.second().tiles_wide());
         let shared = job.first().tiles_wide();
-        let all = u64::from(grid.cores()).max(1);
+        let shards = job.shard_cores();
+        let shard_cores = shards.as_ref().map(|cores| cores.set().len());
+        let all = u64::from(shard_cores.unwrap_or_else(|| grid.cores())).max(1);
         let narrow = |count: u64| u16::try_from(count).unwrap_or(u16::MAX);
         let (deep, blocks) = if wide >= high.saturating_mul(NARROW) {
             let each = wide.div_ceil(all);
@@ -83,7 +86,7 @@ impl Blocks {
         Self {
             two_dimensional: wide < high.saturating_mul(NARROW)
                 && high < wide.saturating_mul(NARROW),
-            cores: job.shard_cores().unwrap_or(cores),
+            cores: shards.unwrap_or(cores),
             high: down,
             wide: across,
             deep: divisor_up_to(shared, deep.min(LONGEST_BLOCK)),
@@ -125,6 +128,9 @@ impl Blocks {
 }
 
 fn draw(job: &Job<'_>) -> Draft {
+    if job.attribute("single_core", 0) > 0 {
+        return draw_single_core(job);
+    }
     let mut blocks = Blocks::of(job);
     blocks.shrink(job);
     let Blocks {
@@ -152,6 +158,23 @@ fn draw(job: &Job<'_>) -> Draft {
         draft.operand(3, Operand::Input(2), bias, wide);
     }
     add_kernels(&mut draft, job, &blocks);
+    draft
+}
+
+/// The smallest matrix multiplication: tile by tile on the first core.
+fn draw_single_core(job: &Job<'_>) -> Draft {
+    let mut draft = Draft::circular(CoreRanges::core(0, 0));
+    draft.local(0, 2, job.first().tile_bytes());
+    draft.local(1, 2, job.second().tile_bytes());
+    draft.local(OUTPUT_INDEX, 2, job.result().tile_bytes());
+    let shape = [
+        job.first().tiles_high(),
+        job.first().tiles_wide(),
+        job.second().tiles_wide(),
+    ];
+    draft.reader("reader_single_core_mm.cpp", &[1, 1], 5);
+    draft.writer("writer_single_core_mm.cpp", &[1], 3);
+    draft.compute("mm.cpp", &shape, 0);
     draft
 }
 

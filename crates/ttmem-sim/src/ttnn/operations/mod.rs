@@ -1,7 +1,8 @@
 //! The operations: what each takes, returns, and builds; one module per family.
 //!
-//! Kernels carry the file names of ttnn's own, storage its sizes as far as they are known: from
-//! recorded runs, or from how its program factories count tiles. A module describes programs
+//! Kernels carry the file names of ttnn's own. Storage sizes are ttnn's for the binary operations
+//! and matmul (held against recorded runs), and by the counts of its program factories for softmax
+//! and the norms; elsewhere they are of the right kind and order. A module describes programs
 //! only; allocation, addresses and caching are its caller's.
 
 mod attention;
@@ -14,6 +15,9 @@ mod matmul;
 mod normalisation;
 mod pooling;
 mod reduction;
+mod window;
+
+pub(super) use window::Window;
 
 use super::Call;
 use super::cache::OutputPlan;
@@ -22,6 +26,7 @@ use super::error::OperationError;
 use super::job::Job;
 use crate::tensor::TensorSpec;
 use std::ops::RangeInclusive;
+use window::WINDOW;
 
 /// The families.
 static FAMILIES: [&[Operation]; 10] = [
@@ -51,6 +56,8 @@ pub(super) struct Operation {
     output: Output,
     pub(super) spread: Spread,
     pub(super) body: Body,
+    /// Whether it slides a window over images, for which shards need rows of their neighbours.
+    pub(super) window: bool,
 }
 
 /// What an operation returns.
@@ -113,12 +120,20 @@ impl Operation {
             output,
             spread: Spread::Mesh,
             body,
+            window: false,
         }
     }
 
     /// The same with these attributes.
     const fn with(mut self, attributes: &'static [&'static str]) -> Self {
         self.attributes = attributes;
+        self
+    }
+
+    /// The same with a window, and the attributes that describe it.
+    const fn sliding(mut self) -> Self {
+        self.attributes = WINDOW;
+        self.window = true;
         self
     }
 
@@ -202,10 +217,34 @@ impl Recipe {
     }
 }
 
-/// The operation of that name.
+/// Names that people use, and ttnn's own.
+const SHORT_NAMES: [(&str, &str); 10] = [
+    ("concat_heads", "nlp_concat_heads"),
+    ("create_heads", "nlp_create_qkv_heads"),
+    ("fill_cache", "paged_fill_cache"),
+    ("max_pool", "max_pool2d"),
+    ("mul", "multiply"),
+    ("rotary_embedding", "rotary_embedding_llama"),
+    ("sdpa", "scaled_dot_product_attention"),
+    ("sdpa_decode", "scaled_dot_product_attention_decode"),
+    ("sub", "subtract"),
+    ("update_cache", "paged_update_cache"),
+];
+
+/// A name without the module that it may be written with.
+fn bare(name: &str) -> &str {
+    let rest = name.strip_prefix("ttnn");
+    let rest = rest.and_then(|rest| rest.strip_prefix("::").or_else(|| rest.strip_prefix('.')));
+    rest.unwrap_or(name)
+}
+
+/// The operation of that name: `add`, `ttnn::add`, or a short name for it.
 pub(super) fn find(name: &str) -> Result<&'static Operation, OperationError> {
+    let given = bare(name);
+    let short = SHORT_NAMES.iter().find(|(short, _full)| *short == given);
+    let full = short.map_or(given, |(_short, full)| full);
     let mut all = FAMILIES.iter().copied().flatten();
-    let found = all.find(|operation| operation.name == name);
+    let found = all.find(|operation| operation.name == full);
     found.ok_or_else(|| OperationError::Unknown {
         name: name.to_owned(),
     })

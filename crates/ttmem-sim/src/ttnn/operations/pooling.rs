@@ -2,7 +2,8 @@
 
 use super::super::draft::{Draft, Operand};
 use super::super::job::Job;
-use super::convolution::{WINDOW, Window, table};
+use super::convolution::table;
+use super::window::Window;
 use super::{Body, OUTPUT_INDEX, Operation, Output, shaped};
 use crate::tensor::TensorSpec;
 
@@ -19,7 +20,7 @@ pub(super) static OPERATIONS: &[Operation] = &[
     .with(&["scale"]),
 ];
 
-/// The input is one with its halo.
+/// On shards, `halo` runs first: what is drawn here has its halo already.
 const fn pool(name: &'static str) -> Operation {
     Operation::new(
         name,
@@ -28,7 +29,7 @@ const fn pool(name: &'static str) -> Operation {
         Output::Inferred(pooled),
         Body::Drawn(draw_pool),
     )
-    .with(WINDOW)
+    .sliding()
 }
 
 /// A row for every position of the window, sharded as the input is.

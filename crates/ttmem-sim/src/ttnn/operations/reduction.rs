@@ -6,6 +6,7 @@ use super::{Body, OUTPUT_INDEX, Operation, Output, Recipe, shaped};
 use crate::tensor::{DataType, TensorSpec, TileLayout};
 
 pub(super) static OPERATIONS: &[Operation] = &[
+    reduce("reduce"),
     reduce("sum"),
     reduce("mean"),
     reduce("max"),

@@ -2,10 +2,12 @@
 
 use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
+use crate::load::{self, LoadClientOptions};
+use crate::story::{self, Story};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::path::PathBuf;
-use ttmem_event::catalogue::Board;
+use ttmem_event::catalogue::{Board, BoardKind};
 
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[
@@ -45,8 +47,13 @@ pub(crate) enum Command {
     ///
     /// Allowed to the process's user, the server's user and the superuser.
     Forget(ForgetOptions),
-    /// Play a workload against a server of its own; needs no hardware.
+    /// Play a workload against a server of its own and show it; needs no hardware.
     Demo(DemoOptions),
+    /// Put a load on a server with processes that play workloads; needs no hardware.
+    Load(LoadOptions),
+    /// One process of `load`.
+    #[command(hide = true)]
+    LoadClient(LoadClientOptions),
     /// Measure the server and print what was found as JSON.
     Bench(BenchOptions),
 }
@@ -184,9 +191,83 @@ pub(crate) struct ForgetOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoOptions {
-    /// Show only the final page, not the event log.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    /// What to play: a name of --list, or a file of your own.
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        default_value = story::DEFAULT,
+        value_parser = story::parse
+    )]
+    pub(crate) scenario: Story,
+
+    /// The board to play it on; without it, the scenario's own.
+    #[arg(long, value_name = "NAME", value_parser = story::board)]
+    pub(crate) board: Option<BoardKind>,
+
+    /// Where random choices begin: the same number, the same story.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Times as fast as normal; 0 = as fast as it goes, and the default of --headless.
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(crate) speed: Option<f64>,
+
+    /// Show nothing meanwhile, only what happened; so it is, too, without a terminal.
+    #[arg(long)]
+    pub(crate) headless: bool,
+
+    /// Print what happened as JSON; headless, too.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// List what there is to play.
+    #[arg(
+        long,
+        conflicts_with_all = ["scenario", "board", "seed", "speed", "headless", "json"]
+    )]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// Processes that play at the same time.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(load::MAX_CLIENTS))
+    )]
+    pub(crate) clients: u32,
+
+    /// Events per second of all clients together; 0 = as fast as they go.
+    #[arg(long, value_name = "EVENTS", default_value_t = 0)]
+    pub(crate) rate: u64,
+
+    /// Seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(load::MAX_SECONDS))
+    )]
+    pub(crate) duration: u32,
+
+    /// What to play, again and again: a name of `demo --list`, or a file of your own.
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        default_value = story::DEFAULT,
+        value_parser = story::parse
+    )]
+    pub(crate) scenario: Story,
+
+    /// Where random choices begin.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -250,6 +331,15 @@ fn board(text: &str) -> Result<Board, String> {
             Err(format!("the known boards are {}", names.join(", ")))
         }
     }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok();
+    // Slower than that, a story would not end within a day; faster, it does not wait at all.
+    let sensible = |speed: &f64| *speed == 0.0 || (0.001..=1000.0).contains(speed);
+    speed
+        .filter(sensible)
+        .ok_or_else(|| "expected 0, or a factor from 0.001 to 1000".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {

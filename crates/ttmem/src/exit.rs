@@ -27,6 +27,18 @@ const USAGE: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SERVED: u8 = 4;
 
+/// A command line that only turned out not to make sense when it was carried out.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
 /// Tells the user of a failure and gives the exit code.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else {
@@ -44,6 +56,9 @@ pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<PrintError>() {
         return if error.reader_left() { OK } else { FAILED };
+    }
+    if error.downcast_ref::<UsageError>().is_some() {
+        return USAGE;
     }
     if error.downcast_ref::<NoServer>().is_some() {
         return NO_SERVER;
@@ -91,6 +106,7 @@ mod tests {
         let no_server = NoServer { tried: vec![path] };
         for (error, code) in [
             (anyhow!("anything"), 1),
+            (UsageError("not on this board".to_owned()).into(), 2),
             (refused.into(), 1),
             (no_server.into(), 3),
             // The server's pipe, not ours: that is a failure.

@@ -9,8 +9,12 @@ mod cli;
 mod commands;
 mod demo;
 mod exit;
+mod interrupt;
+mod load;
 mod output;
+mod overheard;
 mod render;
+mod story;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -110,30 +110,30 @@ pub enum PlayError {
         boards: String,
     },
     /// The devices cannot be opened.
-    #[error("{scenario}: {source}")]
+    #[error("{scenario}: {reason}")]
     Open {
         /// The scenario.
         scenario: String,
         /// Why.
-        source: RuntimeError,
+        reason: RuntimeError,
     },
     /// A number has no value.
-    #[error("{scenario}: {source}")]
+    #[error("{scenario}: {reason}")]
     Value {
         /// The scenario.
         scenario: String,
         /// Why.
-        source: EvaluateError,
+        reason: EvaluateError,
     },
     /// A step failed that should not.
-    #[error("{scenario}:{line}: {source}")]
+    #[error("{scenario}:{line}: {reason}")]
     Step {
         /// The scenario.
         scenario: String,
         /// The line of the step.
         line: usize,
         /// Why.
-        source: StepError,
+        reason: StepError,
     },
     /// Tensors were left that should not, or the other way round.
     #[error(
@@ -183,9 +183,9 @@ pub fn play_again(
 ) -> Result<Outcome, PlayError> {
     let scenario = play.scenario;
     let board = board_of(play)?;
-    let open = |source| PlayError::Open {
+    let open = |reason| PlayError::Open {
         scenario: scenario.name.clone(),
-        source,
+        reason,
     };
     let setup = &scenario.device;
     let mut options = RuntimeOptions::of(board);
@@ -246,10 +246,10 @@ fn walk(
         for (index, replica) in replicas.iter_mut().enumerate() {
             let turn = replica
                 .step(ttnn)
-                .map_err(|(line, source)| PlayError::Step {
+                .map_err(|(line, reason)| PlayError::Step {
                     scenario: scenario.name.clone(),
                     line,
-                    source,
+                    reason,
                 })?;
             match turn {
                 Turn::Over => continue,
@@ -293,9 +293,9 @@ fn walk(
     }
     for (index, replica) in replicas.iter().enumerate() {
         let expected = replica.expected_leaks(&scenario.expect.leaked_buffers);
-        let expected = expected.map_err(|source| PlayError::Value {
+        let expected = expected.map_err(|reason| PlayError::Value {
             scenario: scenario.name.clone(),
-            source,
+            reason,
         })?;
         let left = replica.tensors();
         if left != expected {
@@ -320,9 +320,9 @@ fn open_replicas<'a>(
 ) -> Result<Vec<Replica<'a>>, PlayError> {
     let scenario = play.scenario;
     let meshes =
-        open_meshes(scenario, board, ttnn.runtime()).map_err(|source| PlayError::Open {
+        open_meshes(scenario, board, ttnn.runtime()).map_err(|reason| PlayError::Open {
             scenario: scenario.name.clone(),
-            source,
+            reason,
         })?;
     let grid = ttnn.runtime().grid();
     let capacities = *ttnn.runtime().capacities();
@@ -344,9 +344,9 @@ fn open_replicas<'a>(
             other => Seeded::for_name(play.seed, &format!("replica {other}")).next_u64(),
         };
         let values = Values::new(&scenario.values, givens, seed);
-        let values = values.map_err(|source| PlayError::Value {
+        let values = values.map_err(|reason| PlayError::Value {
             scenario: scenario.name.clone(),
-            source,
+            reason,
         })?;
         replicas.push(Replica::new(scenario, mesh, values));
     }

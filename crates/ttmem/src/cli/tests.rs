@@ -72,6 +72,34 @@ fn values_are_understood() {
 }
 
 #[test]
+fn a_story_is_chosen_by_options() {
+    let demo = |line: &str| match parse(line).unwrap().command {
+        Command::Demo(options) => options,
+        other => panic!("{other:?}"),
+    };
+    let plain = demo("ttmem demo");
+    assert_eq!(plain.scenario.asked(), story::DEFAULT);
+    assert_eq!((plain.board, plain.seed, plain.speed), (None, 1, None));
+    let other = demo("ttmem demo --scenario leak --board N300 --seed 9 --speed 0.5 --json");
+    assert_eq!(other.scenario.scenario().name, "leak");
+    assert_eq!(other.board, Some(BoardKind::N300));
+    assert_eq!((other.seed, other.speed), (9, Some(0.5)));
+    let chosen = other.scenario.board(other.board);
+    assert_eq!(chosen.unwrap(), BoardKind::N300);
+    let elsewhere = other.scenario.board(Some(BoardKind::GalaxyBlackhole));
+    let elsewhere = elsewhere.unwrap_err().to_string();
+    assert!(elsewhere.contains("only for n150"), "{elsewhere}");
+    let load = match parse("ttmem load --clients 64 --rate 7 --duration 3600").unwrap() {
+        Cli {
+            command: Command::Load(options),
+            ..
+        } => options,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((load.clients, load.rate, load.duration), (64, 7, 3600));
+}
+
+#[test]
 fn nonsense_is_a_usage_error_that_helps() {
     for (line, hint) in [
         ("ttmem", "Usage"),
@@ -97,6 +125,17 @@ fn nonsense_is_a_usage_error_that_helps() {
         ("ttmem dump --last 1 --pid 0", "--pid"),
         ("ttmem forget", "<PID>"),
         ("ttmem forget -- -1", "-1"),
+        ("ttmem demo --scenario no-such-story", "transformer-8b"),
+        ("ttmem demo --scenario /nonexistent.toml", "cannot read"),
+        ("ttmem demo --board n151", "galaxy-wormhole, p100, p150"),
+        ("ttmem demo --speed -1", "-1"),
+        ("ttmem demo --speed nan", "from 0.001 to 1000"),
+        ("ttmem demo --speed 1e9", "from 0.001 to 1000"),
+        ("ttmem demo --list --seed 2", "cannot be used with"),
+        ("ttmem load --clients 0", "1..=64"),
+        ("ttmem load --clients 65", "1..=64"),
+        ("ttmem load --duration 3601", "1..=3600"),
+        ("ttmem load --rate -1", "-1"),
     ] {
         let error = parse(line).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{line}");

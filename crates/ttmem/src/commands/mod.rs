@@ -11,7 +11,7 @@ mod tests;
 
 use crate::cli::{BenchCommand, Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{bench, demo};
+use crate::{bench, demo, load};
 use anyhow::Result;
 
 /// Runs the command.
@@ -38,9 +38,15 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         }
         Command::Demo(options) => {
             drop(output);
-            let page = demo::run(options.quiet, screen.width, screen.color)?;
-            output = Output::stdout();
-            output.print(&page)?;
+            return demo::run(&options, screen);
+        }
+        Command::Load(options) => {
+            drop(output);
+            return load::run(&options, cli.socket, screen);
+        }
+        Command::LoadClient(options) => {
+            drop(output);
+            return load::run_client(&options, cli.socket);
         }
         Command::Bench(options) => match options.what {
             BenchCommand::Server { quick } => {

@@ -67,7 +67,7 @@ pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<ApiClien
 }
 
 /// Asks again while the server has no room for another reader.
-pub(super) fn patiently<T>(
+pub(crate) fn patiently<T>(
     ask: impl Fn() -> Result<T, ApiRequestError>,
 ) -> Result<T, ApiRequestError> {
     for _attempt in 1..ATTEMPTS {

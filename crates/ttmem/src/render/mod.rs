@@ -12,6 +12,8 @@ mod devices;
 mod dump;
 mod forgotten;
 mod last;
+mod live;
+mod played;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ mod tests;
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use forgotten::forgotten;
 pub(crate) use last::last_events;
+pub(crate) use live::{LiveFailure, LivePage, LiveSize, live, refused};
+pub(crate) use played::{Listed, facts, played, scenarios};
 pub(crate) use status::status;
 
 /// The narrowest layout; a narrower terminal wraps its lines.

@@ -26,7 +26,7 @@ fn ago(seconds: u64) -> Timestamp {
     Timestamp::from_unix_nanos(NOW - seconds * SECOND)
 }
 
-fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
+pub(super) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
     Snapshot {
         schema: SCHEMA,
         time: ago(0),
@@ -55,7 +55,7 @@ fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
 }
 
 /// A Wormhole chip with DRAM `eighths` of the way to full.
-fn device(id: u32, eighths: u64) -> Device {
+pub(super) fn device(id: u32, eighths: u64) -> Device {
     let dram_bytes = 12 * GIB / 8 * eighths;
     Device {
         id,

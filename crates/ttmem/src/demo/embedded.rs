@@ -1,0 +1,94 @@
+//! A server inside this process, on a private socket.
+//!
+//! For commands that need a server when there is none: it has the same threads, the same ledger
+//! and the same read API as `ttmem serve`, and nobody else can reach it. Its log goes to a file in
+//! the same folder, and both are gone when it stops.
+
+use anyhow::{Context, Result, anyhow};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use ttmem_event::catalogue::{Board, BoardKind};
+use ttmem_event::legacy::BufferTypeNumbering;
+use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
+
+/// A running server; stops when dropped.
+#[derive(Debug)]
+pub(crate) struct EmbeddedServer {
+    socket: PathBuf,
+    handle: ServerHandle,
+    serving: Option<JoinHandle<io::Result<()>>>,
+    _folder: TempDir,
+}
+
+impl EmbeddedServer {
+    /// Starts one that knows the board and takes this many clients.
+    pub(crate) fn start(board: BoardKind, max_clients: usize) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("ttmem-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .context("cannot make a private folder")?;
+        let socket = folder.path().join("ttmem.sock");
+        let config = ServerConfig {
+            sockets: vec![SocketConfig {
+                path: socket.clone(),
+                mode: 0o600,
+                group: None,
+            }],
+            board: Some(Board::Known(board)),
+            log: LogConfig {
+                target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
+                format: LogFormat::Plain,
+                quiet: true,
+                verbose: false,
+            },
+            max_clients,
+            buffer_types: BufferTypeNumbering::Runtime,
+        };
+        let server = Server::start(config, Signals::Ignore)?;
+        let handle = server.handle();
+        let serving = std::thread::Builder::new()
+            .name("ttmem-server".to_owned())
+            .spawn(move || server.run())
+            .context("cannot start a thread for the server")?;
+        Ok(Self {
+            socket,
+            handle,
+            serving: Some(serving),
+            _folder: folder,
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Ends it; whether it served to the end.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        let Some(serving) = self.serving.take() else {
+            return Ok(());
+        };
+        self.handle.stop();
+        match serving.join() {
+            Ok(served) => served.context("the server failed"),
+            Err(_panic) => Err(anyhow!("the server's thread failed")),
+        }
+    }
+}
+
+impl Drop for EmbeddedServer {
+    fn drop(&mut self) {
+        // Whoever drops it on the way out of a failure has another one to tell.
+        let _failed_too = self.join();
+    }
+}

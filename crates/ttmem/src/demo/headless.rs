@@ -1,0 +1,312 @@
+//! What happened in a story: the server's account of it, held against what was recorded.
+//!
+//! Every figure is the server's, read through its API; what the model and the tracker counted is
+//! only compared with it. [`Report::problems`] says what does not agree, and is what makes the
+//! command fail.
+
+use super::player::{Performance, Piece};
+use super::witness::RingCounts;
+use crate::story;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use ttmem_api::{CacheCounts, Device, LeakCandidates, PeakBytes, Snapshot};
+use ttmem_client::Statistics;
+use ttmem_sim::runtime::FailureKind;
+
+/// One device of a report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceReport {
+    /// Its logical id.
+    pub(crate) id: u32,
+    /// The most of everything that it held.
+    pub(crate) peaks: PeakBytes,
+    /// Programs dispatched to it.
+    pub(crate) dispatches: u64,
+    /// Traces run on it.
+    pub(crate) trace_replays: u64,
+    /// What the caches saved.
+    pub(crate) caches: CacheCounts,
+    /// Its config rings.
+    pub(crate) rings: RingCounts,
+}
+
+/// A figure that two sides know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// As it was recorded.
+    pub(crate) recorded: u64,
+    /// As the server counts it.
+    pub(crate) server: u64,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The scenario.
+    pub(crate) scenario: String,
+    /// The board.
+    pub(crate) board: &'static str,
+    /// Where its random choices began.
+    pub(crate) seed: u64,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// The user ended it early.
+    pub(crate) interrupted: bool,
+    /// What the devices held and ran.
+    pub(crate) devices: Vec<DeviceReport>,
+    /// The kinds of failure that the scenario plants.
+    pub(crate) planted: BTreeSet<FailureKind>,
+    /// Failures that came, with the runtime's words.
+    pub(crate) failures: Vec<(FailureKind, String)>,
+    /// Buffers that the scenario leaks on purpose.
+    pub(crate) leaked_buffers: u64,
+    /// What was still held when its mesh closed.
+    pub(crate) leak_candidates: LeakCandidates,
+    /// Contradictions by name.
+    pub(crate) anomalies: Vec<(String, u64)>,
+    /// Events that never reached the account.
+    pub(crate) lost_events: u64,
+    /// Events that the account has, and the history has not.
+    pub(crate) elided_events: u64,
+    /// Bytes held after the story.
+    pub(crate) live_bytes: u64,
+    /// Bytes held after the program said goodbye.
+    pub(crate) left_bytes: u64,
+    /// What both sides counted.
+    pub(crate) compared: Vec<Compared>,
+}
+
+impl Report {
+    /// Puts together what is known after a story.
+    pub(super) fn new(
+        piece: &Piece,
+        performance: Performance,
+        statistics: Statistics,
+        after_story: &Snapshot,
+        after_close: &Snapshot,
+    ) -> Self {
+        let Performance {
+            outcome,
+            testimony,
+            took,
+        } = performance;
+        let mut rings = testimony.rings;
+        rings.take(after_story);
+        let devices = after_story.devices.iter();
+        let devices: Vec<DeviceReport> = devices
+            .map(|device| DeviceReport {
+                id: device.id,
+                peaks: peaks(device),
+                dispatches: device.dispatches,
+                trace_replays: device.trace_replays,
+                caches: device.caches,
+                rings: rings.of(device.id),
+            })
+            .collect();
+        let sum = |figure: fn(&DeviceReport) -> u64| devices.iter().map(figure).sum();
+        let compare = |name, recorded, server| Compared {
+            name,
+            recorded,
+            server,
+        };
+        let recorded = testimony.recorded;
+        let compared = vec![
+            compare("events", recorded.events, after_story.server.events_applied),
+            compare("dispatches", recorded.dispatches, sum(|on| on.dispatches)),
+            compare(
+                "dispatches of the model",
+                outcome.counts.dispatches,
+                sum(|on| on.dispatches),
+            ),
+            compare(
+                "program cache hits of the model",
+                outcome.counts.program_cache_hits,
+                sum(|on| on.caches.program_cache_hits.unwrap_or(0)),
+            ),
+            compare(
+                "trace replays",
+                recorded.trace_replays,
+                sum(|on| on.trace_replays),
+            ),
+            compare("failures", recorded.failures, testimony.failures_confirmed),
+        ];
+        // The server is this program's own: every process in it is this one.
+        let process = |figure: fn(&ttmem_api::Process) -> u64| {
+            after_story.processes.iter().map(figure).sum::<u64>()
+        };
+        Self {
+            scenario: piece.story.scenario().name.clone(),
+            board: piece.board.name(),
+            seed: piece.seed,
+            took,
+            interrupted: outcome.interrupted,
+            planted: story::planted_failures(piece.story.scenario()),
+            failures: outcome
+                .failures
+                .into_iter()
+                .map(|failure| (failure.kind, failure.text))
+                .collect(),
+            leaked_buffers: outcome.leaked_buffers,
+            leak_candidates: LeakCandidates {
+                buffers: process(|process| process.leak_candidates.buffers),
+                bytes: process(|process| process.leak_candidates.bytes),
+            },
+            anomalies: after_close
+                .anomalies
+                .seen()
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            lost_events: process(|process| process.lost_events).max(statistics.lost_events),
+            elided_events: process(|process| process.elided_events).max(statistics.elided_events),
+            live_bytes: held_bytes(after_story),
+            left_bytes: held_bytes(after_close),
+            devices,
+            compared,
+        }
+    }
+
+    /// Everything that is not as it should be; nothing = all is well.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, count) in &self.anomalies {
+            problems.push(format!("anomaly {name} {count} times"));
+        }
+        if self.lost_events > 0 {
+            problems.push(format!("{} events lost", self.lost_events));
+        }
+        for (what, bytes) in [
+            ("after the story", self.live_bytes),
+            ("after the goodbye", self.left_bytes),
+        ] {
+            if bytes > 0 {
+                problems.push(format!("{bytes} bytes still held {what}"));
+            }
+        }
+        if self.leak_candidates.buffers != self.leaked_buffers {
+            problems.push(format!(
+                "{} buffers leaked where {} were planted",
+                self.leak_candidates.buffers, self.leaked_buffers
+            ));
+        }
+        let came: BTreeSet<FailureKind> = self.failures.iter().map(|(kind, _text)| *kind).collect();
+        if !self.interrupted && came != self.planted {
+            problems.push(format!(
+                "failures {} where {} were planted",
+                names(&came),
+                names(&self.planted)
+            ));
+        }
+        let differing = self.compared.iter();
+        for figure in differing.filter(|figure| figure.recorded != figure.server) {
+            problems.push(format!(
+                "{}: {} recorded, {} with the server",
+                figure.name, figure.recorded, figure.server
+            ));
+        }
+        problems
+    }
+
+    /// The report for programs.
+    pub(crate) fn json(&self) -> Value {
+        let devices: Vec<Value> = self.devices.iter().map(DeviceReport::json).collect();
+        let failures = self.failures.iter();
+        let failures: Vec<Value> = failures
+            .map(|(kind, text)| json!({ "kind": kind.name(), "text": text }))
+            .collect();
+        let planted: Vec<&str> = self.planted.iter().map(|kind| kind.name()).collect();
+        let anomalies = self.anomalies.iter().cloned();
+        let anomalies: serde_json::Map<String, Value> = anomalies
+            .map(|(name, count)| (name, count.into()))
+            .collect();
+        let compared: serde_json::Map<String, Value> = self
+            .compared
+            .iter()
+            .map(|figure| {
+                let both = json!({ "recorded": figure.recorded, "server": figure.server });
+                (figure.name.replace(' ', "_"), both)
+            })
+            .collect();
+        json!({
+            "schema": 1,
+            "scenario": self.scenario,
+            "board": self.board,
+            "seed": self.seed,
+            "seconds": self.took.as_secs_f64(),
+            "interrupted": self.interrupted,
+            "devices": devices,
+            "planted_failures": planted,
+            "failures": failures,
+            "planted_leaks": self.leaked_buffers,
+            "leak_candidates": self.leak_candidates,
+            "anomalies": anomalies,
+            "lost_events": self.lost_events,
+            "elided_events": self.elided_events,
+            "live_bytes": self.live_bytes,
+            "left_bytes": self.left_bytes,
+            "compared": compared,
+            "problems": self.problems(),
+        })
+    }
+}
+
+impl DeviceReport {
+    fn json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "peaks": self.peaks,
+            "dispatches": self.dispatches,
+            "trace_replays": self.trace_replays,
+            "caches": self.caches,
+            "ring": {
+                "wraps": self.rings.wraps,
+                "evictions": self.rings.evictions,
+                "stalls": self.rings.stalls,
+            },
+        })
+    }
+}
+
+fn peaks(device: &Device) -> PeakBytes {
+    PeakBytes {
+        dram: device.dram.peak_bytes,
+        l1: device.l1.peak_bytes,
+        l1_small: device.l1_small.peak_bytes,
+        trace: device.trace.peak_bytes,
+        system: device.system.peak_bytes,
+        cb: device.cb.peak_bytes,
+        kernel: device.kernel.peak_bytes,
+    }
+}
+
+/// Everything that is booked on any device.
+fn held_bytes(snapshot: &Snapshot) -> u64 {
+    let held = |device: &Device| {
+        [
+            device.dram.charged_bytes,
+            device.l1.charged_bytes,
+            device.l1_small.charged_bytes,
+            device.trace.charged_bytes,
+            device.system.charged_bytes,
+            device.cb.registered_bytes,
+            device.kernel.registered_bytes,
+        ]
+        .iter()
+        .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
+    };
+    let devices = snapshot.devices.iter();
+    devices.map(held).fold(0, u64::saturating_add)
+}
+
+fn names(kinds: &BTreeSet<FailureKind>) -> String {
+    if kinds.is_empty() {
+        return "none".to_owned();
+    }
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What was recorded, counted on the way out, and what the server knew before a mesh closed.
+//!
+//! Runs on the thread that plays. The counts are held against the server's account at the end.
+//! Some of the server's own figures live as long as the mesh they are of (rings) or are kept for
+//! the latest events only (failures): those are asked for at the moment they can be had.
+
+use super::progress::SharedProgress;
+use crate::overheard::{FLUSH_TIMEOUT, Listener};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use ttmem_api::{ApiClient, Snapshot, Timestamp};
+use ttmem_client::Tracker;
+use ttmem_event::{MeshDefinition, MeshId, What};
+
+/// Events that are looked through for a failure: all that the server keeps of a process.
+const KEPT_EVENTS: u32 = 256;
+
+/// What this process recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// Events of all kinds.
+    pub(crate) events: u64,
+    /// Programs dispatched, once for each device.
+    pub(crate) dispatches: u64,
+    /// Traces run, once for each device.
+    pub(crate) trace_replays: u64,
+    /// Allocations and programs that were refused.
+    pub(crate) failures: u64,
+}
+
+/// What a ring has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RingCounts {
+    /// How often it began anew.
+    pub(crate) wraps: u64,
+    /// Entries thrown out for newer ones.
+    pub(crate) evictions: u64,
+    /// How often a program had to wait for room.
+    pub(crate) stalls: u64,
+}
+
+/// A ring: device, mesh, sub-device and the kind of core.
+type RingKey = (u32, Option<u64>, Option<u32>, &'static str);
+
+/// The rings of all meshes, also of those that are closed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rings(BTreeMap<RingKey, RingCounts>);
+
+impl Rings {
+    /// Takes over what a snapshot says; what it says no more was the last word.
+    pub(crate) fn take(&mut self, snapshot: &Snapshot) {
+        for device in &snapshot.devices {
+            for ring in &device.ring {
+                let key = (
+                    device.id,
+                    ring.mesh,
+                    ring.sub_device,
+                    ring.core_type.as_str(),
+                );
+                let counts = RingCounts {
+                    wraps: ring.wraps,
+                    evictions: ring.evictions,
+                    stalls: ring.stalls,
+                };
+                self.0.insert(key, counts);
+            }
+        }
+    }
+
+    /// The rings of a device together.
+    pub(crate) fn of(&self, device: u32) -> RingCounts {
+        let mut sum = RingCounts::default();
+        for (_key, ring) in self.0.iter().filter(|(key, _ring)| key.0 == device) {
+            sum.wraps += ring.wraps;
+            sum.evictions += ring.evictions;
+            sum.stalls += ring.stalls;
+        }
+        sum
+    }
+}
+
+/// Listens to a story and asks the server about it.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    tracker: Tracker,
+    server: ApiClient,
+    /// Devices of each mesh.
+    meshes: BTreeMap<MeshId, u64>,
+    recorded: Recorded,
+    rings: Rings,
+    /// Failures that the server was asked about.
+    failures_asked: u64,
+    failures_confirmed: u64,
+    last_failure: Option<Timestamp>,
+    /// Where failures are shown while the story goes on.
+    progress: SharedProgress,
+    /// Why the server could not be asked.
+    failed: Option<anyhow::Error>,
+}
+
+/// What a witness can tell after the story.
+#[derive(Debug)]
+pub(crate) struct Testimony {
+    /// What was recorded.
+    pub(crate) recorded: Recorded,
+    /// What the rings counted.
+    pub(crate) rings: Rings,
+    /// Failures that the server has told of.
+    pub(crate) failures_confirmed: u64,
+}
+
+impl Witness {
+    /// Nothing heard yet.
+    pub(crate) fn new(tracker: Tracker, server: ApiClient, progress: SharedProgress) -> Self {
+        Self {
+            tracker,
+            server,
+            meshes: BTreeMap::new(),
+            recorded: Recorded::default(),
+            rings: Rings::default(),
+            failures_asked: 0,
+            failures_confirmed: 0,
+            last_failure: None,
+            progress,
+            failed: None,
+        }
+    }
+
+    /// What it heard and saw.
+    pub(crate) fn testify(&mut self) -> Result<Testimony> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(Testimony {
+                recorded: self.recorded,
+                rings: std::mem::take(&mut self.rings),
+                failures_confirmed: self.failures_confirmed,
+            }),
+        }
+    }
+
+    /// Looks whether the server knows of failures that were recorded since it last looked.
+    fn confirm_failures(&mut self) -> Result<()> {
+        self.failures_asked = self.recorded.failures;
+        self.tracker
+            .flush(FLUSH_TIMEOUT)
+            .context("the server did not confirm a failure")?;
+        let last = self.server.last(KEPT_EVENTS, Some(std::process::id()))?;
+        for event in &last.events {
+            let is_failure = matches!(event.event.as_str(), "allocation_failed" | "clashed");
+            if is_failure && self.last_failure.is_none_or(|known| event.time > known) {
+                self.last_failure = Some(event.time);
+                self.failures_confirmed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_rings(&mut self) -> Result<()> {
+        self.tracker
+            .flush(FLUSH_TIMEOUT)
+            .context("the server did not confirm a mesh that closes")?;
+        self.rings.take(&self.server.snapshot()?);
+        Ok(())
+    }
+
+    fn remember(&mut self, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn devices(&self, mesh: MeshId) -> u64 {
+        self.meshes.get(&mesh).copied().unwrap_or(0)
+    }
+}
+
+impl Listener for Witness {
+    fn mesh(&mut self, id: MeshId, mesh: &MeshDefinition) {
+        let devices = u64::try_from(mesh.devices.len()).unwrap_or(u64::MAX);
+        self.meshes.insert(id, devices);
+    }
+
+    fn before(&mut self, what: &What) -> u64 {
+        // Now a failure is the last event that the server has: soon it will be forgotten.
+        if self.recorded.failures > self.failures_asked {
+            let outcome = self.confirm_failures();
+            self.remember(outcome);
+        }
+        match *what {
+            What::Dispatched { mesh, .. } => self.recorded.dispatches += self.devices(mesh),
+            What::TraceReplayed { mesh, .. } => self.recorded.trace_replays += self.devices(mesh),
+            What::AllocationFailed { .. } | What::Clashed { .. } => {
+                self.recorded.failures += 1;
+                self.progress.failed(what);
+            }
+            What::MeshClosed { .. } => {
+                let outcome = self.look_at_rings();
+                self.remember(outcome);
+            }
+            _other => {}
+        }
+        self.recorded.events += 1;
+        self.recorded.events - 1
+    }
+}

@@ -1,0 +1,140 @@
+//! One client of a load: a process that plays a scenario again and again until its time is over.
+//!
+//! Ends the last story in order, waits until the server has confirmed everything, prints its
+//! account as one line of JSON and stays until its standard input ends, so that the server can be
+//! asked about it.
+
+use super::meter::{Ending, Meter};
+use crate::interrupt;
+use crate::output::PrintError;
+use crate::overheard::{FLUSH_TIMEOUT, Overheard};
+use crate::story::{self, Story};
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use ttmem_client::{Config, Tracker};
+use ttmem_event::Source;
+use ttmem_sim::jit::KernelCache;
+use ttmem_sim::scenario::{Pace, Play, StepDone, play_again};
+
+/// What one client does.
+#[derive(Debug, Args)]
+pub(crate) struct LoadClientOptions {
+    /// Its number, for its name.
+    #[arg(long)]
+    pub(crate) number: u32,
+    /// Its events per second; 0 = as fast as it goes.
+    #[arg(long)]
+    pub(crate) rate: u64,
+    /// Seconds.
+    #[arg(long)]
+    pub(crate) duration: u32,
+    /// What it plays.
+    #[arg(long, value_parser = story::parse)]
+    pub(crate) scenario: Story,
+    /// Where its random choices begin.
+    #[arg(long)]
+    pub(crate) seed: u64,
+}
+
+/// Runs a client.
+pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Result<()> {
+    interrupt::obey()?;
+    let tracker = Tracker::start(Config {
+        socket,
+        source: Source::Model,
+        name: Some(format!("load {}", options.number)),
+        // Nothing may be lost, however far the server is behind.
+        full_ring_wait: FLUSH_TIMEOUT,
+        ..Config::from_env()
+    });
+    let begun = Instant::now();
+    let ending = Ending {
+        deadline: begun + Duration::from_secs(u64::from(options.duration)),
+        early: Arc::new(AtomicBool::new(false)),
+    };
+    let input_ends = end_with_input(Arc::clone(&ending.early))?;
+    let meter = Rc::new(RefCell::new(Meter::new(options.rate, ending.clone())));
+    // As on a real machine: what was compiled for one story is there for the next.
+    let mut kernels = KernelCache::new();
+    let mut stories: u64 = 0;
+    let mut until = Until(ending);
+    while !until.0.has_come() {
+        let asked = Play {
+            scenario: options.scenario.scenario(),
+            board: None,
+            seed: options.seed.wrapping_add(stories),
+        };
+        let hooks = Overheard::new(tracker, Rc::clone(&meter));
+        play_again(&asked, Box::new(hooks), &mut until, &mut kernels)
+            .context("the story did not go as it is written")?;
+        stories += 1;
+    }
+    let recording = begun.elapsed();
+    ensure!(tracker.is_enabled(), "tracking is off");
+    let flushed = tracker.flush(FLUSH_TIMEOUT).is_ok();
+    let statistics = tracker.statistics();
+    let account = json!({
+        "pid": std::process::id(),
+        "stories": stories,
+        "events": meter.borrow().events,
+        "flushed": flushed,
+        "recording_seconds": recording.as_secs_f64(),
+        "lost_events": statistics.lost_events,
+        "elided_events": statistics.elided_events,
+        "cpu_seconds": cpu_time().as_secs_f64(),
+        "pump_cpu_seconds": statistics.pump_cpu.as_secs_f64(),
+    });
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{account}")
+        .and_then(|()| stdout.flush())
+        .map_err(PrintError)?;
+    input_ends
+        .join()
+        .map_err(|_panic| anyhow!("the thread that waits for the end failed"))
+}
+
+/// Plays on until the end.
+struct Until(Ending);
+
+impl Pace for Until {
+    fn after(&mut self, _step: &StepDone<'_>) -> ControlFlow<()> {
+        if self.0.has_come() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Sets the flag when standard input ends: whoever started this client is gone, or done with it.
+fn end_with_input(ended: Arc<AtomicBool>) -> Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("ttmem-input".to_owned())
+        .spawn(move || {
+            let mut ignored = [0; 64];
+            // An input that cannot be read is one that has ended.
+            while std::io::stdin()
+                .read(&mut ignored)
+                .is_ok_and(|count| count > 0)
+            {}
+            ended.store(true, Ordering::Relaxed);
+        })
+        .context("cannot start a thread for the input")
+}
+
+/// Processor time of all threads of this process.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,211 @@
+//! The client processes of a load, from their start to their end.
+
+use crate::cli::LoadOptions;
+use crate::interrupt::News;
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+/// What a client says of itself at its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientAccount {
+    pub(super) pid: u32,
+    pub(super) stories: u64,
+    pub(super) events: u64,
+    pub(super) flushed: bool,
+    pub(super) lost_events: u64,
+    pub(super) elided_events: u64,
+    pub(super) recording_seconds: f64,
+    pub(super) cpu_seconds: f64,
+    pub(super) pump_cpu_seconds: f64,
+}
+
+/// All clients; those that still run are killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Clients(Vec<Client>);
+
+#[derive(Debug)]
+struct Client {
+    process: Child,
+    /// The client ends when this is closed.
+    input: Option<ChildStdin>,
+    reader: Option<JoinHandle<Result<ClientAccount>>>,
+}
+
+impl Clients {
+    /// Starts them; there are news when one has told its account, or cannot tell it any more.
+    pub(super) fn start(
+        options: &LoadOptions,
+        socket: &Path,
+        news: &SyncSender<News>,
+    ) -> Result<Self> {
+        let mut clients = Self(Vec::new());
+        for number in 0..options.clients {
+            let client = Client::start(options, number, socket, news.clone())?;
+            clients.0.push(client);
+        }
+        Ok(clients)
+    }
+
+    /// Has them end before their time.
+    pub(super) fn end_early(&mut self) {
+        for client in &mut self.0 {
+            drop(client.input.take());
+        }
+    }
+
+    /// What they have told; waits for those that have not.
+    pub(super) fn accounts(&mut self) -> Result<Vec<ClientAccount>> {
+        let readers = self.0.iter_mut().filter_map(|client| client.reader.take());
+        let joined = readers.map(|reader| {
+            reader
+                .join()
+                .map_err(|_panic| anyhow!("a reader of a client failed"))?
+        });
+        joined.collect()
+    }
+
+    /// Lets them go.
+    pub(super) fn dismiss(mut self) -> Result<()> {
+        self.end_early();
+        for client in &mut self.0 {
+            let status = client.process.wait().context("cannot wait for a client")?;
+            ensure!(status.success(), "a client failed: {status}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        for client in &mut self.0 {
+            // Gone already is as good as killed.
+            let _gone = client.process.kill();
+            let _reaped = client.process.wait();
+        }
+    }
+}
+
+impl Client {
+    fn start(
+        options: &LoadOptions,
+        number: u32,
+        socket: &Path,
+        news: SyncSender<News>,
+    ) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut process = Command::new(program)
+            .arg("load-client")
+            .args(["--number", &number.to_string()])
+            .args([
+                "--rate",
+                &share(options.rate, options.clients, number).to_string(),
+            ])
+            .args(["--duration", &options.duration.to_string()])
+            .arg(format!("--scenario={}", options.scenario.asked()))
+            .args([
+                "--seed",
+                &options
+                    .seed
+                    .wrapping_add(u64::from(number) << 32)
+                    .to_string(),
+            ])
+            .arg("--socket")
+            .arg(socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start a client")?;
+        let input = process.stdin.take();
+        let output = process
+            .stdout
+            .take()
+            .context("a client without an output")?;
+        let mut client = Self {
+            process,
+            input,
+            reader: None,
+        };
+        let reader = std::thread::Builder::new()
+            .name("ttmem-reader".to_owned())
+            .spawn(move || {
+                let account = read_account(output);
+                // There is room for all words of all clients.
+                if account.is_err() {
+                    // With one client less, the load is not what was asked for.
+                    let _told = news.try_send(News::Interrupted);
+                }
+                let _told = news.try_send(News::Ended);
+                account
+            });
+        match reader {
+            Ok(reader) => client.reader = Some(reader),
+            Err(error) => {
+                let _gone = client.process.kill();
+                let _reaped = client.process.wait();
+                return Err(error).context("cannot start a thread for a client");
+            }
+        }
+        Ok(client)
+    }
+}
+
+/// The part of a rate that one of some clients gets; at least 1, because 0 is no rate at all.
+fn share(rate: u64, clients: u32, number: u32) -> u64 {
+    if rate == 0 {
+        return 0;
+    }
+    let clients = u64::from(clients.max(1));
+    let more = u64::from(u64::from(number) < rate % clients);
+    (rate / clients + more).max(1)
+}
+
+fn read_account(output: ChildStdout) -> Result<ClientAccount> {
+    let mut line = String::new();
+    BufReader::new(output)
+        .read_line(&mut line)
+        .context("cannot read from a client")?;
+    ensure!(!line.is_empty(), "a client ended without an account");
+    let account: Value = serde_json::from_str(&line).context("a client told no JSON")?;
+    let number = |name: &str| {
+        let number = account[name].as_u64();
+        number.with_context(|| format!("a client told no {name}"))
+    };
+    let seconds = |name: &str| {
+        let seconds = account[name].as_f64();
+        seconds.with_context(|| format!("a client told no {name}"))
+    };
+    Ok(ClientAccount {
+        pid: u32::try_from(number("pid")?).context("a client told no pid")?,
+        stories: number("stories")?,
+        events: number("events")?,
+        flushed: account["flushed"] == true,
+        lost_events: number("lost_events")?,
+        elided_events: number("elided_events")?,
+        recording_seconds: seconds("recording_seconds")?,
+        cpu_seconds: seconds("cpu_seconds")?,
+        pump_cpu_seconds: seconds("pump_cpu_seconds")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_make_up_the_rate() {
+        for (rate, clients) in [(100_000, 3), (7, 7), (64, 64), (1_000_001, 4)] {
+            let sum: u64 = (0..clients)
+                .map(|number| share(rate, clients, number))
+                .sum();
+            assert_eq!(sum, rate);
+        }
+        assert_eq!(share(0, 4, 1), 0);
+        // Fewer events than clients: nobody may run without a limit.
+        assert_eq!(share(2, 4, 3), 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! `ttmem load`: the model of the runtime as a load on a server.
+//!
+//! A process has one tracker, so each client is a process: this program again, with a hidden
+//! command. They play scenarios for a while, end them, and wait; the server is asked what it holds
+//! for them while they still live, because it would release everything of a process that is gone.
+//! Each holds the reading end of a pipe from here and ends when that breaks, whatever becomes of
+//! this process.
+
+mod client;
+mod clients;
+mod meter;
+mod summary;
+
+pub(crate) use client::{LoadClientOptions, run as run_client};
+
+use crate::cli::LoadOptions;
+use crate::commands::reach::{self, NoServer};
+use crate::demo::EmbeddedServer;
+use crate::interrupt::{self, News};
+use crate::output::{Output, Screen};
+use anyhow::{Context, Result, bail};
+use clients::Clients;
+use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+use summary::Summary;
+use ttmem_api::ApiClient;
+
+/// The most clients: each is a process with threads of its own.
+pub(crate) const MAX_CLIENTS: u32 = 64;
+
+/// The longest load, in seconds.
+pub(crate) const MAX_SECONDS: u32 = 3600;
+
+/// Connections that a server of its own takes beside the clients.
+const OTHER_CONNECTIONS: usize = 16;
+
+/// Puts a load on a server and prints what became of it.
+pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen) -> Result<()> {
+    let count = usize::try_from(options.clients).context("more clients than memory has places")?;
+    // Room for both words of every client and one of the user: nothing is dropped.
+    let (news, to_react_to) = sync_channel(2 * count + 1);
+    interrupt::watch(news.clone())?;
+    let target = Target::find(options, socket)?;
+    let before = reach::patiently(|| target.server.snapshot())?;
+    let begun = Instant::now();
+    let mut clients = Clients::start(options, target.server.path(), &news)?;
+    let mut ended = 0;
+    while ended < count {
+        match to_react_to
+            .recv()
+            .context("the clients' threads are gone")?
+        {
+            News::Ended => ended += 1,
+            News::Interrupted => clients.end_early(),
+        }
+    }
+    let took = begun.elapsed();
+    let accounts = clients.accounts()?;
+    let after = reach::patiently(|| target.server.snapshot())?;
+    clients.dismiss()?;
+    let summary = Summary::new(
+        options,
+        took,
+        accounts,
+        &before,
+        &after,
+        target.own.is_some(),
+    );
+    let mut output = Output::stdout();
+    if options.json {
+        output.print(&format!("{:#}\n", summary.json()))?;
+    } else {
+        let whose = match &target.own {
+            Some(_server) => "no server was running: a server of its own, for this run only\n",
+            None => "",
+        };
+        output.print(whose)?;
+        output.print(&summary.text(screen))?;
+    }
+    output.finish()?;
+    if let Some(server) = target.own {
+        server.stop()?;
+    }
+    let problems = summary.problems();
+    if !problems.is_empty() {
+        bail!("the load did not go well: {}", problems.join("; "));
+    }
+    Ok(())
+}
+
+/// The server that gets the load.
+struct Target {
+    server: ApiClient,
+    /// Set when it is ours.
+    own: Option<EmbeddedServer>,
+}
+
+impl Target {
+    /// The server that was named, or that runs; one of its own if none was named and none runs.
+    fn find(options: &LoadOptions, socket: Option<PathBuf>) -> Result<Self> {
+        let named = socket.is_some();
+        match reach::client(socket) {
+            Ok(server) => Ok(Self { server, own: None }),
+            Err(error) if !named && error.is::<NoServer>() => {
+                let clients = usize::try_from(options.clients).unwrap_or(usize::MAX);
+                let board = options.scenario.board(None)?;
+                let own = EmbeddedServer::start(board, clients.saturating_add(OTHER_CONNECTIONS))?;
+                Ok(Self {
+                    server: ApiClient::new(own.socket()),
+                    own: Some(own),
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

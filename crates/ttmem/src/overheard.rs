@@ -1,0 +1,93 @@
+//! The tracker of this process with somebody who listens in.
+//!
+//! The demo counts what was recorded, to hold the server's account against it; the load generator
+//! keeps to its rate. Both want to see every event just before it is recorded, on the thread that
+//! plays.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use ttmem_client::{FlushError, Tracker};
+use ttmem_event::{
+    BufferId, CoreSet, CoresId, DeviceDefinition, DeviceId, MeshDefinition, MeshId, ProgramId,
+    TextId, What,
+};
+use ttmem_sim::hooks::Hooks;
+
+/// Events after which a story waits for the server.
+///
+/// A quarter of what the client keeps for a server that is slow: history is never elided.
+const EVENTS_AHEAD: u64 = 128 << 10;
+
+/// How long a server may take to confirm what it was sent.
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Who wants to know what a story reports.
+pub(crate) trait Listener {
+    /// A mesh got its id.
+    fn mesh(&mut self, _id: MeshId, _mesh: &MeshDefinition) {}
+
+    /// An event will be recorded next; how many were before it.
+    fn before(&mut self, what: &What) -> u64;
+}
+
+impl<L: Listener> Listener for Rc<RefCell<L>> {
+    fn mesh(&mut self, id: MeshId, mesh: &MeshDefinition) {
+        self.borrow_mut().mesh(id, mesh);
+    }
+
+    fn before(&mut self, what: &What) -> u64 {
+        self.borrow_mut().before(what)
+    }
+}
+
+/// The tracker, overheard.
+#[derive(Debug)]
+pub(crate) struct Overheard<L> {
+    tracker: Tracker,
+    listener: L,
+}
+
+impl<L: Listener> Overheard<L> {
+    /// The tracker, with a listener.
+    pub(crate) const fn new(tracker: Tracker, listener: L) -> Self {
+        Self { tracker, listener }
+    }
+}
+
+impl<L: Listener> Hooks for Overheard<L> {
+    fn track(&mut self, what: What) {
+        let before = self.listener.before(&what);
+        self.tracker.track(what);
+        if (before + 1).is_multiple_of(EVENTS_AHEAD) {
+            // Whether everything arrived is asked again at the end, where it can be told.
+            let _later: Result<(), FlushError> = self.tracker.flush(FLUSH_TIMEOUT);
+        }
+    }
+
+    fn text(&mut self, text: &str) -> TextId {
+        self.tracker.text(text)
+    }
+
+    fn cores(&mut self, cores: &CoreSet) -> CoresId {
+        self.tracker.cores(cores)
+    }
+
+    fn device(&mut self, device: &DeviceDefinition) -> DeviceId {
+        self.tracker.device(device)
+    }
+
+    fn mesh(&mut self, mesh: &MeshDefinition) -> MeshId {
+        let id = self.tracker.mesh(mesh);
+        self.listener.mesh(id, mesh);
+        id
+    }
+
+    fn next_buffer(&mut self) -> BufferId {
+        self.tracker.next_buffer()
+    }
+
+    fn next_program(&mut self) -> ProgramId {
+        self.tracker.next_program()
+    }
+}

@@ -108,6 +108,8 @@ pub(super) struct Inventory {
     layout: Layout,
     /// Set when something is to be placed; only then is the layout computed.
     layout_needed: bool,
+    /// Counts the changes of what lies where.
+    revision: u64,
 }
 
 impl Inventory {
@@ -216,6 +218,7 @@ impl Inventory {
     fn push(&mut self, item: Item) -> u32 {
         let number = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
         self.items.push(item);
+        self.revision += 1;
         number
     }
 
@@ -251,6 +254,7 @@ impl Inventory {
             return Err(ProgramError::ResizedToPartialPage { size, page });
         }
         item.size = size;
+        self.revision += 1;
         if place == CbPlace::Local {
             self.invalidate();
         }
@@ -281,7 +285,8 @@ impl Inventory {
         if let What::Cb { index, .. } = item.what {
             item.what = What::Cb { index, page, place };
         }
-        item.address = Some(address);
+        let moved = item.address.replace(address) != Some(address);
+        self.revision += u64::from(moved);
         Ok(())
     }
 
@@ -292,7 +297,8 @@ impl Inventory {
             .and_then(|place| self.items.get_mut(place));
         match item {
             Some(item) if matches!(item.what, What::Dataflow { borrowed: true, .. }) => {
-                item.address = Some(address);
+                let moved = item.address.replace(address) != Some(address);
+                self.revision += u64::from(moved);
                 true
             }
             _other => false,
@@ -322,7 +328,13 @@ impl Inventory {
             }
         }
         self.layout_needed = false;
+        self.revision += 1;
         Ok(true)
+    }
+
+    /// How often what lies where has changed.
+    pub(super) const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Everything that has an address, in the order in which it was added.

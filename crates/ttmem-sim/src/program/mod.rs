@@ -200,6 +200,12 @@ impl Program {
         self.storage.placed()
     }
 
+    /// How often that list has changed: equal numbers, equal lists.
+    #[must_use]
+    pub const fn storage_revision(&self) -> u64 {
+        self.storage.revision()
+    }
+
     /// Whether it has storage of its own, beside what lies in L1 buffers.
     #[must_use]
     pub fn has_local_storage(&self) -> bool {

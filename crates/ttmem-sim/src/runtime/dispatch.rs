@@ -4,7 +4,7 @@ use super::options::Target;
 use super::workloads::Part;
 use super::{Mesh, Runtime, RuntimeError};
 use crate::program::{Program, ProgramError, TextPlace};
-use ttmem_event::{CoreSet, CoreType, KernelId, KernelKind, MeshId, What};
+use ttmem_event::{CoreSet, KernelId, KernelKind, MeshId, What};
 
 impl Runtime {
     /// Compiles a program's kernels, or finds them on disk; a program is compiled once.
@@ -42,25 +42,28 @@ impl Runtime {
         devices: &[usize],
     ) -> Result<(), RuntimeError> {
         part.program.place_storage(self.capacities.l1.base)?;
-        let storage = part.program.storage();
-        if storage != part.reported {
+        if part.program.storage_revision() != part.reported {
             // What moved or grew makes void all that the devices were told.
             part.reported_to.clear();
-            part.reported = storage;
+            part.reported = part.program.storage_revision();
         }
-        let program = part.program.id();
         let new = |device: &&usize| !part.reported_to.contains(device);
         let new: Vec<usize> = devices.iter().filter(new).copied().collect();
-        for placed in &part.reported {
-            if new.is_empty() {
-                break;
-            }
+        if !new.is_empty() {
+            self.report_storage(&part.program, &new);
+            part.reported_to.extend(new);
+        }
+        self.check_storage(mesh, part)
+    }
+
+    fn report_storage(&mut self, program: &Program, devices: &[usize]) {
+        for placed in program.storage() {
             let cores = self.hooks.cores(&placed.cores.set());
-            for device in &new {
+            for device in devices {
                 let mesh = self.chip(*device);
                 self.track(What::CbAllocated {
                     mesh,
-                    program,
+                    program: program.id(),
                     cb: placed.number,
                     kind: placed.kind,
                     address: placed.address,
@@ -69,8 +72,6 @@ impl Runtime {
                 });
             }
         }
-        part.reported_to.extend(new);
-        self.check_storage(mesh, part)
     }
 
     /// Holds the end of the storage against buffers and the end of L1: at every run, since
@@ -152,13 +153,8 @@ impl Runtime {
         }
     }
 
-    /// The sub-device whose cores a program runs on.
-    pub(super) fn sub_device_of(
-        &self,
-        mesh: Mesh,
-        program: &Program,
-    ) -> Result<usize, RuntimeError> {
-        let cores = program.cores(CoreType::Tensix);
+    /// The sub-device that has these compute cores.
+    pub(super) fn sub_device_of(&self, mesh: Mesh, cores: &CoreSet) -> Result<usize, RuntimeError> {
         let parts = &self.mesh_state(mesh)?.sub_devices;
         let holds = |part: &super::sub_devices::SubDeviceState| cores.is_subset(&part.cores());
         let found = parts.iter().position(holds);

@@ -5,12 +5,15 @@
 //! the prefetcher whether it still has the binaries.
 
 use super::sub_devices::number;
+use super::sub_devices::ring_core_types;
 use super::workloads::{Part, Run, WorkloadState};
 use super::{Mesh, Runtime, RuntimeError, Workload};
 use crate::buffer::BufferSpec;
 use crate::program::{Program, finalize};
+use ttmem_event::catalogue::MemoryMap;
 use ttmem_event::{
-    BinaryStatus, CacheResult, Class, CoreType, DispatchPath, KernelKind, ProgramId, What,
+    BinaryStatus, CacheResult, Class, CoreSet, CoreType, DispatchPath, KernelKind, MeshId,
+    ProgramId, What,
 };
 
 /// Binaries lie in DRAM in pages of this size.
@@ -72,6 +75,7 @@ impl Runtime {
             part.loaded_on.extend(&part.devices);
             self.report_kernels(part.mesh, &part.program, KernelKind::Application);
         }
+        workload.footprint = Footprint::of(&workload.parts, self.map);
         Ok(())
     }
 
@@ -133,40 +137,30 @@ impl Runtime {
         let Some(first) = workload.parts.first() else {
             return Ok(());
         };
-        let spaces = self.ring_spaces().unwrap_or_default();
-        let sub_device = self.sub_device_of(workload.mesh, &first.program)?;
-        let core_types: Vec<CoreType> = spaces
-            .iter()
-            .map(|(core_type, _space)| *core_type)
-            .collect();
-        let sizes = ring_sizes(&workload.parts, &core_types);
-        let (tensix, ethernet) = workers(&workload.parts);
+        let footprint = &workload.footprint;
+        let sizes = &footprint.ring_bytes;
+        let sub_device = self.sub_device_of(workload.mesh, &footprint.compute_cores)?;
         let (status, program) = (workload.status, first.program.id());
         let state = self.mesh_state_mut(workload.mesh)?;
         let id = state.id;
         let part = state.sub_devices.get_mut(sub_device);
         let part = part.ok_or(RuntimeError::Refused("there is no such sub-device"))?;
         let done_before = part.expected_completed;
-        let compute = if tensix {
-            u64::from(part.cores().len())
-        } else {
-            0
-        };
-        let done_after = done_before + compute + ethernet;
+        let done_after = done_before + footprint.workers(&part.cores());
         let Some(rings) = part.rings.as_mut() else {
             return Ok(());
         };
-        let mut reservation = rings.reserve(&sizes);
+        let mut reservation = rings.reserve(sizes);
         let mut freed = reservation.sync;
         if status != BinaryStatus::Committed {
             // The first run waits for everything before it, so all of that may go.
             rings.free(done_before);
             freed = (done_before > 0).then_some(done_before);
-            reservation = rings.reserve(&sizes);
+            reservation = rings.reserve(sizes);
         } else if let Some(sync) = reservation.sync {
             rings.free(sync);
         }
-        rings.alloc(&reservation, &sizes, done_after);
+        rings.alloc(&reservation, sizes, done_after);
         part.expected_completed = done_after;
         let place = RingUse {
             mesh: id,
@@ -175,7 +169,7 @@ impl Runtime {
             freed,
             sync: done_after,
         };
-        for (index, core_type) in core_types.into_iter().enumerate() {
+        for (index, core_type) in ring_core_types(self.map).enumerate() {
             let size_bytes = sizes.get(index).copied().unwrap_or(0);
             if size_bytes == 0 {
                 continue;
@@ -286,7 +280,7 @@ impl Runtime {
 /// Who takes room in a ring, and what that waits for.
 #[derive(Clone, Copy, Debug)]
 struct RingUse {
-    mesh: ttmem_event::MeshId,
+    mesh: MeshId,
     sub_device: u8,
     program: ProgramId,
     freed: Option<u64>,
@@ -301,28 +295,53 @@ fn largest_binary(workload: &WorkloadState) -> u64 {
     sizes.max().unwrap_or(0)
 }
 
-/// What the programs of a workload take of each ring, and of the launch slots behind them.
-fn ring_sizes(parts: &[Part], core_types: &[CoreType]) -> Vec<u64> {
-    let total = |core_type: CoreType| {
-        let configs = parts.iter().filter_map(|part| part.program.config());
-        let totals = configs.map(|config| config.per_core_type[core_type as usize].total);
-        totals.max().unwrap_or(0)
-    };
-    let mut sizes: Vec<u64> = core_types.iter().copied().map(total).collect();
-    let (tensix, ethernet) = workers(parts);
-    sizes.push(u64::from(tensix));
-    sizes.push(u64::from(ethernet > 0));
-    sizes
+/// What every run of a workload takes of its devices.
+#[derive(Debug, Default)]
+pub(super) struct Footprint {
+    /// Compute cores that run a kernel of the first program.
+    pub(super) compute_cores: CoreSet,
+    /// Whether any program has kernels on compute cores.
+    compute: bool,
+    /// Ethernet cores that take part.
+    ethernet: u64,
+    /// Bytes of the config ring of each kind of core, then the launch slots.
+    ring_bytes: Vec<u64>,
 }
 
-/// Whether compute cores take part, and how many Ethernet cores do.
-fn workers(parts: &[Part]) -> (bool, u64) {
-    let tensix = parts.iter().any(|part| part.program.uses(CoreType::Tensix));
-    let ethernet = |part: &Part| {
-        let cores = |core_type| u64::from(part.program.cores(core_type).len());
-        cores(CoreType::ActiveEth) + cores(CoreType::IdleEth)
-    };
-    (tensix, parts.iter().map(ethernet).max().unwrap_or(0))
+impl Footprint {
+    fn of(parts: &[Part], map: &MemoryMap) -> Self {
+        let compute = parts.iter().any(|part| part.program.uses(CoreType::Tensix));
+        let cores = |part: &Part, core_type| u64::from(part.program.cores(core_type).len());
+        let ethernet = parts
+            .iter()
+            .map(|part| cores(part, CoreType::ActiveEth) + cores(part, CoreType::IdleEth))
+            .max()
+            .unwrap_or(0);
+        let total = |core_type: CoreType| {
+            let configs = parts.iter().filter_map(|part| part.program.config());
+            let totals = configs.map(|config| config.of(core_type).total);
+            totals.max().unwrap_or(0)
+        };
+        let mut ring_bytes: Vec<u64> = ring_core_types(map).map(total).collect();
+        ring_bytes.push(u64::from(compute));
+        ring_bytes.push(u64::from(ethernet > 0));
+        let first = parts
+            .first()
+            .map(|part| part.program.cores(CoreType::Tensix));
+        Self {
+            compute_cores: first.unwrap_or_default(),
+            compute,
+            ethernet,
+            ring_bytes,
+        }
+    }
+
+    /// Cores that report when a run is done: all compute cores of the sub-device, not only those
+    /// that have a kernel, and the Ethernet cores that do.
+    pub(super) fn workers(&self, sub_device: &CoreSet) -> u64 {
+        let compute = if self.compute { sub_device.len() } else { 0 };
+        u64::from(compute) + self.ethernet
+    }
 }
 
 /// What the cached commands of a program come to: arguments of every core, configuration, frame.

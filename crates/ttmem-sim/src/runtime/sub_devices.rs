@@ -5,7 +5,7 @@ use crate::allocator::{AllocateError, FreeList, Placement};
 use crate::buffer::BufferSpec;
 use crate::config_ring::{ConfigRings, RingSpace};
 use crate::program::CoreRanges;
-use ttmem_event::catalogue::DispatchCores;
+use ttmem_event::catalogue::{DispatchCores, MemoryMap};
 use ttmem_event::{Class, CoreSet, CoreType, What};
 
 /// A part of the compute grid.
@@ -202,8 +202,14 @@ impl Runtime {
             };
             Some((core_type, space))
         };
-        Some(CoreType::ALL.into_iter().filter_map(space).collect())
+        Some(ring_core_types(self.map).filter_map(space).collect())
     }
+}
+
+/// The kinds of cores that have a config ring, in the order of the rings.
+pub(super) fn ring_core_types(map: &MemoryMap) -> impl Iterator<Item = CoreType> {
+    let has_ring = |core_type: &CoreType| map.core(*core_type).is_some();
+    CoreType::ALL.into_iter().filter(has_ring)
 }
 
 /// A mesh has a handful of sub-devices.

@@ -67,12 +67,13 @@ impl Runtime {
         let Some(first) = workload.parts.first() else {
             return Ok(());
         };
-        let sub_device = self.sub_device_of(workload.mesh, &first.program)?;
+        let cores = &workload.footprint.compute_cores;
+        let sub_device = self.sub_device_of(workload.mesh, cores)?;
         let workers = self
             .mesh_state(workload.mesh)?
             .sub_devices
             .get(sub_device)
-            .map_or(0, |part| u64::from(part.cores().len()));
+            .map_or(0, |part| workload.footprint.workers(&part.cores()));
         let state = self.traces.get_mut(&trace);
         let state = state.ok_or(RuntimeError::WorkloadGone)?;
         let config = first.program.config();

@@ -1,8 +1,9 @@
 //! Programs and workloads: made, run by one of the two paths, and taken down again.
 
+use super::fast::Footprint;
 use super::meshes::Rectangle;
 use super::{Buffer, Mesh, Runtime, RuntimeError, Workload};
-use crate::program::{PlacedStorage, Program};
+use crate::program::Program;
 use std::collections::BTreeSet;
 use ttmem_event::catalogue::DispatchCores;
 use ttmem_event::{
@@ -62,6 +63,8 @@ pub(super) struct WorkloadState {
     pub(super) binaries: Option<Buffer>,
     pub(super) status: BinaryStatus,
     pub(super) commands_generated: bool,
+    /// What each run takes of the devices, once offsets are fixed.
+    pub(super) footprint: Footprint,
 }
 
 /// A program and the devices it is for.
@@ -71,8 +74,8 @@ pub(super) struct Part {
     /// These devices as events name them.
     pub(super) mesh: MeshId,
     pub(super) devices: Vec<usize>,
-    /// The per-core storage as it was reported last.
-    pub(super) reported: Vec<PlacedStorage>,
+    /// The per-core storage as it was reported last, by the program's count of its changes.
+    pub(super) reported: u64,
     /// Devices that were told of just that.
     pub(super) reported_to: BTreeSet<usize>,
     /// Devices on which the kernels were reported.
@@ -124,7 +127,7 @@ impl Runtime {
                     program,
                     mesh: id,
                     devices,
-                    reported: Vec::new(),
+                    reported: 0,
                     reported_to: BTreeSet::new(),
                     loaded_on: BTreeSet::new(),
                 }),
@@ -151,6 +154,7 @@ impl Runtime {
                 binaries: None,
                 status: BinaryStatus::NotSent,
                 commands_generated: false,
+                footprint: Footprint::default(),
             },
         );
         Ok(workload)

@@ -8,8 +8,9 @@ use super::draft::{Family, Operand};
 use crate::buffer::BufferSpec;
 use crate::runtime::{Buffer, Runtime, RuntimeError, Workload};
 use crate::tensor::TensorSpec;
+use foldhash::fast::FixedState;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 /// A workload with what every run of it needs.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl BuiltWorkload {
 
 /// What a call is looked up by.
 pub(super) fn key_of(call: &Call<'_>) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FixedState::default().build_hasher();
     call.operation.hash(&mut hasher);
     call.inputs.len().hash(&mut hasher);
     for input in call.inputs {

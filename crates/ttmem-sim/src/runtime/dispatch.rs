@@ -1,10 +1,11 @@
 //! What both dispatch paths do: compile, place storage, check it, report kernels.
 
 use super::options::Target;
+use super::sub_devices::SubDeviceState;
 use super::workloads::Part;
 use super::{Mesh, Runtime, RuntimeError};
-use crate::program::{Program, ProgramError, TextPlace};
-use ttmem_event::{CoreSet, KernelId, KernelKind, MeshId, What};
+use crate::program::{Program, TextPlace};
+use ttmem_event::{CoreSet, CoreType, KernelId, KernelKind, MeshId, What};
 
 impl Runtime {
     /// Compiles a program's kernels, or finds them on disk; a program is compiled once.
@@ -78,8 +79,17 @@ impl Runtime {
     /// buffers come and go.
     fn check_storage(&mut self, mesh: Mesh, part: &Part) -> Result<(), RuntimeError> {
         let state = self.mesh_state(mesh)?;
-        let local = state.sub_devices.iter().filter_map(|part| part.lowest_l1());
-        let lowest = local.chain(state.allocator.lowest_l1()).min();
+        // Memory that another sub-device keeps for itself is on other cores.
+        let own = match &state.sub_devices[..] {
+            [_whole_grid] => Some(0),
+            _parts => {
+                let cores = part.program.cores(CoreType::Tensix);
+                Some(self.sub_device_of(mesh, &cores)?)
+            }
+        };
+        let own = own.and_then(|own| state.sub_devices.get(own));
+        let local = own.and_then(SubDeviceState::lowest_l1);
+        let lowest = state.allocator.lowest_l1().into_iter().chain(local).min();
         let l1_bytes = self.capacities.l1_bytes_per_core;
         let checked = part.program.check_region(l1_bytes, lowest, self.grid());
         if let Err(error) = &checked
@@ -156,18 +166,12 @@ impl Runtime {
     /// The sub-device that has these compute cores.
     pub(super) fn sub_device_of(&self, mesh: Mesh, cores: &CoreSet) -> Result<usize, RuntimeError> {
         let parts = &self.mesh_state(mesh)?.sub_devices;
-        let holds = |part: &super::sub_devices::SubDeviceState| cores.is_subset(&part.cores());
+        let holds = |part: &SubDeviceState| cores.is_subset(&part.cores());
         let found = parts.iter().position(holds);
         // On the whole grid, a program outside of it is refused by its own check.
         let found = found.or_else(|| (parts.len() == 1).then_some(0));
         found.ok_or(RuntimeError::Refused(
             "Programs must be executed on a single sub-device",
         ))
-    }
-}
-
-impl From<&ProgramError> for RuntimeError {
-    fn from(error: &ProgramError) -> Self {
-        Self::Program(error.clone())
     }
 }

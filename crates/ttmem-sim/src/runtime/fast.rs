@@ -87,7 +87,7 @@ impl Runtime {
         let bytes = largest_binary(workload);
         if bytes > 0 {
             if self.mesh_state(workload.mesh)?.capturing.is_some() {
-                let text = "kernel binaries cannot be written while a trace is captured";
+                let text = "Cannot load new binaries during trace capture";
                 return Err(RuntimeError::Refused(text));
             }
             let spec = BufferSpec::interleaved(Class::Dram, bytes, BINARY_PAGE_BYTES).top_down();
@@ -138,87 +138,106 @@ impl Runtime {
             return Ok(());
         };
         let footprint = &workload.footprint;
-        let sizes = &footprint.ring_bytes;
+        let (sizes, map) = (&footprint.ring_bytes, self.map);
         let sub_device = self.sub_device_of(workload.mesh, &footprint.compute_cores)?;
         let (status, program) = (workload.status, first.program.id());
+        let ethernet_cores = self.options.board.ethernet_cores();
         let state = self.mesh_state_mut(workload.mesh)?;
         let id = state.id;
         let part = state.sub_devices.get_mut(sub_device);
         let part = part.ok_or(RuntimeError::Refused("there is no such sub-device"))?;
         let done_before = part.expected_completed;
-        let done_after = done_before + footprint.workers(&part.cores());
+        let done_after = done_before + footprint.workers(&part.cores(), ethernet_cores);
         let Some(rings) = part.rings.as_mut() else {
             return Ok(());
         };
-        let mut reservation = rings.reserve(sizes);
-        let mut freed = reservation.sync;
-        if status != BinaryStatus::Committed {
-            // The first run waits for everything before it, so all of that may go.
-            rings.free(done_before);
-            freed = (done_before > 0).then_some(done_before);
-            reservation = rings.reserve(sizes);
-        } else if let Some(sync) = reservation.sync {
+        let reservation = rings.reserve(sizes);
+        // The first run waits for all that was sent before it, so all of that may go; its place is
+        // the one that was found before.
+        let freed = match status {
+            BinaryStatus::Committed => reservation.sync,
+            BinaryStatus::NotSent | BinaryStatus::InFlight => {
+                (done_before > 0).then_some(done_before)
+            }
+        };
+        if let Some(sync) = freed {
             rings.free(sync);
         }
         rings.alloc(&reservation, sizes, done_after);
         part.expected_completed = done_after;
-        let place = RingUse {
+        let mut taken = RingTaken {
             mesh: id,
             sub_device: number(sub_device),
             program,
-            freed,
-            sync: done_after,
+            waited_for: freed,
+            done: done_after,
+            places: Vec::new(),
         };
-        for (index, core_type) in ring_core_types(self.map).enumerate() {
+        let mut wraps = 0;
+        for (index, core_type) in ring_core_types(map).enumerate() {
             let size_bytes = sizes.get(index).copied().unwrap_or(0);
-            if size_bytes == 0 {
-                continue;
+            if size_bytes > 0 {
+                let address = reservation.addresses.get(index).copied().unwrap_or(0);
+                let before = part.last_placed.insert(core_type, address);
+                // Below the one before: the ring began anew.
+                wraps += u64::from(before.is_some_and(|before| address < before));
+                taken.places.push((core_type, address, size_bytes));
             }
-            let address = reservation.addresses.get(index).copied().unwrap_or(0);
-            let wrapped = reservation.wrapped.get(index).copied().unwrap_or(false);
-            self.counts.ring_wraps += u64::from(wrapped);
-            self.counts.ring_stalls += u64::from(freed.is_some());
-            self.report_ring(&place, core_type, address, size_bytes);
         }
+        self.counts.ring_wraps += wraps;
+        self.report_ring(&taken);
         Ok(())
     }
 
-    fn report_ring(&mut self, place: &RingUse, core_type: CoreType, address: u64, size_bytes: u64) {
-        let RingUse {
-            mesh, sub_device, ..
-        } = *place;
-        self.track(What::RingReserved {
+    fn report_ring(&mut self, taken: &RingTaken) {
+        let RingTaken {
             mesh,
             sub_device,
-            core_type,
-            stalled: place.freed.is_some(),
-            size_bytes,
-            sync: place.freed.unwrap_or(0),
-        });
-        if let Some(sync) = place.freed {
-            self.track(What::RingFreed {
+            program,
+            waited_for,
+            ..
+        } = *taken;
+        for (core_type, _address, size_bytes) in &taken.places {
+            self.counts.ring_stalls += u64::from(waited_for.is_some());
+            self.track(What::RingReserved {
                 mesh,
                 sub_device,
-                core_type,
-                sync,
+                core_type: *core_type,
+                stalled: waited_for.is_some(),
+                size_bytes: *size_bytes,
+                sync: waited_for.unwrap_or(0),
             });
         }
-        self.track(What::RingAllocated {
-            mesh,
-            sub_device,
-            core_type,
-            program: place.program,
-            address,
-            size_bytes,
-            sync: place.sync,
-        });
+        if let Some(sync) = waited_for {
+            // What is waited for has left the rings of every kind of core.
+            for core_type in ring_core_types(self.map) {
+                self.track(What::RingFreed {
+                    mesh,
+                    sub_device,
+                    core_type,
+                    sync,
+                });
+            }
+        }
+        for (core_type, address, size_bytes) in &taken.places {
+            self.track(What::RingAllocated {
+                mesh,
+                sub_device,
+                core_type: *core_type,
+                program,
+                address: *address,
+                size_bytes: *size_bytes,
+                sync: taken.done,
+            });
+        }
     }
 
     /// Asks the prefetcher's cache for the binaries, which places them if they are not there.
     fn prefetch(&mut self, id: Workload, workload: &WorkloadState) -> Result<(), RuntimeError> {
         let size_bytes = largest_binary(workload);
         if size_bytes == 0 {
-            return Ok(());
+            // What is not cached writes over what is.
+            return self.reset_prefetcher(workload.mesh);
         }
         let state = self.mesh_state_mut(workload.mesh)?;
         let mesh = state.id;
@@ -277,14 +296,18 @@ impl Runtime {
     }
 }
 
-/// Who takes room in a ring, and what that waits for.
-#[derive(Clone, Copy, Debug)]
-struct RingUse {
+/// Room that a program took in the rings of a sub-device.
+#[derive(Debug)]
+struct RingTaken {
     mesh: MeshId,
     sub_device: u8,
     program: ProgramId,
-    freed: Option<u64>,
-    sync: u64,
+    /// Completions that it waits for; what they belong to may go.
+    waited_for: Option<u64>,
+    /// Completions that end it.
+    done: u64,
+    /// Kind of core, address, bytes.
+    places: Vec<(CoreType, u64, u64)>,
 }
 
 fn largest_binary(workload: &WorkloadState) -> u64 {
@@ -302,8 +325,8 @@ pub(super) struct Footprint {
     pub(super) compute_cores: CoreSet,
     /// Whether any program has kernels on compute cores.
     compute: bool,
-    /// Ethernet cores that take part.
-    ethernet: u64,
+    /// Whether any has kernels on Ethernet cores.
+    ethernet: bool,
     /// Bytes of the config ring of each kind of core, then the launch slots.
     ring_bytes: Vec<u64>,
 }
@@ -311,12 +334,10 @@ pub(super) struct Footprint {
 impl Footprint {
     fn of(parts: &[Part], map: &MemoryMap) -> Self {
         let compute = parts.iter().any(|part| part.program.uses(CoreType::Tensix));
-        let cores = |part: &Part, core_type| u64::from(part.program.cores(core_type).len());
-        let ethernet = parts
-            .iter()
-            .map(|part| cores(part, CoreType::ActiveEth) + cores(part, CoreType::IdleEth))
-            .max()
-            .unwrap_or(0);
+        let on_ethernet = |part: &Part| {
+            part.program.uses(CoreType::ActiveEth) || part.program.uses(CoreType::IdleEth)
+        };
+        let ethernet = parts.iter().any(on_ethernet);
         let total = |core_type: CoreType| {
             let configs = parts.iter().filter_map(|part| part.program.config());
             let totals = configs.map(|config| config.of(core_type).total);
@@ -324,7 +345,7 @@ impl Footprint {
         };
         let mut ring_bytes: Vec<u64> = ring_core_types(map).map(total).collect();
         ring_bytes.push(u64::from(compute));
-        ring_bytes.push(u64::from(ethernet > 0));
+        ring_bytes.push(u64::from(ethernet));
         let first = parts
             .first()
             .map(|part| part.program.cores(CoreType::Tensix));
@@ -336,11 +357,12 @@ impl Footprint {
         }
     }
 
-    /// Cores that report when a run is done: all compute cores of the sub-device, not only those
-    /// that have a kernel, and the Ethernet cores that do.
-    pub(super) fn workers(&self, sub_device: &CoreSet) -> u64 {
+    /// Cores that report when a run is done: all of the sub-device and of the chip, not only those
+    /// that have a kernel.
+    pub(super) fn workers(&self, sub_device: &CoreSet, ethernet_cores: u32) -> u64 {
         let compute = if self.compute { sub_device.len() } else { 0 };
-        u64::from(compute) + self.ethernet
+        let ethernet = if self.ethernet { ethernet_cores } else { 0 };
+        u64::from(compute) + u64::from(ethernet)
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct MeshState {
     pub(super) allocator: Allocator,
     /// At least one: without a division, all cores.
     pub(super) sub_devices: Vec<SubDeviceState>,
+    /// How often they were divided: a trace is of one division.
+    pub(super) division: u64,
     pub(super) prefetcher: Option<PrefetcherCache>,
     /// The trace that is being captured.
     pub(super) capturing: Option<super::Trace>,
@@ -143,6 +145,7 @@ impl Runtime {
                 parent,
                 allocator,
                 sub_devices: Vec::new(),
+                division: 0,
                 prefetcher: cache_bytes
                     .map(|bytes| PrefetcherCache::new(bytes, self.map.dram_alignment)),
                 capturing: None,

@@ -31,8 +31,8 @@ use meshes::MeshState;
 use std::collections::BTreeMap;
 use traces::TraceState;
 use ttmem_event::catalogue::{Capacities, Grid, MemoryMap};
-use ttmem_event::{BufferId, ProgramId, What};
-use workloads::WorkloadState;
+use ttmem_event::{BufferId, What};
+use workloads::{ProgramPlaces, WorkloadState};
 
 /// An open mesh device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +57,7 @@ pub struct Counts {
     pub events: u64,
     /// Buffers placed.
     pub allocations: u64,
-    /// Programs sent to run, one per device that runs it.
+    /// Programs sent to run or captured to be run, one per device.
     pub dispatches: u64,
     /// Programs sent to run that came from the program cache, one per device.
     pub program_cache_hits: u64,
@@ -69,7 +69,7 @@ pub struct Counts {
     pub jit_disk_hits: u64,
     /// Kernels that had to be compiled.
     pub jit_disk_misses: u64,
-    /// Times that a config ring began anew at its base.
+    /// Times that a program was placed below the one before it in a config ring.
     pub ring_wraps: u64,
     /// Reservations in a config ring that had to wait.
     pub ring_stalls: u64,
@@ -89,8 +89,7 @@ pub struct Runtime {
     buffers: BTreeMap<Buffer, BufferState>,
     workloads: BTreeMap<Workload, WorkloadState>,
     traces: BTreeMap<Trace, TraceState>,
-    /// Places of program objects in the process: an address is used again, an identity is not.
-    program_places: Vec<Option<ProgramId>>,
+    program_places: ProgramPlaces,
     next_mesh: u32,
     next_workload: u64,
     next_trace: u32,
@@ -131,7 +130,7 @@ impl Runtime {
             buffers: BTreeMap::new(),
             workloads: BTreeMap::new(),
             traces: BTreeMap::new(),
-            program_places: Vec::new(),
+            program_places: ProgramPlaces::default(),
             next_mesh: 0,
             next_workload: 0,
             next_trace: 0,

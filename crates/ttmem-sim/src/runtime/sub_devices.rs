@@ -5,6 +5,7 @@ use crate::allocator::{AllocateError, FreeList, Placement};
 use crate::buffer::BufferSpec;
 use crate::config_ring::{ConfigRings, RingSpace};
 use crate::program::CoreRanges;
+use std::collections::BTreeMap;
 use ttmem_event::catalogue::{DispatchCores, MemoryMap};
 use ttmem_event::{Class, CoreSet, CoreType, What};
 
@@ -28,6 +29,8 @@ pub(super) struct SubDeviceState {
     pub(super) rings: Option<ConfigRings>,
     /// Completions that will have come when all that was sent is done.
     pub(super) expected_completed: u64,
+    /// Where the last program was placed in each ring.
+    pub(super) last_placed: BTreeMap<CoreType, u64>,
 }
 
 impl SubDeviceState {
@@ -48,8 +51,16 @@ impl SubDeviceState {
         &mut self,
         spec: &BufferSpec,
     ) -> Result<Result<Placement, AllocateError>, RuntimeError> {
-        if spec.class != Class::L1 || spec.shards.is_none() {
+        if spec.class != Class::L1 {
             let text = "a sub-device's own memory takes sharded L1 buffers only";
+            return Err(RuntimeError::Refused(text));
+        }
+        if spec
+            .shards
+            .as_ref()
+            .is_none_or(|shards| shards.cores != self.cores)
+        {
+            let text = "the shards are not on the cores of the sub-device";
             return Err(RuntimeError::Refused(text));
         }
         let local = self.local.as_mut();
@@ -99,6 +110,10 @@ impl Runtime {
         mesh: Mesh,
         sub_devices: &[SubDevice],
     ) -> Result<(), RuntimeError> {
+        if self.options.dispatch == DispatchCores::Slow {
+            let text = "Using sub device managers is unsupported with slow dispatch";
+            return Err(RuntimeError::Refused(text));
+        }
         let state = self.mesh_state(mesh)?;
         if state.sub_devices.iter().any(SubDeviceState::holds_buffers) {
             let text = "a sub-device still holds buffers in its own memory";
@@ -165,7 +180,9 @@ impl Runtime {
                 ConfigRings::new(&spaces)
             }),
             expected_completed: 0,
+            last_placed: BTreeMap::new(),
         };
+        state.division += 1;
         state.sub_devices = match sub_devices {
             [] => vec![part(CoreSet::grid(grid.x, grid.y), 0)],
             parts => parts

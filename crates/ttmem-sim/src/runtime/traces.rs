@@ -6,22 +6,30 @@ use super::workloads::WorkloadState;
 use super::{Buffer, Mesh, Runtime, RuntimeError, Trace};
 use crate::buffer::BufferSpec;
 use crate::trace_layout::{TraceNode, lay_out};
+use std::collections::BTreeMap;
 use ttmem_event::catalogue::TRACE_PAGE_BYTES;
 use ttmem_event::{Class, CoreType, TextId, TraceId, What};
 
 /// Pages of a trace are between this and [`TRACE_PAGE_BYTES`].
 const SMALLEST_PAGE_BYTES: u64 = 1024;
 
+/// Launches that one trace may have: far beyond any model, and what the account keeps of one.
+const MAX_LAUNCHES: usize = 1 << 16;
+
 /// A trace.
 #[derive(Debug)]
 pub(super) struct TraceState {
     mesh: Mesh,
+    /// The division of the compute cores that it was captured in.
+    division: u64,
     nodes: Vec<TraceNode>,
-    command_bytes: u64,
+    /// Commands of each device that takes part: programs on parts of the mesh differ.
+    command_bytes: BTreeMap<usize, u64>,
+    launches: usize,
     /// Completions that one run adds, per sub-device.
     completions: Vec<u64>,
-    /// Its commands, once the capture has ended.
-    commands: Option<Buffer>,
+    /// Its commands and their size, once the capture has ended.
+    commands: Option<(Buffer, u64)>,
 }
 
 impl Runtime {
@@ -39,14 +47,16 @@ impl Runtime {
             return Err(RuntimeError::Refused("a trace is captured already"));
         }
         state.capturing = Some(trace);
-        let (id, parts) = (state.id, state.sub_devices.len());
+        let (id, parts, division) = (state.id, state.sub_devices.len(), state.division);
         self.next_trace += 1;
         self.traces.insert(
             trace,
             TraceState {
                 mesh,
+                division,
                 nodes: Vec::new(),
-                command_bytes: 0,
+                command_bytes: BTreeMap::new(),
+                launches: 0,
                 completions: vec![0; parts],
                 commands: None,
             },
@@ -73,18 +83,31 @@ impl Runtime {
             .mesh_state(workload.mesh)?
             .sub_devices
             .get(sub_device)
-            .map_or(0, |part| workload.footprint.workers(&part.cores()));
+            .map_or(0, |part| {
+                let ethernet_cores = self.options.board.ethernet_cores();
+                workload.footprint.workers(&part.cores(), ethernet_cores)
+            });
         let state = self.traces.get_mut(&trace);
         let state = state.ok_or(RuntimeError::WorkloadGone)?;
+        state.launches += workload.parts.len();
+        if state.launches > MAX_LAUNCHES {
+            return Err(RuntimeError::Refused("a trace has at most 65536 launches"));
+        }
+        // Programs of one workload have equal offsets and sizes.
         let config = first.program.config();
-        let layout = config.map(|config| config.per_core_type[CoreType::Tensix as usize]);
+        let layout = config.map(|config| *config.of(CoreType::Tensix));
         let layout = layout.unwrap_or_default();
         state.nodes.push(TraceNode {
             program: first.program.id().0,
             config: layout.total - layout.text_bytes,
             text: layout.text_bytes,
         });
-        state.command_bytes += command_bytes(&first.program);
+        for part in &workload.parts {
+            let bytes = command_bytes(&part.program);
+            for device in &part.devices {
+                *state.command_bytes.entry(*device).or_default() += bytes;
+            }
+        }
         if let Some(completions) = state.completions.get_mut(sub_device) {
             *completions += workers;
         }
@@ -114,9 +137,9 @@ impl Runtime {
             bytes,
         });
         match stored {
-            Ok((buffer, _bytes)) => {
+            Ok(commands) => {
                 if let Some(state) = self.traces.get_mut(&trace) {
-                    state.commands = Some(buffer);
+                    state.commands = Some(commands);
                 }
                 Ok(())
             }
@@ -141,42 +164,52 @@ impl Runtime {
             .zip(&state.nodes)
             .filter(|(place, _node)| place.sends_text);
         let text: u64 = sent.map(|(_place, node)| node.text).sum();
-        let bytes = (state.command_bytes + text).max(SMALLEST_PAGE_BYTES);
+        // One buffer on all devices, as large as the longest commands of any.
+        let commands = state.command_bytes.values().copied().max().unwrap_or(0);
+        let bytes = (commands + text).max(SMALLEST_PAGE_BYTES);
         let banks = self.capacities.dram.banks;
         let page = bytes.div_ceil(u64::from(banks.max(1))).next_power_of_two();
         let page = page.clamp(SMALLEST_PAGE_BYTES, TRACE_PAGE_BYTES);
         let bytes = bytes.next_multiple_of(page);
-        let handle = self.mesh_state(mesh)?.handle;
-        let region = self.capacities.trace.total_bytes();
+        let region = self.options.trace_region_size;
         if region == 0 {
             let spec = BufferSpec::interleaved(Class::Dram, bytes, page).top_down();
             return Ok((self.allocate(mesh, &spec, "trace")?, bytes));
         }
-        let statistics = self.mesh_state(mesh)?.allocator.statistics(Class::Trace);
         let spec = BufferSpec::interleaved(Class::Trace, bytes, page);
-        let per_bank = spec
-            .per_bank(banks, self.map.dram_alignment)
-            .unwrap_or(u64::MAX);
-        if per_bank > statistics.largest_free {
-            let id = self.mesh_state(mesh)?.id;
+        // The runtime holds the sum of all traces against what was asked for, before it allocates.
+        let all = self.trace_bytes(mesh).saturating_add(bytes);
+        if all > region {
+            let state = self.mesh_state(mesh)?;
+            let (id, handle) = (state.id, state.handle);
+            let statistics = state.allocator.statistics(Class::Trace);
+            let per_bank = spec.per_bank(banks, self.map.dram_alignment);
+            // Its own text names no bank; people ask the same question all the same.
             self.track(What::AllocationFailed {
                 mesh: id,
                 class: Class::Trace,
                 banks: u16::try_from(banks).unwrap_or(u16::MAX),
                 requested_bytes: bytes,
-                per_bank_bytes: per_bank,
+                per_bank_bytes: per_bank.unwrap_or(u64::MAX),
                 free_bytes: statistics.free,
                 largest_free_bytes: statistics.largest_free,
                 bank_bytes: statistics.total,
                 operation: TextId::NONE,
             });
             return Err(RuntimeError::TraceTooLarge {
-                bytes,
+                bytes: all,
                 mesh: handle,
                 region,
             });
         }
         Ok((self.allocate(mesh, &spec, "trace")?, bytes))
+    }
+
+    /// What the stored traces of a mesh come to.
+    fn trace_bytes(&self, mesh: Mesh) -> u64 {
+        let stored = self.traces.values().filter(|trace| trace.mesh == mesh);
+        let bytes = stored.filter_map(|trace| trace.commands.map(|(_buffer, bytes)| bytes));
+        bytes.sum()
     }
 
     /// Runs a trace.
@@ -188,7 +221,12 @@ impl Runtime {
         let state = state.filter(|state| state.commands.is_some());
         let state = state.ok_or(RuntimeError::TraceState { expected: "stored" })?;
         let (mesh, completions) = (state.mesh, state.completions.clone());
+        let division = state.division;
         let state = self.mesh_state_mut(mesh)?;
+        if state.division != division {
+            let expected = "of the active sub-devices";
+            return Err(RuntimeError::TraceState { expected });
+        }
         let id = state.id;
         let mut filled = Vec::new();
         for (index, part) in state.sub_devices.iter_mut().enumerate() {
@@ -196,7 +234,8 @@ impl Runtime {
             if added == 0 {
                 continue;
             }
-            part.expected_completed += added;
+            // A trace counts its completions anew.
+            part.expected_completed = added;
             if let Some(rings) = part.rings.as_mut() {
                 rings.mark_completely_full(part.expected_completed);
             }
@@ -230,11 +269,17 @@ impl Runtime {
         let state = self.traces.remove(&trace);
         let state = state.ok_or(RuntimeError::TraceState { expected: "there" })?;
         let mesh = self.mesh_state_mut(state.mesh)?;
-        if mesh.capturing == Some(trace) {
-            mesh.capturing = None;
-        }
         let id = mesh.id;
-        if let Some(commands) = state.commands {
+        let capturing = mesh.capturing == Some(trace);
+        if capturing {
+            mesh.capturing = None;
+            self.track(What::TraceEnded {
+                mesh: id,
+                trace: TraceId(trace.0),
+                bytes: 0,
+            });
+        }
+        if let Some((commands, _bytes)) = state.commands {
             self.free(commands)?;
         }
         self.track(What::TraceReleased {

@@ -4,7 +4,7 @@ use super::fast::Footprint;
 use super::meshes::Rectangle;
 use super::{Buffer, Mesh, Runtime, RuntimeError, Workload};
 use crate::program::Program;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use ttmem_event::catalogue::DispatchCores;
 use ttmem_event::{
     BinaryStatus, CacheResult, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId, What,
@@ -86,14 +86,8 @@ impl Runtime {
     /// Constructs an empty program.
     pub fn new_program(&mut self, name: &str) -> Program {
         let id = self.hooks.next_program();
-        let free = self.program_places.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
-            self.program_places.push(None);
-            self.program_places.len() - 1
-        });
-        self.program_places[place] = Some(id);
+        let place = self.program_places.take(id);
         let text = self.hooks.text(name);
-        let place = u64::try_from(place).unwrap_or(u64::MAX);
         self.track(What::ProgramCreated {
             program: id,
             name: text,
@@ -104,7 +98,11 @@ impl Runtime {
     }
 
     /// Destroys a program that no workload took.
-    pub fn discard_program(&mut self, program: &Program) {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it cannot be used again, nor destroyed twice"
+    )]
+    pub fn discard_program(&mut self, program: Program) {
         self.forget_place(program.id());
         let program = program.id();
         self.track(What::ProgramDestroyed { program });
@@ -119,10 +117,18 @@ impl Runtime {
         mesh: Mesh,
         programs: Vec<(DeviceRange, Program)>,
     ) -> Result<Workload, RuntimeError> {
-        let mut parts = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         let mut failure = None;
         for (range, program) in programs {
-            match self.devices_of(mesh, range) {
+            let placed = self.devices_of(mesh, range).and_then(|(id, devices)| {
+                let taken = |device: &usize| parts.iter().any(|part| part.devices.contains(device));
+                if devices.iter().any(taken) {
+                    let text = "Program range overlaps with the previously added range";
+                    return Err(RuntimeError::Refused(text));
+                }
+                Ok((id, devices))
+            });
+            match placed {
                 Ok((id, devices)) if failure.is_none() => parts.push(Part {
                     program,
                     mesh: id,
@@ -131,16 +137,16 @@ impl Runtime {
                     reported_to: BTreeSet::new(),
                     loaded_on: BTreeSet::new(),
                 }),
-                Ok(_devices) => self.discard_program(&program),
+                Ok(_devices) => self.discard_program(program),
                 Err(error) => {
-                    self.discard_program(&program);
+                    self.discard_program(program);
                     failure.get_or_insert(error);
                 }
             }
         }
         if let Some(error) = failure {
-            for part in &parts {
-                self.discard_program(&part.program);
+            for part in parts {
+                self.discard_program(part.program);
             }
             return Err(error);
         }
@@ -210,13 +216,6 @@ impl Runtime {
         Some(&mut part.program)
     }
 
-    /// How many programs a workload has.
-    #[must_use]
-    pub fn program_count(&self, workload: Workload) -> usize {
-        let state = self.workloads.get(&workload);
-        state.map_or(0, |state| state.parts.len())
-    }
-
     /// Runs a workload.
     ///
     /// # Errors
@@ -277,10 +276,7 @@ impl Runtime {
     }
 
     fn forget_place(&mut self, program: ProgramId) {
-        let places = &mut self.program_places;
-        if let Some(place) = places.iter_mut().find(|place| **place == Some(program)) {
-            *place = None;
-        }
+        self.program_places.give_back(program);
     }
 
     pub(super) fn drop_workloads(&mut self, mesh: Mesh) -> Result<(), RuntimeError> {
@@ -294,5 +290,25 @@ impl Runtime {
             self.destroy(workload)?;
         }
         Ok(())
+    }
+}
+
+/// Places of program objects in the process: an address is used again, an identity is not.
+#[derive(Debug, Default)]
+pub(super) struct ProgramPlaces {
+    taken: BTreeMap<ProgramId, u64>,
+    free: Vec<u64>,
+}
+
+impl ProgramPlaces {
+    fn take(&mut self, program: ProgramId) -> u64 {
+        let next = u64::try_from(self.taken.len()).unwrap_or(u64::MAX);
+        let place = self.free.pop().unwrap_or(next);
+        self.taken.insert(program, place);
+        place
+    }
+
+    fn give_back(&mut self, program: ProgramId) {
+        self.free.extend(self.taken.remove(&program));
     }
 }

@@ -18,6 +18,9 @@ use ttmem_event::catalogue::BoardKind;
 /// Steps that one play takes at most: a file can ask for more than anybody wants to wait for.
 pub const MAX_STEPS: u64 = 1_000_000_000;
 
+/// Failures that are told one by one.
+const MAX_FAILURES: usize = 1000;
+
 /// What is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Play<'a> {
@@ -86,8 +89,10 @@ pub struct Outcome {
     pub steps: u64,
     /// Operations run, replays of traces not counted.
     pub operations: u64,
-    /// Failures that were planted and came.
+    /// Failures that were planted and came, the first thousand of them.
     pub failures: Vec<PlantedFailure>,
+    /// How many came.
+    pub failure_count: u64,
     /// Tensors that were still there when their mesh closed, as planted.
     pub leaked_buffers: u64,
     /// Whether the pace ended the play before its end.
@@ -236,6 +241,7 @@ fn walk(
         steps: 0,
         operations: 0,
         failures: Vec::new(),
+        failure_count: 0,
         leaked_buffers: 0,
         interrupted: false,
         counts: Counts::default(),
@@ -251,29 +257,34 @@ fn walk(
                     line,
                     reason,
                 })?;
-            match turn {
+            let step = match turn {
                 Turn::Over => continue,
-                Turn::Failed { line, kind, text } => outcome.failures.push(PlantedFailure {
-                    kind,
-                    text,
-                    line,
-                    replica: index,
-                }),
-                Turn::Took(step) => {
-                    outcome.operations += u64::from(step.verb == "op");
-                    let done = StepDone {
-                        verb: step.verb,
-                        subject: &step.subject,
-                        line: step.line,
-                        replica: index,
-                        nominal: step.nominal,
-                        counts: ttnn.runtime().counts(),
-                    };
-                    if pace.after(&done).is_break() {
-                        outcome.interrupted = true;
-                        break 'story;
+                Turn::Failed(step, kind, text) => {
+                    outcome.failure_count += 1;
+                    if outcome.failures.len() < MAX_FAILURES {
+                        outcome.failures.push(PlantedFailure {
+                            kind,
+                            text,
+                            line: step.line,
+                            replica: index,
+                        });
                     }
+                    step
                 }
+                Turn::Took(step) => step,
+            };
+            outcome.operations += u64::from(step.verb == "op");
+            let done = StepDone {
+                verb: step.verb,
+                subject: &step.subject,
+                line: step.line,
+                replica: index,
+                nominal: step.nominal,
+                counts: ttnn.runtime().counts(),
+            };
+            if pace.after(&done).is_break() {
+                outcome.interrupted = true;
+                break 'story;
             }
             going = true;
             outcome.steps += 1;

@@ -5,13 +5,15 @@
 //! since then is given back, as an exception does with the variables of a function.
 
 use super::expression::{EvaluateError, Number};
-use super::script::{Action, OpStep, Scenario, Step, SubDeviceStep, TensorStep};
+use super::script::{
+    Action, MAX_PAUSE_MILLIS, MAX_TIMES, OpStep, Scenario, Step, SubDeviceStep, TensorStep,
+};
 use super::value::Values;
 use crate::program::CoreRanges;
 use crate::runtime::{FailureKind, Mesh, RuntimeError, SubDevice, Trace};
 use crate::tensor::TensorSpec;
 use crate::ttnn::{Call, OperationError, Tensor, Ttnn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use ttmem_event::CoreRange;
 
@@ -67,12 +69,8 @@ pub(super) enum Turn {
     Over,
     /// It took one.
     Took(Taken),
-    /// It failed as planted.
-    Failed {
-        line: usize,
-        kind: FailureKind,
-        text: String,
-    },
+    /// It failed as planted: the attempt, how, and the runtime's words.
+    Failed(Taken, FailureKind, String),
 }
 
 /// A step that was taken.
@@ -82,6 +80,17 @@ pub(super) struct Taken {
     pub(super) subject: String,
     pub(super) line: usize,
     pub(super) nominal: Duration,
+}
+
+impl Taken {
+    const fn new(verb: &'static str, line: usize, nominal: Duration) -> Self {
+        Self {
+            verb,
+            subject: String::new(),
+            line,
+            nominal,
+        }
+    }
 }
 
 /// A list of steps being walked.
@@ -103,8 +112,8 @@ enum End {
     Nothing,
     /// A trace that is captured.
     Trace(String, Trace),
-    /// A failure that should have come, and what was there before.
-    Planted(FailureKind, BTreeSet<String>),
+    /// A failure that should have come, and how many tensors had been made before.
+    Planted(FailureKind, u64),
     /// A trace that is replayed; it has no steps.
     Replay(Trace),
 }
@@ -115,7 +124,10 @@ pub(super) struct Replica<'a> {
     scenario: &'a Scenario,
     mesh: Mesh,
     values: Values<'a>,
-    tensors: BTreeMap<String, Tensor>,
+    /// By name, with a number that tells which was made first.
+    tensors: BTreeMap<String, (u64, Tensor)>,
+    /// Tensors made so far.
+    made: u64,
     traces: BTreeMap<String, Trace>,
     frames: Vec<Frame<'a>>,
 }
@@ -136,6 +148,7 @@ impl<'a> Replica<'a> {
             mesh,
             values,
             tensors: BTreeMap::new(),
+            made: 0,
             traces: BTreeMap::new(),
             frames: vec![story],
         }
@@ -160,7 +173,7 @@ impl<'a> Replica<'a> {
         for frame in std::mem::take(&mut self.frames) {
             self.end_capture(&frame.end, ttnn);
         }
-        for tensor in std::mem::take(&mut self.tensors).into_values() {
+        for (_number, tensor) in std::mem::take(&mut self.tensors).into_values() {
             // A tensor that is gone already is what is wanted.
             ttnn.deallocate(tensor).ok();
         }
@@ -175,8 +188,7 @@ impl<'a> Replica<'a> {
             if let Some(step) = frame.steps.get(frame.next) {
                 frame.next += 1;
                 return match self.take(step, ttnn) {
-                    Ok(Some(taken)) => Ok(Turn::Took(taken)),
-                    Ok(None) => continue,
+                    Ok(taken) => Ok(Turn::Took(taken)),
                     Err(error) => self.unwind(step.line, error, ttnn),
                 };
             }
@@ -188,14 +200,15 @@ impl<'a> Replica<'a> {
                     let round = frame.round;
                     self.values.set_loop(round);
                 }
-                if let End::Replay(trace) = frame.end {
-                    let line = frame.line;
+                let (line, replays) = (frame.line, &frame.end);
+                if let End::Replay(trace) = *replays {
                     return match ttnn.runtime().replay(trace) {
-                        Ok(()) => Ok(Turn::Took(self.replayed(line))),
+                        Ok(()) => Ok(Turn::Took(Taken::new("replay", line, REPLAY_TAKES))),
                         Err(error) => self.unwind(line, error.into(), ttnn),
                     };
                 }
-                continue;
+                // A round is a step, else a block without any would go on unseen.
+                return Ok(Turn::Took(Taken::new("run", line, Duration::ZERO)));
             }
             let Some(frame) = self.frames.pop() else {
                 return Ok(Turn::Over);
@@ -206,15 +219,6 @@ impl<'a> Replica<'a> {
             if let Err(error) = self.end(frame.end, ttnn) {
                 return self.unwind(frame.line, error, ttnn);
             }
-        }
-    }
-
-    fn replayed(&self, line: usize) -> Taken {
-        Taken {
-            verb: "replay",
-            subject: String::new(),
-            line,
-            nominal: REPLAY_TAKES,
         }
     }
 
@@ -248,19 +252,16 @@ impl<'a> Replica<'a> {
             if let End::Planted(expected, before) = frame.end
                 && kind == Some(expected)
             {
-                let mut made = std::mem::take(&mut self.tensors);
-                self.tensors = made
-                    .extract_if(.., |name, _| before.contains(name))
+                let since: Vec<(String, (u64, Tensor))> = self
+                    .tensors
+                    .extract_if(.., |_name, (number, _tensor)| *number > before)
                     .collect();
-                for tensor in made.into_values() {
+                for (_name, (_number, tensor)) in since {
                     let freed = ttnn.deallocate(tensor);
                     freed.map_err(|error| (frame.line, error.into()))?;
                 }
-                return Ok(Turn::Failed {
-                    line: frame.line,
-                    kind: expected,
-                    text: error.to_string(),
-                });
+                let attempt = Taken::new("attempt", frame.line, Duration::ZERO);
+                return Ok(Turn::Failed(attempt, expected, error.to_string()));
             }
         }
         Err((line, error))
@@ -273,14 +274,9 @@ impl<'a> Replica<'a> {
         }
     }
 
-    /// Does what a step says; `None` if it only opened a frame.
-    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<Option<Taken>, StepError> {
-        let mut taken = Taken {
-            verb: step.action.verb(),
-            subject: String::new(),
-            line: step.line,
-            nominal: Duration::ZERO,
-        };
+    /// Does what a step says; one that runs others only opens their frame.
+    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<Taken, StepError> {
+        let mut taken = Taken::new(step.action.verb(), step.line, Duration::ZERO);
         match &step.action {
             Action::Tensor(tensor) => {
                 taken.subject = self.create(tensor, ttnn)?;
@@ -294,8 +290,9 @@ impl<'a> Replica<'a> {
             Action::Free { names } => {
                 for name in names {
                     let name = name.render(&self.values)?;
-                    let tensor = self.tensors.remove(&name);
-                    ttnn.deallocate(tensor.ok_or(StepError::NoTensor(name))?)?;
+                    let found = self.tensors.remove(&name);
+                    let (_number, tensor) = found.ok_or(StepError::NoTensor(name))?;
+                    ttnn.deallocate(tensor)?;
                 }
             }
             Action::Pick { value } => {
@@ -316,17 +313,15 @@ impl<'a> Replica<'a> {
             Action::ClearProgramCache => ttnn.clear_program_cache(self.mesh)?,
             Action::SubDevices(parts) => self.divide(parts, ttnn)?,
             Action::Pause { millis } => {
-                taken.nominal = Duration::from_millis(millis.evaluate(&self.values)?);
+                let millis = millis.evaluate_up_to(MAX_PAUSE_MILLIS, &self.values)?;
+                taken.nominal = Duration::from_millis(millis);
             }
             Action::Run { .. }
             | Action::Trace { .. }
             | Action::Replay { .. }
-            | Action::Attempt { .. } => {
-                self.enter(step, ttnn)?;
-                return Ok(None);
-            }
+            | Action::Attempt { .. } => self.enter(step, ttnn)?,
         }
-        Ok(Some(taken))
+        Ok(taken)
     }
 
     /// Opens the frame of a step that runs others.
@@ -346,7 +341,7 @@ impl<'a> Replica<'a> {
                 variable,
                 times,
             } => {
-                let times = times.evaluate_up_to(super::script::MAX_TIMES, &self.values)?;
+                let times = times.evaluate_up_to(MAX_TIMES, &self.values)?;
                 let Some(rounds_left) = times.checked_sub(1) else {
                     return Ok(());
                 };
@@ -365,14 +360,13 @@ impl<'a> Replica<'a> {
             Action::Replay { trace, times } => {
                 let found = self.traces.get(trace).copied();
                 let found = found.ok_or_else(|| StepError::NoTrace(trace.clone()))?;
-                let times = times.evaluate_up_to(super::script::MAX_TIMES, &self.values)?;
+                let times = times.evaluate_up_to(MAX_TIMES, &self.values)?;
                 frame.rounds_left = times;
                 frame.end = End::Replay(found);
             }
             Action::Attempt { block, failure } => {
                 frame.steps = self.scenario.block(block);
-                let before = self.tensors.keys().cloned().collect();
-                frame.end = End::Planted(*failure, before);
+                frame.end = End::Planted(*failure, self.made);
             }
             _leaf => return Ok(()),
         }
@@ -393,8 +387,9 @@ impl<'a> Replica<'a> {
         let mut inputs: Vec<&Tensor> = Vec::with_capacity(step.inputs.len());
         for name in &step.inputs {
             let name = name.render(&self.values)?;
-            let tensor = self.tensors.get(&name);
-            inputs.push(tensor.ok_or(StepError::NoTensor(name))?);
+            let found = self.tensors.get(&name);
+            let (_number, tensor) = found.ok_or(StepError::NoTensor(name))?;
+            inputs.push(tensor);
         }
         let mut attributes: Vec<(&str, u64)> = Vec::with_capacity(step.attributes.len());
         for (name, number) in &step.attributes {
@@ -424,7 +419,8 @@ impl<'a> Replica<'a> {
 
     /// Gives a tensor its name; the one that had it before is let go.
     fn put(&mut self, name: String, tensor: Tensor, ttnn: &mut Ttnn) -> Result<(), StepError> {
-        if let Some(old) = self.tensors.insert(name, tensor) {
+        self.made += 1;
+        if let Some((_number, old)) = self.tensors.insert(name, (self.made, tensor)) {
             ttnn.deallocate(old)?;
         }
         Ok(())

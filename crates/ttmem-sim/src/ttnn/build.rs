@@ -57,7 +57,7 @@ pub(super) fn build(
     let (plan, buffer) = output.unzip();
     let mut site = Site::default();
     if let Err(error) = site.draw(runtime, mesh, operation, job, call, buffer) {
-        for (_range, program) in &site.programs {
+        for (_range, program) in std::mem::take(&mut site.programs) {
             runtime.discard_program(program);
         }
         site.give_back(runtime)?;

@@ -2,7 +2,7 @@
 //!
 //! An event that the ledger refuses fails the test; every reading audits all totals.
 
-use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, Source, What};
+use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, MeshId, Source, What};
 use ttmem_ledger::device::CacheCounters;
 use ttmem_ledger::geometry::DeviceGeometry;
 use ttmem_ledger::process::Allocator;
@@ -21,6 +21,8 @@ pub(crate) struct Account {
     ledger: Ledger,
     process: u32,
     now: u64,
+    /// What the rings of closed meshes had counted: wraps and stalls.
+    closed_rings: (u64, u64),
 }
 
 impl Account {
@@ -40,6 +42,7 @@ impl Account {
             ledger,
             process,
             now: 0,
+            closed_rings: (0, 0),
         }
     }
 
@@ -62,12 +65,39 @@ impl Account {
                     assert_eq!(outcome, Ok(()), "{definition:?}");
                 }
                 Entry::Happened(what) => {
+                    if let What::MeshClosed { mesh } = what {
+                        self.keep_rings_of(mesh);
+                    }
                     self.book(what);
                     events.push(what);
                 }
             }
         }
         events
+    }
+
+    /// Rings go with their mesh: what they counted is written down before.
+    fn keep_rings_of(&mut self, mesh: MeshId) {
+        let facts = self.ledger.facts(self.process);
+        let facts = facts.expect("the model is a process");
+        let slot = facts.meshes.iter().position(|each| each.id == Some(mesh));
+        for ((of, _sub_device, _core_type), ring) in &facts.rings {
+            if usize::try_from(*of).ok() == slot {
+                self.closed_rings.0 += ring.wraps;
+                self.closed_rings.1 += ring.stalls;
+            }
+        }
+    }
+
+    /// Wraps and stalls of all rings that were ever there.
+    pub(crate) fn wraps_and_stalls(&mut self) -> (u64, u64) {
+        let facts = self.facts();
+        let open = |figure: fn(&Ring) -> u64| facts.rings.values().map(figure).sum::<u64>();
+        let (wraps, stalls) = self.closed_rings;
+        (
+            wraps + open(|ring| ring.wraps),
+            stalls + open(|ring| ring.stalls),
+        )
     }
 
     /// Everything that was reported so far.

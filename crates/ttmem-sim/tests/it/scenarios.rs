@@ -1,10 +1,11 @@
 //! Every built-in scenario, played into a ledger: nothing is left, nothing contradicts itself.
 
 use crate::account::Account;
+use std::ops::ControlFlow;
 use ttmem_event::Class;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_sim::runtime::FailureKind;
-use ttmem_sim::scenario::{FullSpeed, Outcome, Play, Scenario, play};
+use ttmem_sim::scenario::{FullSpeed, Outcome, Pace, Play, Scenario, StepDone, play};
 
 const SEEDS: [u64; 3] = [0, 1, 0x5eed];
 
@@ -53,6 +54,8 @@ fn every_scenario_leaves_nothing_behind_on_any_of_its_boards() {
                 .map(|device| device.caches.dispatches)
                 .sum();
             assert_eq!(dispatched, outcome.counts.dispatches, "{}", each.name);
+            let counted = (outcome.counts.ring_wraps, outcome.counts.ring_stalls);
+            assert_eq!(account.wraps_and_stalls(), counted, "{}", each.name);
             for device in &view.devices {
                 for class in Class::ALL {
                     let capacity = device.facts.capacities[class.index()];
@@ -137,4 +140,42 @@ fn four_copies_have_four_allocators_and_prompts_of_their_own() {
         .collect();
     assert!(peaks.iter().all(|peak| *peak > 0), "{peaks:?}");
     assert!(peaks.iter().any(|peak| *peak != peaks[0]), "{peaks:?}");
+}
+
+#[test]
+fn a_file_that_goes_round_for_ever_can_be_ended() {
+    struct Impatient(u32);
+    impl Pace for Impatient {
+        fn after(&mut self, _step: &StepDone<'_>) -> ControlFlow<()> {
+            self.0 -= 1;
+            if self.0 == 0 {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let round = r#"{ run = "b", times = 1000000 }"#;
+    let attempt = r#"{ attempt = "c", fails = "out_of_memory" }"#;
+    let large = r#"{ tensor = "x", shape = [1048576, 1048576] }"#;
+    for (story, b, c) in [
+        (round, r#"{ run = "c", times = 1000000 }"#, ""),
+        (round, r#"{ run = "c", times = 0 }"#, ""),
+        (round, attempt, large),
+    ] {
+        let text = format!(
+            "about = \"endless\"\nboards = [\"n150\"]\nstory = [{story}]\n[blocks]\n\
+             b = [{b}]\nc = [{c}]\n"
+        );
+        let scenario = Scenario::from_text("endless.toml", &text).expect("a scenario");
+        let account = Account::new();
+        let what = Play {
+            scenario: &scenario,
+            board: None,
+            seed: 0,
+        };
+        let outcome = play(&what, account.hooks(), &mut Impatient(1000));
+        let outcome = outcome.expect("it is ended in order");
+        assert!(outcome.interrupted);
+        assert!(outcome.steps < 1000, "{}", outcome.steps);
+    }
 }

@@ -56,6 +56,14 @@ fn a_sub_devices_l1_can_be_full_while_the_mesh_has_room() {
     assert_eq!(full.kind(), FailureKind::OutOfMemory);
     assert!(full.to_string().contains("but bank size is 65536 B"));
     assert!(rig.try_allocate(&spec).is_ok());
+    let elsewhere = rig.runtime.allocate_local(rig.mesh, 1, &spec, "ttnn.zeros");
+    assert_eq!(
+        elsewhere,
+        Err(RuntimeError::Refused(
+            "the shards are not on the cores of the sub-device"
+        ))
+    );
+    let spec = BufferSpec::sharded(Class::L1, lower_half().set(), TILE, TILE);
     let none = rig.runtime.allocate_local(rig.mesh, 1, &spec, "ttnn.zeros");
     assert_eq!(
         none,

@@ -34,8 +34,12 @@ pub struct Ring {
     pub entries: VecDeque<RingEntry>,
     /// Bytes of the entries.
     pub used_bytes: u64,
+    /// Where the last entry was placed, whether or not it is still there.
+    pub last_address: Option<u64>,
     /// Whether it was marked full, so that no entry can be trusted to be there.
     pub filled: bool,
+    /// The number of completions that ends its being marked full.
+    pub filled_until: u64,
     /// Times an entry was placed below the one before.
     pub wraps: u64,
     /// Entries that had to go.
@@ -62,13 +66,8 @@ impl Ring {
         if entry.address < self.base || end.is_none_or(|end| end > ring_end) {
             return false;
         }
-        if self
-            .entries
-            .back()
-            .is_some_and(|last| entry.address < last.address)
-        {
-            self.wraps += 1;
-        }
+        let before = self.last_address.replace(entry.address);
+        self.wraps += u64::from(before.is_some_and(|before| entry.address < before));
         let end = end.unwrap_or(ring_end);
         self.evict(|old| old.address < end && entry.address < old.address + old.size_bytes);
         if self.entries.len() == MAX_ENTRIES {
@@ -80,7 +79,7 @@ impl Ring {
         true
     }
 
-    /// Lets the oldest entries go up to a number of completions.
+    /// Lets the oldest entries go up to a number of completions, and what filled the ring.
     pub(crate) fn free(&mut self, sync: u64) {
         while self
             .entries
@@ -89,12 +88,14 @@ impl Ring {
         {
             self.pop_oldest();
         }
+        self.filled &= self.filled_until > sync;
     }
 
-    /// Forgets every entry: the ring holds something else now.
-    pub(crate) fn fill(&mut self) {
+    /// Forgets every entry: up to a number of completions the ring holds something else.
+    pub(crate) fn fill(&mut self, sync: u64) {
         self.evict(|_all| true);
         self.filled = true;
+        self.filled_until = sync;
     }
 
     fn pop_oldest(&mut self) {
@@ -209,6 +210,39 @@ mod tests {
         assert_eq!((ring.wraps, ring.evictions, ring.used_bytes), (1, 1, 70));
         ring.free(2);
         assert_eq!((ring.evictions, ring.used_bytes), (2, 30));
+    }
+
+    #[test]
+    fn a_wrap_counts_whether_or_not_the_entry_before_is_still_there() {
+        let mut ring = Ring::new(1000, 100);
+        assert!(ring.place(entry(1, 1060, 40, 1)));
+        ring.free(1);
+        assert!(ring.entries.is_empty());
+        assert!(ring.place(entry(2, 1000, 40, 2)));
+        assert_eq!(ring.wraps, 1);
+        ring.fill(3);
+        assert!(ring.place(entry(3, 1040, 40, 4)));
+        assert_eq!(ring.wraps, 1);
+        // What was refused was placed nowhere.
+        assert!(!ring.place(entry(4, 900, 40, 5)));
+        assert!(ring.place(entry(5, 1040, 40, 5)));
+        assert_eq!(ring.wraps, 1);
+        assert_eq!(ring.last_address, Some(1040));
+    }
+
+    #[test]
+    fn a_filled_ring_is_free_again_once_enough_completions_came() {
+        let mut ring = Ring::new(1000, 100);
+        assert!(ring.place(entry(1, 1000, 40, 1)));
+        ring.fill(7);
+        assert_eq!((ring.filled, ring.used_bytes), (true, 0));
+        ring.free(6);
+        assert!(ring.filled);
+        ring.free(7);
+        assert!(!ring.filled);
+        ring.fill(u64::MAX);
+        assert!(ring.place(entry(2, 1000, 40, 8)));
+        assert!(!ring.filled);
     }
 
     #[test]

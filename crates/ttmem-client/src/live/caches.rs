@@ -2,7 +2,8 @@
 //!
 //! Entries are followed as in the ledger: a new one evicts what it lies upon.
 //! What was evicted, and how often a ring wrapped or stalled, is history and is
-//! not told again.
+//! not told again. Where the last entry was placed is not: it decides whether the
+//! next one is a wrap, so a ring that lost it tells it with what took it away.
 
 use super::meshes::Meshes;
 use super::{MAX_HELD_BYTES, Told};
@@ -27,7 +28,12 @@ struct Ring {
     base: u64,
     end: u64,
     entries: VecDeque<Entry>,
-    filled: Option<Told>,
+    /// The last entry, once it is gone. No other is left then: entries go oldest first.
+    gone: Option<Told>,
+    /// Since the last entry was placed: what emptied, filled and freed the ring, in order.
+    ended: Vec<Told>,
+    /// The completions that end its being filled.
+    filled: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,8 +67,15 @@ impl Caches {
                         base,
                         end: base.saturating_add(size_bytes),
                         entries: VecDeque::new(),
+                        gone: None,
+                        ended: Vec::new(),
                         filled: None,
                     };
+                    if sub_device == 0 {
+                        // A new division of the mesh: the others are opened anew after this.
+                        self.rings
+                            .retain(|key, _ring| key.0 != mesh.0 || key.1 == 0);
+                    }
                     self.rings.insert((mesh.0, sub_device, core_type), ring);
                 }
             }
@@ -93,24 +106,17 @@ impl Caches {
                 sync,
             } => {
                 if let Some(ring) = self.rings.get_mut(&(mesh.0, sub_device, core_type)) {
-                    while ring
-                        .entries
-                        .front()
-                        .is_some_and(|oldest| oldest.sync <= sync)
-                    {
-                        ring.entries.pop_front();
-                    }
+                    ring.free(told, sync);
                 }
             }
             What::RingFilled {
                 mesh,
                 sub_device,
                 core_type,
-                ..
+                sync,
             } => {
                 if let Some(ring) = self.rings.get_mut(&(mesh.0, sub_device, core_type)) {
-                    ring.entries.clear();
-                    ring.filled = Some(told);
+                    ring.fill(told, sync);
                 }
             }
             What::PrefetchOpened { mesh, size_bytes }
@@ -160,7 +166,8 @@ impl Caches {
         for ring in self.rings.values() {
             told.push(ring.opened);
             told.extend(ring.entries.iter().map(|entry| entry.told));
-            told.extend(ring.filled);
+            told.extend(ring.gone);
+            told.extend(&ring.ended);
         }
         for cache in self.prefetchers.values() {
             told.push(cache.opened);
@@ -179,8 +186,35 @@ impl Ring {
         if self.entries.len() == MAX_ENTRIES {
             self.entries.pop_front();
         }
+        self.gone = None;
+        self.ended.clear();
         self.filled = None;
         self.entries.push_back(entry);
+    }
+
+    fn free(&mut self, told: Told, sync: u64) {
+        let freed = self.entries.iter().take_while(|entry| entry.sync <= sync);
+        let freed = freed.count();
+        let newest = self.entries.drain(..freed).next_back();
+        if let Some(newest) = newest
+            && self.entries.is_empty()
+        {
+            self.gone = Some(newest.told);
+            self.ended.push(told);
+        }
+        if self.filled.take_if(|filled| *filled <= sync).is_some() {
+            self.ended.push(told);
+        }
+    }
+
+    fn fill(&mut self, told: Told, sync: u64) {
+        if let Some(last) = self.entries.pop_back() {
+            self.entries.clear();
+            self.gone = Some(last.told);
+        }
+        // Whatever came before, it empties the ring.
+        self.ended = vec![told];
+        self.filled = Some(sync);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The proof: a ledger that hears a snapshot and the rest agrees with one that heard everything.
 
 mod compare;
+mod rings;
 mod rules;
 mod scripts;
 

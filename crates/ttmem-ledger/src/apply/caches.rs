@@ -19,6 +19,10 @@ impl Scope<'_> {
                 if size_bytes > MAX_HELD_BYTES || base > MAX_HELD_BYTES {
                     return Err(Anomaly::AbsurdSize);
                 }
+                if sub_device == 0 {
+                    // A new division of the mesh: what it has besides is opened anew after this.
+                    self.drop_rings(key.0, 1);
+                }
                 let rings = &mut self.process.facts.rings;
                 if rings.len() >= self.limits.rings_per_process && !rings.contains_key(&key) {
                     return Err(Anomaly::LimitReached);
@@ -67,9 +71,9 @@ impl Scope<'_> {
                 mesh,
                 sub_device,
                 core_type,
-                ..
+                sync,
             } => {
-                self.ring_mut(mesh, sub_device, core_type)?.fill();
+                self.ring_mut(mesh, sub_device, core_type)?.fill(sync);
             }
             What::PrefetchOpened { mesh, size_bytes } => {
                 let mesh = self.mesh_slot(mesh)?;
@@ -108,6 +112,20 @@ impl Scope<'_> {
         }
         self.happened(what);
         Ok(())
+    }
+
+    /// Drops the rings of a mesh from a sub-device on.
+    ///
+    /// Only what is the mesh's own is looked at: a device may close with thousands of meshes.
+    pub(super) fn drop_rings(&mut self, mesh: u32, first_sub_device: u8) {
+        let rings = &mut self.process.facts.rings;
+        let first = (mesh, first_sub_device, CoreType::ALL[0]);
+        while let Some((key, _ring)) = rings.range(first..).next()
+            && key.0 == mesh
+        {
+            let key = *key;
+            rings.remove(&key);
+        }
     }
 
     fn ring_mut(

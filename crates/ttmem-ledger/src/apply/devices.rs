@@ -4,7 +4,7 @@ use super::{MAX_HELD_BYTES, Outcome, Scope};
 use crate::anomaly::Anomaly;
 use crate::device::Capacity;
 use std::sync::Arc;
-use ttmem_event::{Class, CoreType, DeviceId, MeshId, TraceId, What};
+use ttmem_event::{Class, DeviceId, MeshId, TraceId, What};
 
 impl Scope<'_> {
     pub(super) fn change_devices(&mut self, what: &What) -> Outcome {
@@ -96,15 +96,7 @@ impl Scope<'_> {
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
         self.mesh_mut(mesh).capturing = None;
-        // Only what is the mesh's own is looked at: a device may close with thousands of meshes.
-        let rings = &mut self.process.facts.rings;
-        let first = (mesh, 0, CoreType::ALL[0]);
-        while let Some((key, _ring)) = rings.range(first..).next()
-            && key.0 == mesh
-        {
-            let key = *key;
-            rings.remove(&key);
-        }
+        self.drop_rings(mesh, 0);
         self.process.facts.prefetchers.remove(&mesh);
         let traces = &mut self.process.traces;
         while let Some((key, _trace)) = traces.range((mesh, TraceId(0))..).next()

@@ -30,10 +30,12 @@ pub(super) fn figures(view: &View) -> Figures {
         }
     }
     for (key, ring) in &process.facts.rings {
-        let state = (ring.base, ring.size_bytes, ring.used_bytes, ring.filled);
+        let size = (ring.base, ring.size_bytes, ring.used_bytes);
+        let until = ring.filled.then_some(ring.filled_until);
+        let state = (until, ring.last_address);
         figures.insert(
             format!("ring {key:?}"),
-            format!("{state:?} {:?}", ring.entries),
+            format!("{size:?} {state:?} {:?}", ring.entries),
         );
     }
     for (mesh, cache) in &process.facts.prefetchers {

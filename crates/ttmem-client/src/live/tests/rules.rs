@@ -108,12 +108,12 @@ fn close_device(device: u32) -> Step {
     })
 }
 
-fn script(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+pub(super) fn script(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
     prelude().into_iter().chain(steps).collect()
 }
 
 /// A reconnect after these steps changes nothing, and neither does one after each of them.
-fn assert_carried(steps: &[Step]) {
+pub(super) fn assert_carried(steps: &[Step]) {
     for cut in 0..=steps.len() {
         let source = match steps.last() {
             Some(Step::Say(what)) if what.is_legacy() => Source::Legacy,

@@ -273,6 +273,53 @@ fn a_closed_mesh_takes_its_own_rings_and_no_others() {
 }
 
 #[test]
+fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
+    let (mut world, model) = World::n150();
+    let ring = |mesh, sub_device, core_type| What::RingOpened {
+        mesh: MeshId(mesh),
+        sub_device,
+        core_type,
+        base: 0,
+        size_bytes: 100,
+    };
+    let (tensix, eth) = (CoreType::Tensix, CoreType::IdleEth);
+    world.by(model).define(&mesh(1, &[0]));
+    for each in [ring(0, 1, tensix), ring(1, 1, tensix)] {
+        world.by(model).tell(each);
+    }
+    for (sub_device, core_type) in [(0, tensix), (0, eth), (1, tensix), (1, eth), (2, eth)] {
+        world.by(model).tell(ring(0, sub_device, core_type));
+    }
+    let left =
+        |world: &World| -> Vec<_> { world.process_view(model).facts.rings.into_keys().collect() };
+    let divided = [
+        (0, 0, tensix),
+        (0, 0, eth),
+        (0, 1, tensix),
+        (0, 1, eth),
+        (0, 2, eth),
+        (1, 1, tensix),
+    ];
+    assert_eq!(left(&world), divided);
+    // One that is refused divides nothing.
+    let absurd = What::RingOpened {
+        mesh: MeshId(0),
+        sub_device: 0,
+        core_type: tensix,
+        base: 0,
+        size_bytes: u64::MAX,
+    };
+    world.by(model).expecting(Anomaly::AbsurdSize).tell(absurd);
+    assert_eq!(left(&world), divided);
+    world
+        .by(model)
+        .tell(ring(0, 0, tensix))
+        .tell(ring(0, 1, tensix));
+    let whole = [(0, 0, tensix), (0, 0, eth), (0, 1, tensix), (1, 1, tensix)];
+    assert_eq!(left(&world), whole);
+}
+
+#[test]
 fn what_a_closed_mesh_still_held_is_a_leak_candidate() {
     let (mut world, model) = World::n150();
     world

@@ -274,6 +274,13 @@ impl Runtime {
         state.map_or((0, 0), |state| (state.rows, state.columns))
     }
 
+    /// The runtime's own number of an open mesh; collides with chip ids.
+    #[must_use]
+    pub fn mesh_handle(&self, mesh: Mesh) -> Option<u64> {
+        let state = self.meshes.get(&mesh)?;
+        Some(u64::from(state.handle))
+    }
+
     /// Logical ids of a mesh's chips, in the order of the mesh.
     #[must_use]
     pub fn mesh_chips(&self, mesh: Mesh) -> Vec<u32> {

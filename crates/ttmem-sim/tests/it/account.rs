@@ -65,8 +65,16 @@ impl Account {
                     assert_eq!(outcome, Ok(()), "{definition:?}");
                 }
                 Entry::Happened(what) => {
-                    if let What::MeshClosed { mesh } = what {
-                        self.keep_rings_of(mesh);
+                    match what {
+                        What::MeshClosed { mesh }
+                        // The first of a new division.
+                        | What::RingOpened {
+                            mesh,
+                            sub_device: 0,
+                            core_type: CoreType::Tensix,
+                            ..
+                        } => self.keep_rings_of(mesh),
+                        _other => {}
                     }
                     self.book(what);
                     events.push(what);

@@ -2,6 +2,7 @@
 
 mod account;
 mod behaviours;
+mod random_calls;
 mod real_runs;
 mod rig;
 mod scenarios;

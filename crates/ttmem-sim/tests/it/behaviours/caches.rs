@@ -130,5 +130,10 @@ fn the_account_counts_what_the_model_counts() {
         let caches = rig.account.caches(0);
         assert_eq!(caches.jit_disk_hits, counts.jit_disk_hits);
         assert_eq!(caches.prefetch_hits, counts.prefetch_hits);
+        let rings = (counts.ring_wraps, counts.ring_stalls);
+        assert_eq!(rig.account.wraps_and_stalls(), rings);
+        let prefetchers = rig.account.facts().prefetchers;
+        let misses: u64 = prefetchers.values().map(|cache| cache.misses).sum();
+        assert_eq!(misses, counts.prefetch_misses);
     }
 }

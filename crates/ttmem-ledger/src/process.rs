@@ -143,8 +143,6 @@ pub struct Mesh {
     pub devices: Arc<[u32]>,
     /// Its allocators, by class.
     pub allocators: [Allocator; Class::COUNT],
-    /// The trace being captured.
-    pub(crate) capturing: Option<TraceId>,
 }
 
 impl Mesh {
@@ -155,7 +153,6 @@ impl Mesh {
             handle,
             devices,
             allocators: Default::default(),
-            capturing: None,
         }
     }
 }
@@ -163,10 +160,20 @@ impl Mesh {
 /// A captured trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
-    /// Programs in the order of their capture.
-    pub(crate) captured: Vec<(ProgramId, u32)>,
+    /// Runs in the order of their capture.
+    pub(crate) captured: Vec<Captured>,
     /// Once captured: the last program on each core.
     pub(crate) settled: Vec<TraceCores>,
+}
+
+/// A run that was captured: on the mesh of the trace or on a part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured {
+    pub(crate) program: ProgramId,
+    /// The slot of the program.
+    pub(crate) slot: u32,
+    /// The slot of the mesh it was dispatched on.
+    pub(crate) mesh: u32,
 }
 
 /// Cores that a trace leaves to a program.
@@ -281,6 +288,8 @@ pub(crate) struct Process {
     /// Per device of the process: each binary with the totals it is loaded with.
     pub(crate) kernels: Vec<Map<KernelId, BTreeMap<u64, u32>>>,
     pub(crate) traces: BTreeMap<(u32, TraceId), Trace>,
+    /// The mesh slots on which a trace is being captured, by mesh id, and the trace.
+    pub(crate) capturing: BTreeMap<MeshId, (u32, TraceId)>,
     /// Buffers below this id belong to the process this one was forked from.
     pub(crate) first_own_buffer: u64,
     /// The time given to an old sender's last report.
@@ -319,6 +328,7 @@ impl Process {
             placed: 0,
             kernels: Vec::new(),
             traces: BTreeMap::new(),
+            capturing: BTreeMap::new(),
             first_own_buffer: 0,
             last_report: 0,
         }

@@ -76,6 +76,14 @@ impl Meshes {
         self.meshes.contains_key(&mesh)
     }
 
+    /// Whether every chip of one mesh is a chip of the other.
+    pub(super) fn is_part(&self, part: u32, whole: u32) -> bool {
+        match (self.members(part), self.members(whole)) {
+            (Some(part), Some(whole)) => part.iter().all(|chip| whole.contains(chip)),
+            _undefined => false,
+        }
+    }
+
     /// The chip of a defined device.
     pub(super) fn chip(&self, device: u32) -> Option<usize> {
         self.devices.get(&device).copied()

@@ -68,7 +68,7 @@ impl Programs {
             What::Dispatched { mesh, program, .. } => {
                 let first = self.count(program.0, &told);
                 // A program may be first heard of by a run: that one goes into the log.
-                if !first && !self.capturing.contains_key(&mesh.0) {
+                if !first && !self.is_captured(meshes, mesh.0) {
                     self.remember_run(mesh.0, program.0, told);
                     return;
                 }
@@ -84,7 +84,9 @@ impl Programs {
             What::TraceBegan { mesh, trace } => {
                 self.capturing.insert(mesh.0, trace);
             }
-            What::TraceEnded { mesh, trace, .. } if self.capturing.get(&mesh.0) == Some(&trace) => {
+            What::TraceEnded { mesh, trace, .. } | What::TraceReleased { mesh, trace }
+                if self.capturing.get(&mesh.0) == Some(&trace) =>
+            {
                 self.capturing.remove(&mesh.0);
             }
             What::DeviceClosed { device } => {
@@ -103,6 +105,12 @@ impl Programs {
     /// A mesh was closed: nothing is captured on it any more.
     pub(super) fn close_mesh(&mut self, mesh: u32) {
         self.capturing.remove(&mesh);
+    }
+
+    /// Whether a run on a mesh is captured: there, or on a mesh that it is a part of.
+    fn is_captured(&self, meshes: &Meshes, mesh: u32) -> bool {
+        let mut capturing = self.capturing.keys();
+        capturing.any(|whole| meshes.is_part(mesh, *whole))
     }
 
     fn remember_run(&mut self, mesh: u32, program: u64, told: Told) {

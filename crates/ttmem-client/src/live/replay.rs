@@ -4,6 +4,10 @@
 //! each thing that has a value of its own, the event that gave it this value,
 //! by its place in the log. Only [`selection`](super::selection) uses this.
 
+mod traces;
+
+pub(super) use traces::{Captured, Capturing, Trace};
+
 use super::Told;
 use super::covers::{Groups, Planes, Settled};
 use super::hash::IdMap;
@@ -77,40 +81,6 @@ pub(super) struct Program {
     /// By mesh; runs that were captured are not among them.
     pub(super) last_run: BTreeMap<u32, usize>,
     pub(super) parts: BTreeMap<usize, Part>,
-}
-
-/// A trace, captured or being captured.
-#[derive(Debug)]
-pub(super) struct Trace {
-    pub(super) began: usize,
-    pub(super) captured: Vec<(u64, usize)>,
-    pub(super) ended: Option<Ended>,
-}
-
-/// What a mesh captures, if anything.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Capturing {
-    pub(super) began: usize,
-    /// The event that ended it.
-    pub(super) ended: Option<usize>,
-    trace: TraceId,
-}
-
-/// What a captured trace leaves on the cores.
-#[derive(Clone, Debug)]
-pub(super) struct Ended {
-    pub(super) by: usize,
-    pub(super) left: Vec<Left>,
-}
-
-/// Cores that a trace leaves to a program, and the captured run that did.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
-    pub(super) group: usize,
-    pub(super) program: u64,
-    pub(super) run: usize,
-    core_type: CoreType,
-    cores: CoreSet,
 }
 
 /// The state that a log leads to.
@@ -212,29 +182,10 @@ impl<'a> Replay<'a> {
                 return self.programs.remove(&program.0).is_some();
             }
             What::Dispatched { mesh, program, .. } => self.dispatch(mesh.0, program.0, at),
-            What::TraceBegan { mesh, trace } => {
-                let fresh = Trace {
-                    began: at,
-                    captured: Vec::new(),
-                    ended: None,
-                };
-                self.traces.insert((mesh.0, trace), fresh);
-                let capturing = Capturing {
-                    began: at,
-                    ended: None,
-                    trace,
-                };
-                self.capturing.insert(mesh.0, capturing);
-            }
+            What::TraceBegan { mesh, trace } => self.begin_trace(mesh.0, trace, at),
             What::TraceEnded { mesh, trace, .. } => return self.end_trace(mesh.0, trace, at),
             What::TraceReplayed { mesh, trace } => self.replay_trace(mesh.0, trace, at),
-            What::TraceReleased { mesh, trace } => {
-                let known = self.traces.remove(&(mesh.0, trace)).is_some();
-                if known {
-                    self.released.insert((mesh.0, trace), at);
-                }
-                return known;
-            }
+            What::TraceReleased { mesh, trace } => return self.release_trace(mesh.0, trace, at),
             What::MeshClosed { mesh } => return self.close_mesh(mesh.0, at),
             What::DeviceClosed { device } => return self.close_device(device.0, at),
             _of_no_program => return false,
@@ -295,24 +246,18 @@ impl<'a> Replay<'a> {
 
     fn dispatch(&mut self, mesh: u32, id: u64, at: usize) {
         self.each_part(mesh, id, at, |_part| {});
-        let capturing = self
-            .capturing
-            .get(&mesh)
-            .filter(|each| each.ended.is_none());
-        let captured = capturing.map(|each| (each.began, each.trace));
+        let captured = self.capture(Captured {
+            program: id,
+            mesh,
+            at,
+        });
         let groups = self.groups;
         let (log, defined) = (self.log, self.defined);
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
         program.runtime_id = Some(at);
-        if let Some((began, trace)) = captured {
-            let trace = self.traces.entry((mesh, trace)).or_insert_with(|| Trace {
-                began,
-                captured: Vec::new(),
-                ended: None,
-            });
-            trace.captured.push((id, at));
+        if captured {
             return;
         }
         program.last_run.insert(mesh, at);
@@ -328,81 +273,6 @@ impl<'a> Replay<'a> {
                 self.planes.settle(*group, core_type, &cores, settled);
             }
         }
-    }
-
-    fn end_trace(&mut self, mesh: u32, trace: TraceId, at: usize) -> bool {
-        match self.capturing.get_mut(&mesh) {
-            Some(each) if each.ended.is_none() && each.trace == trace => each.ended = Some(at),
-            _another => return false,
-        }
-        let Some(trace) = self.traces.get_mut(&(mesh, trace)) else {
-            return true;
-        };
-        let mut left = Vec::new();
-        for group in self.groups.of_mesh(mesh) {
-            let mut seen = [CoreSet::default(); CoreType::ALL.len()];
-            for (id, run) in trace.captured.iter().rev() {
-                let program = self.programs.get(id).filter(|live| live.created <= *run);
-                let Some(part) = program.and_then(|live| live.parts.get(group)) else {
-                    continue;
-                };
-                for (core_type, cores) in cover(self.defined, self.log, part) {
-                    let seen = &mut seen[core_type as usize];
-                    let cores = cores.without(seen);
-                    if !cores.is_empty() {
-                        seen.insert_all(&cores);
-                        left.push(Left {
-                            group: *group,
-                            program: *id,
-                            run: *run,
-                            core_type,
-                            cores,
-                        });
-                    }
-                }
-            }
-        }
-        trace.captured = Vec::new();
-        trace.ended = Some(Ended { by: at, left });
-        true
-    }
-
-    fn replay_trace(&mut self, mesh: u32, trace: TraceId, at: usize) {
-        let trace = self.traces.get(&(mesh, trace));
-        let Some(ended) = trace.and_then(|trace| trace.ended.as_ref()) else {
-            return;
-        };
-        self.replayed.insert(at, ended.by);
-        for left in &ended.left {
-            let program = self.programs.get(&left.program);
-            if program.is_some_and(|live| live.parts.contains_key(&left.group)) {
-                let settled = Settled {
-                    by: at,
-                    program: left.program,
-                };
-                self.planes
-                    .settle(left.group, left.core_type, &left.cores, settled);
-            }
-        }
-    }
-
-    fn close_mesh(&mut self, mesh: u32, at: usize) -> bool {
-        let mut changed = false;
-        if let Some(each) = self.capturing.get_mut(&mesh)
-            && each.ended.is_none()
-        {
-            each.ended = Some(at);
-            changed = true;
-        }
-        while let Some((key, _trace)) = self.traces.range((mesh, TraceId(0))..).next()
-            && key.0 == mesh
-        {
-            let key = *key;
-            self.traces.remove(&key);
-            self.released.insert(key, at);
-            changed = true;
-        }
-        changed
     }
 
     fn close_device(&mut self, device: u32, at: usize) -> bool {

@@ -14,7 +14,7 @@
 use super::Told;
 use super::covers::{Groups, mesh_of};
 use super::meshes::Meshes;
-use super::replay::{Register, Replay, Trace};
+use super::replay::{Captured, Capturing, Register, Replay, Trace};
 use std::collections::HashSet;
 use ttmem_event::What;
 
@@ -26,10 +26,17 @@ pub(super) fn select(defined: &Meshes, log: &mut Vec<Told>) {
         log,
         kept: vec![false; log.len()],
         captures: HashSet::new(),
-        captures_seen: Vec::new(),
+        captures_seen: HashSet::new(),
     };
     selection.look_at_the_end(Replay::new(defined, &groups, log));
-    selection.look_at_runs(Replay::new(defined, &groups, log));
+    loop {
+        let before = selection.kept_runs();
+        selection.look_at_runs(Replay::new(defined, &groups, log));
+        // A run may be kept for what came after it; what it found was not looked at then.
+        if selection.kept_runs() == before {
+            break;
+        }
+    }
     selection.keep_ends_of_captures();
     selection.keep_ends_of_programs();
     retain(log, &selection.kept);
@@ -45,6 +52,7 @@ fn retain(log: &mut Vec<Told>, kept: &[bool]) {
 }
 
 /// A capture that was over when something was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Over {
     mesh: u32,
     began: usize,
@@ -58,7 +66,7 @@ struct Selection<'a> {
     kept: Vec<bool>,
     /// The events that ended a capture which is needed.
     captures: HashSet<usize>,
-    captures_seen: Vec<Over>,
+    captures_seen: HashSet<Over>,
 }
 
 impl Selection<'_> {
@@ -70,6 +78,12 @@ impl Selection<'_> {
         for at in all {
             self.keep(at);
         }
+    }
+
+    fn kept_runs(&self) -> usize {
+        let is_run = |told: &Told| matches!(told.event.what, What::Dispatched { .. });
+        let runs = self.log.iter().zip(&self.kept);
+        runs.filter(|(told, kept)| **kept && is_run(told)).count()
     }
 
     /// Keeps what the live programs and traces, and the cores, come from.
@@ -147,13 +161,13 @@ impl Selection<'_> {
         self.captures.extend(needed);
     }
 
-    /// Keeps the runs of an unfinished capture, the last of each program.
+    /// Keeps the runs of an unfinished capture, the last of each program on each mesh.
     fn keep_capture(&mut self, trace: &Trace) {
         self.keep(trace.began);
         let mut seen = HashSet::new();
-        for (program, run) in trace.captured.iter().rev() {
-            if seen.insert(*program) {
-                self.keep(*run);
+        for run in trace.captured.iter().rev() {
+            if seen.insert((run.program, run.mesh)) {
+                self.keep(run.at);
             }
         }
     }
@@ -174,22 +188,39 @@ impl Selection<'_> {
                     }
                 }
                 What::TraceEnded { mesh, trace, .. } if self.captures.contains(&at) => {
+                    let key = (mesh.0, trace);
+                    let captured = replay.traces.get(&key).map(|trace| trace.captured.clone());
                     replay.play(at);
-                    if let Some(trace) = replay.traces.get(&(mesh.0, trace)) {
+                    if let Some(trace) = replay.traces.get(&key) {
                         self.keep(trace.began);
                         self.keep(at);
                         let left = trace.ended.iter().flat_map(|ended| &ended.left);
-                        for left in left {
-                            self.keep(left.run);
-                            self.look_at_program(&replay, left.program, left.group);
-                        }
+                        self.keep_all(left.map(|left| left.run));
                     }
-                    self.keep_all(replay.released.get(&(mesh.0, trace)).copied());
+                    self.look_at_captured(&replay, &captured.unwrap_or_default());
+                    self.keep_all(replay.released.get(&key).copied());
                     continue;
                 }
                 _unseen => {}
             }
             replay.play(at);
+        }
+    }
+
+    /// Keeps what the runs of a capture that are kept left on their cores when it ended.
+    ///
+    /// Even where that was nothing: what was taken away before must not come back.
+    fn look_at_captured(&mut self, replay: &Replay<'_>, captured: &[Captured]) {
+        let groups = self.groups;
+        for run in captured {
+            let seen = if self.kept[run.at] {
+                groups.of_mesh(run.mesh)
+            } else {
+                &[]
+            };
+            for group in seen {
+                self.look_at_program(replay, run.program, *group);
+            }
         }
     }
 
@@ -202,17 +233,16 @@ impl Selection<'_> {
         }
     }
 
-    /// Keeps what decides whether a mesh is being captured; true if it is.
+    /// Keeps what decides whether a run on a mesh is captured, and where; true if it is.
     fn look_at_capture(&mut self, replay: &Replay<'_>, mesh: u32) -> bool {
-        let Some(capturing) = replay.capturing.get(&mesh) else {
-            return false;
-        };
-        let began = capturing.began;
-        match capturing.ended {
-            None => self.keep(began),
-            Some(ended) => self.captures_seen.push(Over { mesh, began, ended }),
+        for (mesh, Capturing { began, ended, .. }) in replay.captures_over(mesh) {
+            let Some(ended) = ended else {
+                self.keep(began);
+                return true;
+            };
+            self.captures_seen.insert(Over { mesh, began, ended });
         }
-        capturing.ended.is_none()
+        false
     }
 
     /// Keeps the ends of captures that were over where one is kept that would go on instead.

@@ -1,5 +1,6 @@
 //! The proof: a ledger that hears a snapshot and the rest agrees with one that heard everything.
 
+mod captures;
 mod compare;
 mod rings;
 mod rules;
@@ -8,7 +9,9 @@ mod scripts;
 use super::{LiveSet, Snapshot};
 use compare::{Figures, differences, figures};
 use proptest::prelude::*;
-use scripts::{Step, any_legacy_script, any_script, any_script_with_traces};
+use scripts::{
+    Step, any_legacy_script, any_script, any_script_of_captures, any_script_with_traces,
+};
 use ttmem_event::{Definition, Event, Source, What};
 use ttmem_ledger::{Carried, Ledger, Limits, ProcessIdentity};
 
@@ -144,6 +147,16 @@ proptest! {
     fn captured_runs_and_replays_survive_a_reconnect(
         steps in any_script_with_traces(150),
         cut in 0..200_usize,
+        tidied in 1..100_usize,
+    ) {
+        let (all, again) = both(&steps, cut, tidied, Source::Attached);
+        prop_assert_eq!(differences(&again, &all), [""; 0]);
+    }
+
+    #[test]
+    fn captures_over_parts_of_a_mesh_survive_a_reconnect(
+        steps in any_script_of_captures(80),
+        cut in 0..100_usize,
         tidied in 1..100_usize,
     ) {
         let (all, again) = both(&steps, cut, tidied, Source::Attached);

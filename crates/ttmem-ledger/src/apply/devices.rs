@@ -4,7 +4,7 @@ use super::{MAX_HELD_BYTES, Outcome, Scope};
 use crate::anomaly::Anomaly;
 use crate::device::Capacity;
 use std::sync::Arc;
-use ttmem_event::{Class, DeviceId, MeshId, TraceId, What};
+use ttmem_event::{Class, DeviceId, MeshId, What};
 
 impl Scope<'_> {
     pub(super) fn change_devices(&mut self, what: &What) -> Outcome {
@@ -95,16 +95,9 @@ impl Scope<'_> {
         let leaks = &mut self.process.facts.leak_candidates;
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
-        self.mesh_mut(mesh).capturing = None;
         self.drop_rings(mesh, 0);
         self.process.facts.prefetchers.remove(&mesh);
-        let traces = &mut self.process.traces;
-        while let Some((key, _trace)) = traces.range((mesh, TraceId(0))..).next()
-            && key.0 == mesh
-        {
-            let key = *key;
-            traces.remove(&key);
-        }
+        self.drop_traces(mesh);
     }
 
     fn set_capacity(&mut self, mesh: MeshId, class: Class, capacity: Capacity) -> Outcome {

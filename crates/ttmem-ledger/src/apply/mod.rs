@@ -13,6 +13,7 @@ mod devices;
 mod kernels;
 mod legacy;
 mod programs;
+mod traces;
 
 use crate::anomaly::{Anomalies, Anomaly};
 use crate::device::Device;
@@ -73,11 +74,11 @@ impl Scope<'_> {
             | What::BinarySent { .. }
             | What::BinaryStatusChanged { .. }
             | What::ProgramDestroyed { .. }
-            | What::Dispatched { .. }
-            | What::TraceBegan { .. }
+            | What::Dispatched { .. } => self.run_program(what),
+            What::TraceBegan { .. }
             | What::TraceEnded { .. }
             | What::TraceReplayed { .. }
-            | What::TraceReleased { .. } => self.run_program(what),
+            | What::TraceReleased { .. } => self.trace(what),
             What::RingOpened { .. }
             | What::RingReserved { .. }
             | What::RingAllocated { .. }

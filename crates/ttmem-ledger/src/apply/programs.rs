@@ -2,18 +2,11 @@
 
 use super::{Outcome, Scope};
 use crate::anomaly::Anomaly;
-use crate::process::{ProgramKey, Trace, TraceCores};
+use crate::process::{Captured, ProgramKey};
 use crate::program::{Finalized, Program, ProgramOnDevice};
 use crate::residency::Owner;
 use std::sync::Arc;
-use ttmem_event::{CacheResult, CoreType, MeshId, ProgramId, TraceId, What};
-
-/// More programs than a trace can launch through its command buffer.
-const MAX_CAPTURED: usize = 1 << 16;
-
-/// Sets of cores that a trace may leave to different programs: a program for
-/// every few cores of every device.
-const MAX_SETTLED: usize = 8192;
+use ttmem_event::{CacheResult, CoreType, MeshId, ProgramId, What};
 
 impl Scope<'_> {
     pub(super) fn run_program(&mut self, what: &What) -> Outcome {
@@ -63,16 +56,6 @@ impl Scope<'_> {
             } => self.each_part(mesh, program, what, |on| on.binary_status = status)?,
             What::ProgramDestroyed { program } => self.destroy_program(program)?,
             What::Dispatched { .. } => self.dispatch(what)?,
-            What::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
-            What::TraceEnded { mesh, trace, .. } => self.end_trace(mesh, trace)?,
-            What::TraceReplayed { mesh, trace } => self.replay_trace(mesh, trace)?,
-            What::TraceReleased { mesh, trace } => {
-                let mesh = self.mesh_slot(mesh)?;
-                self.process
-                    .traces
-                    .remove(&(mesh, trace))
-                    .ok_or(Anomaly::UnknownTrace)?;
-            }
             _other => return Err(Anomaly::Malformed),
         }
         self.happened(what);
@@ -218,7 +201,7 @@ impl Scope<'_> {
         let members = Arc::clone(&self.mesh(mesh).devices);
         let slot = self.program_slot_or_new(id, what)?;
         let (time, index) = (self.time, self.index);
-        let capturing = self.mesh(mesh).capturing;
+        let captured_by = self.capture_of(mesh);
         for member in members.iter() {
             self.part_mut(slot, *member)?;
         }
@@ -248,7 +231,7 @@ impl Scope<'_> {
             device.caches.program_cache_hits += hit;
             device.caches.program_cache_misses += miss;
             device.caches.binary_reuses += reused;
-            if capturing.is_none() {
+            if captured_by.is_none() {
                 let owner = Owner {
                     process: index,
                     program: slot,
@@ -261,110 +244,13 @@ impl Scope<'_> {
                 }
             }
         }
-        if let Some(trace) = capturing {
-            let trace = self.process.traces.entry((mesh, trace)).or_default();
-            if trace.captured.len() == MAX_CAPTURED {
-                return Err(Anomaly::LimitReached);
-            }
-            trace.captured.push((id, slot));
-        }
-        Ok(())
-    }
-
-    fn begin_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
-        let mesh = self.mesh_slot(mesh)?;
-        let known = self.process.traces.contains_key(&(mesh, trace));
-        if self.process.traces.len() >= self.limits.traces_per_process && !known {
-            return Err(Anomaly::LimitReached);
-        }
-        self.process.traces.insert((mesh, trace), Trace::default());
-        self.mesh_mut(mesh).capturing = Some(trace);
-        Ok(())
-    }
-
-    /// Works out which program each core is left with: the last one captured on it.
-    fn end_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
-        let mesh = self.mesh_slot(mesh)?;
-        if self.mesh(mesh).capturing != Some(trace) {
-            return Err(Anomaly::UnknownTrace);
-        }
-        self.mesh_mut(mesh).capturing = None;
-        let members = Arc::clone(&self.mesh(mesh).devices);
-        let captured = match self.process.traces.get_mut(&(mesh, trace)) {
-            Some(trace) => std::mem::take(&mut trace.captured),
-            None => return Err(Anomaly::UnknownTrace),
-        };
-        let mut settled = Vec::new();
-        for device in members.iter() {
-            let mut seen = [ttmem_event::CoreSet::default(); CoreType::ALL.len()];
-            for (id, slot) in captured.iter().rev() {
-                let program = self
-                    .process
-                    .programs
-                    .get(*slot)
-                    .filter(|live| live.id == *id);
-                let Some(on) = program.and_then(|live| live.on_device(*device)) else {
-                    continue;
-                };
-                for core_type in CoreType::ALL {
-                    let seen = &mut seen[core_type as usize];
-                    let cores = on.placement.cover[core_type as usize].without(seen);
-                    if cores.is_empty() {
-                        continue;
-                    }
-                    seen.insert_all(&cores);
-                    if settled.len() == MAX_SETTLED {
-                        return Err(Anomaly::LimitReached);
-                    }
-                    settled.push(TraceCores {
-                        device: *device,
-                        core_type,
-                        cores,
-                        program: *id,
-                    });
-                }
-            }
-        }
-        self.process.traces.insert(
-            (mesh, trace),
-            Trace {
-                captured: Vec::new(),
-                settled,
-            },
-        );
-        Ok(())
-    }
-
-    fn replay_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
-        let mesh = self.mesh_slot(mesh)?;
-        let trace = self
-            .process
-            .traces
-            .get(&(mesh, trace))
-            .ok_or(Anomaly::UnknownTrace)?;
-        for part in &trace.settled {
-            let program = self
-                .process
-                .program_index
-                .get(&ProgramKey::Tracked(part.program))
-                // Without a part on the device nothing would take it off the cores again.
-                .filter(|slot| {
-                    let program = self.process.programs.get(**slot);
-                    program.is_some_and(|live| live.on_device(part.device).is_some())
-                });
-            let Some(program) = program else { continue };
-            let owner = Owner {
-                process: self.index,
-                program: *program,
+        if let Some(trace) = captured_by {
+            let run = Captured {
+                program: id,
+                slot,
+                mesh,
             };
-            let device = self.process.facts.devices[part.device as usize].device;
-            let device = &mut self.devices[device as usize];
-            device.residency.settle(part.core_type, &part.cores, owner);
-        }
-        let members = Arc::clone(&self.mesh(mesh).devices);
-        for slot in members.iter() {
-            let device = self.device_index(*slot);
-            self.devices[device as usize].caches.trace_replays += 1;
+            self.capture(trace, run)?;
         }
         Ok(())
     }

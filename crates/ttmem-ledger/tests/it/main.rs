@@ -3,6 +3,7 @@
 //! [`world`] is the language the other modules are written in. Each test reads
 //! the ledger through it, and every reading audits all totals first.
 
+mod captures;
 mod defects;
 mod geometry;
 mod model;

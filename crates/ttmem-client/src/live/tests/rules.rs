@@ -46,7 +46,7 @@ fn capacity(banks: u16, per_bank_bytes: u64) -> Step {
     })
 }
 
-fn cb(program: u64, number: u32, cores: u32) -> Step {
+pub(super) fn cb(program: u64, number: u32, cores: u32) -> Step {
     Step::Say(What::CbAllocated {
         mesh: MeshId(0),
         program: ProgramId(program),
@@ -58,7 +58,7 @@ fn cb(program: u64, number: u32, cores: u32) -> Step {
     })
 }
 
-fn cb_freed(program: u64) -> Step {
+pub(super) fn cb_freed(program: u64) -> Step {
     Step::Say(What::CbFreed {
         mesh: MeshId(0),
         program: ProgramId(program),
@@ -80,7 +80,7 @@ fn kernel(program: u64, binary_bytes: u64) -> Step {
     })
 }
 
-fn run_on(mesh: u32, program: u64, program_cache: CacheResult) -> Step {
+pub(super) fn run_on(mesh: u32, program: u64, program_cache: CacheResult) -> Step {
     Step::Say(What::Dispatched {
         mesh: MeshId(mesh),
         program: ProgramId(program),
@@ -96,7 +96,7 @@ fn run(program: u64) -> Step {
     run_on(0, program, CacheResult::Hit)
 }
 
-fn destroyed(program: u64) -> Step {
+pub(super) fn destroyed(program: u64) -> Step {
     Step::Say(What::ProgramDestroyed {
         program: ProgramId(program),
     })

@@ -12,7 +12,7 @@ use ttmem_event::event::layout::FieldLayout;
 use ttmem_event::event::vocabulary::LAYOUT;
 use ttmem_event::{
     Class, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
-    MeshDefinition, MeshId, MeshKind, ProgramId, TextId, What,
+    MeshDefinition, MeshId, MeshKind, ProgramId, TextId, TraceId, What,
 };
 
 /// Something a process does.
@@ -203,15 +203,50 @@ pub(super) fn any_script(most: usize) -> impl Strategy<Value = Vec<Step>> {
 
 /// Programs and traces; a destroyed program's id is not used again, as a client's are not.
 pub(super) fn any_script_with_traces(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let what = any_what(|kind| match kind {
+    any_traces(most, |kind| match kind {
         14 => 10,
         4 | 11 => 6,
         24..=27 => 4,
         5 | 10 | 12 => 2,
         6 | 29 | 31 => 1,
         _other => 0,
+    })
+}
+
+/// Captures that overlap: one trace each on three meshes, of which two are parts of the third.
+pub(super) fn any_script_of_captures(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let steps = any_traces(most, |kind| match kind {
+        14 => 12,
+        4 | 24..=26 => 4,
+        5 | 10 | 27 => 1,
+        _other => 0,
     });
-    with_prelude(vec(what.prop_map(Step::Say), 0..most)).prop_map(|mut steps| {
+    steps.prop_map(|mut steps| {
+        for step in &mut steps {
+            if let Step::Say(
+                What::TraceBegan { mesh, trace }
+                | What::TraceEnded { mesh, trace, .. }
+                | What::TraceReplayed { mesh, trace }
+                | What::TraceReleased { mesh, trace },
+            ) = step
+            {
+                *mesh = MeshId(mesh.0 % 3);
+                *trace = TraceId(0);
+            }
+        }
+        steps
+    })
+}
+
+fn any_traces(most: usize, often: impl Fn(u8) -> usize) -> impl Strategy<Value = Vec<Step>> {
+    let what = any_what(often);
+    // What a trace captured shows only when it is replayed.
+    let replays = vec(any_what(|kind| usize::from(kind == 26)), 0..6);
+    let whats = (vec(what, 0..most), replays).prop_map(|(whats, replays)| {
+        let whats = whats.into_iter().chain(replays);
+        whats.map(Step::Say).collect()
+    });
+    with_prelude(whats).prop_map(|mut steps: Vec<Step>| {
         let mut lives: HashMap<u64, u64> = HashMap::new();
         for step in &mut steps {
             if let Step::Say(what) = step {

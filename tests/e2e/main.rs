@@ -20,6 +20,7 @@ mod old_protocol;
 mod old_vocabulary;
 mod readme;
 mod recipes;
+mod run;
 mod signals;
 mod sockets;
 mod support;

@@ -6,6 +6,7 @@ use crate::load::{self, LoadClientOptions};
 use crate::story::{self, Story};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use ttmem_event::catalogue::{Board, BoardKind};
 
@@ -14,6 +15,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_SOCKET", "--socket"),
     ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
     ("TTMEM_BOARD", "serve --board"),
+    ("TTMEM_ATTACH_LIBRARY", "run --library"),
+    ("TTMEM_ATTACH_LIBRARY", "env --library"),
 ];
 
 /// The most connections that can be asked for: each costs two descriptors.
@@ -47,6 +50,13 @@ pub(crate) enum Command {
     ///
     /// Allowed to the process's user, the server's user and the superuser.
     Forget(ForgetOptions),
+    /// Run a program and say what it used on every device.
+    ///
+    /// The program is tracked as it is, and so are the processes that it starts. Its streams,
+    /// its signals and its exit code are its own.
+    Run(RunOptions),
+    /// Print the variables that track programs which are started by other means.
+    Env(EnvOptions),
     /// Play a workload against a server of its own and show it; needs no hardware.
     Demo(DemoOptions),
     /// Put a load on a server with processes that play workloads; needs no hardware.
@@ -187,6 +197,36 @@ pub(crate) struct ForgetOptions {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Write the report to this file instead of standard error.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// The report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The library that tracks programs; without it, looked for beside this program.
+    #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// Do without that library, for programs that are linked with libttmem.
+    #[arg(long)]
+    pub(crate) no_attach: bool,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvOptions {
+    /// The library that tracks programs; without it, looked for beside this program.
+    #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
+    pub(crate) library: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -360,11 +400,11 @@ fn size(text: &str) -> Result<u64, String> {
 fn after_help() -> String {
     let mut text = String::from("Environment:\n");
     for (name, stands_for) in VARIABLES {
-        text.push_str(&format!("  {name:<18} {stands_for}\n"));
+        text.push_str(&format!("  {name:<20} {stands_for}\n"));
     }
     text.push_str("\nExit codes:\n");
     for (code, meaning) in EXIT_CODES {
-        text.push_str(&format!("  {code}  {meaning}\n"));
+        text.push_str(&format!("  {code:>3}  {meaning}\n"));
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::reach::NoServer;
 use crate::output::PrintError;
+use crate::run::StartChildError;
 use std::io::Write;
 use std::process::ExitCode;
 use ttmem_api::ApiRequestError;
@@ -18,6 +19,8 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (USAGE, "the command line was not understood"),
     (NO_SERVER, "no server could be reached"),
     (SERVED, "another server holds the socket"),
+    (CANNOT_START, "`run`: the command cannot be started"),
+    (NOT_FOUND, "`run`: there is no such command"),
 ];
 
 const OK: u8 = 0;
@@ -26,6 +29,10 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SERVED: u8 = 4;
+/// What a shell ends with for a command that it may not or cannot start.
+const CANNOT_START: u8 = 126;
+/// What a shell ends with for a command that is not there.
+const NOT_FOUND: u8 = 127;
 
 /// A command line that only turned out not to make sense when it was carried out.
 #[derive(Debug)]
@@ -40,9 +47,12 @@ impl std::fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 /// Tells the user of a failure and gives the exit code.
-pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = outcome else {
-        return ExitCode::from(OK);
+///
+/// A command that did what it was asked for chooses its own: that of a program it ran, or 0.
+pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    let error = match outcome {
+        Ok(code) => return code,
+        Err(error) => error,
     };
     let code = code_of(&error);
     if code != OK {
@@ -62,6 +72,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     if error.downcast_ref::<NoServer>().is_some() {
         return NO_SERVER;
+    }
+    if let Some(error) = error.downcast_ref::<StartChildError>() {
+        return if error.is_not_found() {
+            NOT_FOUND
+        } else {
+            CANNOT_START
+        };
     }
     if let Some(error) = error.downcast_ref::<ApiRequestError>() {
         return match error {

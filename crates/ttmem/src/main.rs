@@ -8,12 +8,14 @@ mod bench;
 mod cli;
 mod commands;
 mod demo;
+mod embedded;
 mod exit;
 mod interrupt;
 mod load;
 mod output;
 mod overheard;
 mod render;
+mod run;
 mod story;
 
 use clap::Parser;

@@ -72,8 +72,8 @@ pub(crate) struct Screen {
 const DEFAULT_WIDTH: usize = 80;
 
 impl Screen {
-    /// The screen that standard output and the environment describe.
-    pub(crate) fn detect() -> Self {
+    /// The screen that a standard stream and the environment describe.
+    pub(crate) fn detect(stream: &impl IsTerminal) -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let columns = set("COLUMNS");
         let columns = columns.as_ref().and_then(|value| value.to_str());
@@ -81,7 +81,7 @@ impl Screen {
             width: columns
                 .and_then(|columns| columns.parse().ok())
                 .unwrap_or(DEFAULT_WIDTH),
-            color: io::stdout().is_terminal() && set("NO_COLOR").is_none(),
+            color: stream.is_terminal() && set("NO_COLOR").is_none(),
         }
     }
 }

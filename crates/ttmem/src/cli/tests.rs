@@ -100,6 +100,32 @@ fn a_story_is_chosen_by_options() {
 }
 
 #[test]
+fn what_follows_a_command_is_the_commands() {
+    let run = |line: &str| match parse(line).unwrap() {
+        Cli {
+            command: Command::Run(options),
+            socket,
+        } => (options, socket),
+        other => panic!("{other:?}"),
+    };
+    let (plain, socket) = run("ttmem run -- python -c pass --json --socket /b");
+    assert_eq!(
+        plain.command,
+        ["python", "-c", "pass", "--json", "--socket", "/b"]
+    );
+    assert!(!plain.json && !plain.no_attach && plain.report.is_none());
+    assert_eq!(socket, None);
+    let (other, socket) =
+        run("ttmem run --socket /a --report /r --json --no-attach make -- --report x");
+    assert_eq!(other.command, ["make", "--", "--report", "x"]);
+    assert!(other.json && other.no_attach);
+    assert_eq!(other.report, Some(PathBuf::from("/r")));
+    assert_eq!(socket, Some(PathBuf::from("/a")));
+    let (first, _socket) = run("ttmem run -- -x");
+    assert_eq!(first.command, ["-x"], "any word may be a command's name");
+}
+
+#[test]
 fn nonsense_is_a_usage_error_that_helps() {
     for (line, hint) in [
         ("ttmem", "Usage"),
@@ -136,6 +162,9 @@ fn nonsense_is_a_usage_error_that_helps() {
         ("ttmem load --clients 65", "1..=64"),
         ("ttmem load --duration 3601", "1..=3600"),
         ("ttmem load --rate -1", "-1"),
+        ("ttmem run", "<COMMAND>"),
+        ("ttmem run --no-such-option true", "--no-such-option"),
+        ("ttmem env --json", "--json"),
     ] {
         let error = parse(line).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{line}");

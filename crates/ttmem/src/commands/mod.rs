@@ -11,18 +11,20 @@ mod tests;
 
 use crate::cli::{BenchCommand, Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{bench, demo, load};
+use crate::{bench, demo, load, run};
 use anyhow::Result;
+use std::process::ExitCode;
 
-/// Runs the command.
-pub(crate) fn run(cli: Cli) -> Result<()> {
+/// Runs the command; the exit code if it did what it was asked for.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     let mut output = Output::stdout();
-    let screen = Screen::detect();
+    let screen = Screen::detect(&std::io::stdout());
     match cli.command {
         // The server's log has standard output for itself.
         Command::Serve(options) => {
             drop(output);
-            return serve::run(&options, cli.socket);
+            serve::run(&options, cli.socket)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Command::Status(options) => {
             let client = reach::client(cli.socket)?;
@@ -36,17 +38,28 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
             let client = reach::client(cli.socket)?;
             forget::run(&client, options.pid, &mut output)?;
         }
+        Command::Run(options) => {
+            // Standard output is the program's.
+            drop(output);
+            return run::run(&options, cli.socket);
+        }
+        Command::Env(options) => {
+            output.print(&run::environment(&options, cli.socket)?)?;
+        }
         Command::Demo(options) => {
             drop(output);
-            return demo::run(&options, screen);
+            demo::run(&options, screen)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Command::Load(options) => {
             drop(output);
-            return load::run(&options, cli.socket, screen);
+            load::run(&options, cli.socket, screen)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Command::LoadClient(options) => {
             drop(output);
-            return load::run_client(&options, cli.socket);
+            load::run_client(&options, cli.socket)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Command::Bench(options) => match options.what {
             BenchCommand::Server { quick } => {
@@ -66,5 +79,5 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         },
     }
     output.finish()?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,17 +4,16 @@
 //! tracked (the model of the runtime plays a scenario on a thread of its own), and a reader that
 //! shows the server's account. All three meet over the real socket with the real protocols.
 
-mod embedded;
 mod headless;
 mod live;
 mod player;
 mod progress;
 mod witness;
 
-pub(crate) use embedded::EmbeddedServer;
 pub(crate) use headless::{DeviceReport, Report};
 
 use crate::cli::DemoOptions;
+use crate::embedded::EmbeddedServer;
 use crate::interrupt::{self, News};
 use crate::output::{Output, Screen};
 use crate::overheard::FLUSH_TIMEOUT;
@@ -88,7 +87,7 @@ impl Stage {
             std::env::var_os("TTMEM_DISABLE").is_none_or(|value| value != "1"),
             "TTMEM_DISABLE=1 turns tracking off, and with it the demo"
         );
-        let server = EmbeddedServer::start(piece.board, MAX_CLIENTS)?;
+        let server = EmbeddedServer::start(Some(piece.board), MAX_CLIENTS)?;
         let tracker = Tracker::start(Config {
             socket: Some(server.socket().to_owned()),
             source: Source::Model,

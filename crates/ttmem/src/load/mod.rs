@@ -15,7 +15,7 @@ pub(crate) use client::{LoadClientOptions, run as run_client};
 
 use crate::cli::LoadOptions;
 use crate::commands::reach::{self, NoServer};
-use crate::demo::EmbeddedServer;
+use crate::embedded::EmbeddedServer;
 use crate::interrupt::{self, News};
 use crate::output::{Output, Screen};
 use anyhow::{Context, Result, bail};
@@ -105,7 +105,8 @@ impl Target {
             Err(error) if !named && error.is::<NoServer>() => {
                 let clients = usize::try_from(options.clients).unwrap_or(usize::MAX);
                 let board = options.scenario.board(None)?;
-                let own = EmbeddedServer::start(board, clients.saturating_add(OTHER_CONNECTIONS))?;
+                let room = clients.saturating_add(OTHER_CONNECTIONS);
+                let own = EmbeddedServer::start(Some(board), room)?;
                 Ok(Self {
                     server: ApiClient::new(own.socket()),
                     own: Some(own),

@@ -14,15 +14,17 @@ mod forgotten;
 mod last;
 mod live;
 mod played;
+mod ran;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use forgotten::forgotten;
 pub(crate) use last::last_events;
 pub(crate) use live::{LiveFailure, LivePage, LiveSize, live, refused};
 pub(crate) use played::{Listed, facts, played, scenarios};
+pub(crate) use ran::ran;
 pub(crate) use status::status;
 
 /// The narrowest layout; a narrower terminal wraps its lines.

@@ -26,7 +26,7 @@ fn ago(seconds: u64) -> Timestamp {
     Timestamp::from_unix_nanos(NOW - seconds * SECOND)
 }
 
-pub(super) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
+pub(crate) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapshot {
     Snapshot {
         schema: SCHEMA,
         time: ago(0),
@@ -55,7 +55,7 @@ pub(super) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapsho
 }
 
 /// A Wormhole chip with DRAM `eighths` of the way to full.
-pub(super) fn device(id: u32, eighths: u64) -> Device {
+pub(crate) fn device(id: u32, eighths: u64) -> Device {
     let dram_bytes = 12 * GIB / 8 * eighths;
     Device {
         id,
@@ -175,7 +175,7 @@ fn legacy_device(id: u32) -> Device {
     }
 }
 
-fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
+pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
     Process {
         pid: Some(pid),
         instance: Some(format!("{pid:032x}")),

@@ -26,8 +26,8 @@ pub(crate) struct EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    /// Starts one that knows the board and takes this many clients.
-    pub(crate) fn start(board: BoardKind, max_clients: usize) -> Result<Self> {
+    /// Starts one that takes this many clients; without a board it looks for devices itself.
+    pub(crate) fn start(board: Option<BoardKind>, max_clients: usize) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("ttmem-")
             .permissions(Permissions::from_mode(0o700))
@@ -40,7 +40,7 @@ impl EmbeddedServer {
                 mode: 0o600,
                 group: None,
             }],
-            board: Some(Board::Known(board)),
+            board: board.map(Board::Known),
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
                 format: LogFormat::Plain,

@@ -1,0 +1,297 @@
+//! The program that is run: started with nothing of ours but its environment, and waited for.
+//!
+//! What is sent to this process is meant for the program, so it is passed on. All of these signals
+//! are blocked here in every thread and read one by one, because only then their origin is known:
+//! what the terminal sends, it sends to the whole group, and the program has it already.
+
+use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::libc::{SI_KERNEL, SIGCHLD};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{Pid, getpid, getsid};
+use rustix::process::{WaitOptions, waitpid};
+use std::ffi::{CStr, CString, NulError, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What is passed on to the program.
+const PASSED_ON: [Signal; 9] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// What runs a script that names nothing else.
+const SHELL: &CStr = c"/bin/sh";
+
+/// What a shell adds to the number of the signal that ended a program.
+const KILLED_BY: i32 = 128;
+
+/// Why a program could not be started.
+#[derive(Debug)]
+pub(crate) struct StartChildError {
+    command: String,
+    source: Errno,
+}
+
+impl StartChildError {
+    /// Whether there is nothing that could have been started.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self.source, Errno::ENOENT | Errno::ENOTDIR)
+    }
+}
+
+impl std::fmt::Display for StartChildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot start {}", self.command)
+    }
+}
+
+impl std::error::Error for StartChildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+impl Ended {
+    /// The exit code that tells of it, as shells have it.
+    pub(crate) fn code(self) -> u8 {
+        let code = match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) => KILLED_BY.saturating_add(signal),
+        };
+        // The kernel gives no more than eight bits of a code, and signals end at 64.
+        u8::try_from(code).unwrap_or(u8::MAX)
+    }
+}
+
+/// The signals of this process, blocked and to be read.
+#[derive(Debug)]
+pub(super) struct Signals {
+    incoming: SignalFd,
+    /// What was blocked before: the program's business, and no longer ours.
+    inherited: SigSet,
+}
+
+impl Signals {
+    /// Blocks them; to be called before any thread is started, as threads inherit what is blocked.
+    pub(super) fn block() -> Result<Self> {
+        ensure!(
+            !ignores_children(),
+            "SIGCHLD is ignored in whatever started this, so nobody could learn how the command \
+             ends"
+        );
+        let mut signals: SigSet = PASSED_ON.into_iter().collect();
+        signals.add(Signal::SIGCHLD);
+        let inherited = signals
+            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+            .context("cannot block signals")?;
+        let incoming =
+            SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("cannot read signals")?;
+        Ok(Self {
+            incoming,
+            inherited,
+        })
+    }
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: Pid,
+    /// It is stopped, as far as we were told.
+    stopped: bool,
+    /// We were asked to stop, and have not yet.
+    stop_asked: bool,
+}
+
+impl Child {
+    /// Starts a program in this environment.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: impl Iterator<Item = (OsString, OsString)>,
+        signals: &Signals,
+    ) -> Result<Self> {
+        let arguments = command.iter().map(|word| CString::new(word.as_bytes()));
+        let arguments: Vec<CString> = arguments.collect::<Result<_, NulError>>()?;
+        let variables = environment.map(|(name, value)| {
+            let mut line = name.into_vec();
+            line.push(b'=');
+            line.extend_from_slice(value.as_bytes());
+            CString::new(line)
+        });
+        let variables: Vec<CString> = variables.collect::<Result<_, NulError>>()?;
+        let program = arguments.first().context("there is no command")?;
+        let started = match spawn(program, &arguments, &variables, signals) {
+            // A script that does not say what runs it: for shells, that is the shell.
+            Err(Errno::ENOEXEC) if program.as_bytes().contains(&b'/') => {
+                let mut by_shell = vec![SHELL.to_owned()];
+                by_shell.extend_from_slice(&arguments);
+                spawn(SHELL, &by_shell, &variables, signals)
+            }
+            started => started,
+        };
+        let pid = started.map_err(|source| {
+            let command = program.to_string_lossy().into_owned();
+            StartChildError { command, source }
+        })?;
+        Ok(Self {
+            pid,
+            stopped: false,
+            stop_asked: false,
+        })
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Waits for its end, and passes on what comes meanwhile.
+    pub(super) fn wait(mut self, signals: &Signals) -> Result<Ended> {
+        loop {
+            // Nothing is lost between two readings: what is blocked stays pending.
+            let signal = match signals.incoming.read_signal() {
+                Ok(signal) => signal,
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(error).context("cannot read signals"),
+            };
+            let Some(signal) = signal else { continue };
+            let number = i32::try_from(signal.ssi_signo).ok();
+            match number.and_then(|number| Signal::try_from(number).ok()) {
+                Some(Signal::SIGCHLD) => {
+                    if let Some(ended) = self.changed()? {
+                        return Ok(ended);
+                    }
+                }
+                Some(other) => self.pass_on(other, signal.ssi_code),
+                None => {}
+            }
+            self.stop_with_it()?;
+        }
+    }
+
+    /// Takes note of what became of it; how it ended, if it did.
+    fn changed(&mut self) -> Result<Option<Ended>> {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+        let pid = rustix::process::Pid::from_raw(self.pid.as_raw());
+        // Several changes may have come as one signal.
+        while let Some((_pid, status)) =
+            waitpid(pid, options).context("cannot learn how the command ended")?
+        {
+            if let Some(code) = status.exit_status() {
+                return Ok(Some(Ended::Exited(code)));
+            }
+            if let Some(signal) = status.terminating_signal() {
+                return Ok(Some(Ended::Killed(signal)));
+            }
+            self.stopped = status.stopped();
+        }
+        Ok(None)
+    }
+
+    fn pass_on(&mut self, signal: Signal, code: i32) {
+        match signal {
+            Signal::SIGTSTP => self.stop_asked = true,
+            Signal::SIGCONT => self.stop_asked = false,
+            _ => {}
+        }
+        // It was not waited for yet, so its number is its own. If it may not be signalled, because
+        // it became another user, then nobody of this user could.
+        if !has_it_already(signal, code) {
+            let _sent = kill(self.pid, signal);
+        }
+    }
+
+    /// Stops as the program does, so that the shell sees a stopped job.
+    ///
+    /// Only if this process was asked to: whoever stops the program alone continues it alone.
+    fn stop_with_it(&mut self) -> Result<()> {
+        if self.stopped && self.stop_asked {
+            self.stop_asked = false;
+            raise(Signal::SIGSTOP).context("cannot stop with the command")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the kernel is to forget children of this process as soon as they end.
+///
+/// That is inherited from whoever started it, and then there is neither a signal nor a status.
+fn ignores_children() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The lowest bit is signal 1.
+    ignored.is_some_and(|mask| mask & (1 << (SIGCHLD - 1)) != 0)
+}
+
+/// Whether the program got a signal together with this process.
+///
+/// The kernel signals the terminal's whole foreground group, where the program is too. Only the
+/// end of the terminal is told to the leader of its session alone.
+fn has_it_already(signal: Signal, code: i32) -> bool {
+    let of_the_leader = matches!(signal, Signal::SIGHUP | Signal::SIGCONT);
+    code == SI_KERNEL && !(of_the_leader && getsid(None) == Ok(getpid()))
+}
+
+fn spawn(
+    program: &CStr,
+    arguments: &[CString],
+    variables: &[CString],
+    signals: &Signals,
+) -> nix::Result<Pid> {
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_sigmask(&signals.inherited)?;
+    // A Rust program ignores it, and what is ignored would be inherited.
+    attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
+    )?;
+    let streams_as_they_are = PosixSpawnFileActions::init()?;
+    posix_spawnp(
+        program,
+        &streams_as_they_are,
+        &attributes,
+        arguments,
+        variables,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        assert_eq!(Ended::Exited(0).code(), 0);
+        assert_eq!(Ended::Exited(255).code(), 255);
+        assert_eq!(Ended::Killed(15).code(), 143);
+        assert_eq!(Ended::Killed(64).code(), 192);
+    }
+
+    #[test]
+    fn only_what_the_kernel_sends_to_the_group_is_kept() {
+        const SI_USER: i32 = 0;
+        assert!(has_it_already(Signal::SIGINT, SI_KERNEL));
+        assert!(!has_it_already(Signal::SIGINT, SI_USER));
+        assert!(!has_it_already(Signal::SIGHUP, SI_USER));
+    }
+}

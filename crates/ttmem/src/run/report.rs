@@ -1,0 +1,310 @@
+//! What a program used: the server's account of a run, put together for its report.
+//!
+//! All figures come through the read API. Peaks are those of the devices: of this run alone where
+//! the server was started for it, else of everybody since the server started, and the report says
+//! so. What a process left behind is always its own.
+
+use super::child::Ended;
+use super::watch::{Holder, ProcessKey, Watched, key};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use ttmem_api::{Device, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
+use ttmem_event::catalogue::Arch;
+
+/// A part of the trace region in one bank is a multiple of this.
+const TRACE_PAGE_BYTES: u64 = 8192;
+
+/// The largest alignment of any known architecture, for one that is not known.
+const MAX_ALIGNMENT: u64 = 64;
+
+/// Holders that are worth naming.
+const MAX_HOLDERS: usize = 10;
+
+/// How a program was run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The program and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// Its process.
+    pub(crate) pid: i32,
+    /// How it ended.
+    pub(crate) ended: Ended,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// Where its server listened.
+    pub(crate) socket: PathBuf,
+    /// Whether that server was started for it.
+    pub(crate) own_server: bool,
+    /// Whether the tracking library was loaded into it.
+    pub(crate) attached: bool,
+}
+
+/// One device of a report.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceUse {
+    /// Its logical id.
+    pub(crate) id: u32,
+    /// The most of everything that it held.
+    pub(crate) peaks: PeakBytes,
+    /// What it holds after the end of the program.
+    pub(crate) end: PeakBytes,
+    arch: Option<String>,
+    unique_id: Value,
+}
+
+/// Parameters for opening the devices, at least as large as this run needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recommended {
+    /// `trace_region_size`, if traces were kept in a region of their own.
+    pub(crate) trace_region_bytes: Option<u64>,
+    /// `l1_small_size`, if the small region was used.
+    pub(crate) l1_small_bytes: Option<u64>,
+}
+
+/// What a program used.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The run.
+    pub(crate) ran: Ran,
+    /// Its processes that were tracked.
+    pub(crate) processes: Vec<Process>,
+    /// Processes of which nobody can tell any more whether they were of this run.
+    pub(crate) unknown_processes: usize,
+    /// The devices that it used.
+    pub(crate) devices: Vec<DeviceUse>,
+    /// What was still held when its mesh closed.
+    pub(crate) leak_candidates: LeakCandidates,
+    /// Who held most when `most_bytes` were held; most first.
+    pub(crate) holders: Vec<Holder>,
+    /// The most that was seen held at once, on all devices.
+    pub(crate) most_bytes: u64,
+    /// What to open the devices with.
+    pub(crate) recommended: Recommended,
+    /// Contradictions by kind; by kind they are known of a server of one's own only.
+    pub(crate) anomaly_kinds: Vec<(String, u64)>,
+}
+
+impl Report {
+    /// Puts together what is known after a run.
+    pub(super) fn new(ran: Ran, watched: Watched, after: &Snapshot) -> Self {
+        let mut processes: BTreeMap<ProcessKey, Process> = watched.processes;
+        for process in &after.processes {
+            if let Some(seen) = processes.get_mut(&key(process)) {
+                seen.clone_from(process);
+            }
+        }
+        let processes: Vec<Process> = processes.into_values().collect();
+        // Too short to be seen on any device: then it may have been on all of them.
+        let of_run = |device: &&Device| {
+            device.source.is_some()
+                && (ran.own_server
+                    || watched.devices.is_empty()
+                    || watched.devices.contains(&(device.id, device.scope.clone())))
+        };
+        let tracked = !processes.is_empty();
+        let devices: Vec<&Device> = after.devices.iter().filter(of_run).collect();
+        let kinds = after.anomalies.seen();
+        Self {
+            recommended: recommended(&devices),
+            devices: devices
+                .into_iter()
+                .filter(|_device| tracked)
+                .map(DeviceUse::new)
+                .collect(),
+            leak_candidates: LeakCandidates {
+                buffers: sum(&processes, |process| process.leak_candidates.buffers),
+                bytes: sum(&processes, |process| process.leak_candidates.bytes),
+            },
+            anomaly_kinds: kinds
+                .filter(|_kind| ran.own_server)
+                .map(|(kind, times)| (kind.to_owned(), times))
+                .collect(),
+            unknown_processes: watched.unknown.len(),
+            holders: watched.holders.into_iter().take(MAX_HOLDERS).collect(),
+            most_bytes: watched.most_bytes,
+            processes,
+            ran,
+        }
+    }
+
+    /// Whether any process of the run reported anything.
+    pub(crate) fn is_tracked(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    /// Contradictions of all kinds in the events of the run.
+    pub(crate) fn anomalies(&self) -> u64 {
+        sum(&self.processes, |process| process.anomalies)
+    }
+
+    /// Events that never reached the account.
+    pub(crate) fn lost_events(&self) -> u64 {
+        sum(&self.processes, |process| process.lost_events)
+    }
+
+    /// Events that the account has, and the history has not.
+    pub(crate) fn elided_events(&self) -> u64 {
+        sum(&self.processes, |process| process.elided_events)
+    }
+
+    /// Processes of the run that outlived its program.
+    pub(crate) fn still_running(&self) -> usize {
+        let running = |process: &&Process| process.state != ProcessState::Exited;
+        self.processes.iter().filter(running).count()
+    }
+
+    /// The program and its arguments in one line.
+    pub(crate) fn command_line(&self) -> String {
+        let words = self.ran.command.iter().map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What to look at when nothing was reported.
+    pub(crate) fn hints(&self) -> Vec<&'static str> {
+        let mut hints = Vec::new();
+        if std::env::var_os("TTMEM_DISABLE").is_some_and(|value| value == "1") {
+            hints.push("TTMEM_DISABLE=1 is set and turns tracking off");
+        }
+        if self.ran.attached {
+            hints.push("the program must have opened a device with TT-Metal or ttnn");
+            hints.push(
+                "the loader drops LD_PRELOAD for setuid programs and has no part in static ones; \
+                 containers and `env -i` do not pass it on",
+            );
+        } else {
+            hints.push("with --no-attach the program must be linked with libttmem, and use it");
+        }
+        hints.push("TTMEM_SOCKET must reach the program, and the socket must be visible to it");
+        hints
+    }
+
+    /// The report for programs.
+    pub(crate) fn json(&self) -> Value {
+        let ran = &self.ran;
+        let command = ran.command.iter().map(|word| word.to_string_lossy());
+        let (code, signal) = match ran.ended {
+            Ended::Exited(code) => (Some(code), None),
+            Ended::Killed(signal) => (None, Some(signal)),
+        };
+        let holders = self.holders.iter().map(|holder| {
+            json!({
+                "operation": holder.operation,
+                "buffers": holder.buffers,
+                "bytes": holder.bytes,
+            })
+        });
+        let kinds = self.anomaly_kinds.iter().cloned();
+        let kinds: serde_json::Map<String, Value> =
+            kinds.map(|(kind, times)| (kind, times.into())).collect();
+        json!({
+            "schema": 1,
+            "command": command.collect::<Vec<_>>(),
+            "pid": ran.pid,
+            "exit_code": code,
+            "signal": signal,
+            "seconds": ran.took.as_secs_f64(),
+            "socket": ran.socket.to_string_lossy(),
+            "own_server": ran.own_server,
+            "attached": ran.attached,
+            "tracked": self.is_tracked(),
+            "processes": self.processes,
+            "unknown_processes": self.unknown_processes,
+            "devices": self.devices.iter().map(DeviceUse::json).collect::<Vec<_>>(),
+            "leak_candidates": self.leak_candidates,
+            "holders": {
+                "sampled_bytes": self.most_bytes,
+                "by_operation": holders.collect::<Vec<_>>(),
+            },
+            "recommended": {
+                "trace_region_size": self.recommended.trace_region_bytes,
+                "l1_small_size": self.recommended.l1_small_bytes,
+            },
+            "anomalies": self.anomalies(),
+            "anomaly_kinds": kinds,
+            "lost_events": self.lost_events(),
+            "elided_events": self.elided_events(),
+        })
+    }
+}
+
+impl DeviceUse {
+    fn new(device: &Device) -> Self {
+        Self {
+            id: device.id,
+            peaks: PeakBytes {
+                dram: device.dram.peak_bytes,
+                l1: device.l1.peak_bytes,
+                l1_small: device.l1_small.peak_bytes,
+                trace: device.trace.peak_bytes,
+                system: device.system.peak_bytes,
+                cb: device.cb.peak_bytes,
+                kernel: device.kernel.peak_bytes,
+            },
+            end: PeakBytes {
+                dram: device.dram.charged_bytes,
+                l1: device.l1.charged_bytes,
+                l1_small: device.l1_small.charged_bytes,
+                trace: device.trace.charged_bytes,
+                system: device.system.charged_bytes,
+                cb: device.cb.registered_bytes,
+                kernel: device.kernel.registered_bytes,
+            },
+            arch: device.arch.clone(),
+            unique_id: json!(device.unique_id),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "unique_id": self.unique_id,
+            "arch": self.arch,
+            "peak_bytes": self.peaks,
+            "end_bytes": self.end,
+        })
+    }
+}
+
+/// What the device that needs most needs.
+fn recommended(devices: &[&Device]) -> Recommended {
+    let most = |need: fn(&Device) -> Option<u64>| devices.iter().copied().filter_map(need).max();
+    Recommended {
+        trace_region_bytes: most(trace_region_bytes),
+        l1_small_bytes: most(l1_small_bytes),
+    }
+}
+
+/// The parameter is the sum of all banks, and each bank's part is rounded up to whole pages.
+fn trace_region_bytes(device: &Device) -> Option<u64> {
+    // The region is a part of the DRAM banks.
+    let banks = u64::from(device.trace.banks.or(device.dram.banks)?);
+    let per_bank = per_bank_bytes(device.trace.peak_bytes, banks)?;
+    per_bank
+        .checked_next_multiple_of(TRACE_PAGE_BYTES)?
+        .checked_mul(banks)
+}
+
+/// The parameter is of one bank, aligned as DRAM is.
+fn l1_small_bytes(device: &Device) -> Option<u64> {
+    // The region is a part of the L1 banks.
+    let banks = u64::from(device.l1_small.banks.or(device.l1.banks)?);
+    let map = device
+        .arch
+        .as_deref()
+        .and_then(|name| Arch::from_name(name).memory_map());
+    let alignment = map.map_or(MAX_ALIGNMENT, |map| map.dram_alignment);
+    per_bank_bytes(device.l1_small.peak_bytes, banks)?.checked_next_multiple_of(alignment)
+}
+
+/// The part of each bank, unless there is nothing to take part in.
+fn per_bank_bytes(total_bytes: u64, banks: u64) -> Option<u64> {
+    (total_bytes > 0 && banks > 0).then(|| total_bytes.div_ceil(banks))
+}
+
+fn sum(processes: &[Process], figure: fn(&Process) -> u64) -> u64 {
+    let figures = processes.iter().map(figure);
+    figures.fold(0, u64::saturating_add)
+}

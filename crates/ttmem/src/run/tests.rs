@@ -1,0 +1,187 @@
+//! The account of a run, put together from what a server may say; and what a shell reads.
+
+use super::report::Ran;
+use super::watch::{Watched, Whose};
+use super::*;
+use crate::render::tests::{device, process, snapshot};
+use std::time::Duration;
+use ttmem_api::{ClassUsage, Device, LeakCandidates, Process, ProcessState, Released, Timestamp};
+
+const PLAIN: Screen = Screen {
+    width: 80,
+    color: false,
+};
+
+/// No process has such a pid.
+const NOBODY: u32 = u32::MAX;
+
+fn ran(own_server: bool) -> Ran {
+    Ran {
+        command: vec!["python".into(), "model.py".into()],
+        pid: 4711,
+        ended: Ended::Exited(0),
+        took: Duration::from_millis(12_345),
+        socket: "/run/user/1000/ttmem.sock".into(),
+        own_server,
+        attached: true,
+    }
+}
+
+/// A run of which the server says this at the end, and of which nothing was seen before.
+fn report(devices: Vec<Device>, processes: Vec<Process>) -> Report {
+    let after = snapshot(devices, processes);
+    let mut watched = Watched::new(Whose::All, &snapshot(Vec::new(), Vec::new()));
+    watched.take(&after);
+    Report::new(ran(true), watched, &after)
+}
+
+/// A class that held so much at most.
+fn peak(peak_bytes: u64, banks: Option<u32>) -> ClassUsage {
+    ClassUsage {
+        peak_bytes,
+        banks,
+        ..ClassUsage::default()
+    }
+}
+
+#[test]
+fn words_are_quoted_for_a_shell() {
+    assert_eq!(quoted("/opt/tt lib/a.so"), "'/opt/tt lib/a.so'");
+    assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+}
+
+#[test]
+fn regions_are_recommended_as_large_as_the_neediest_device_needs() {
+    let with = |id, trace, small| Device {
+        trace,
+        l1_small: small,
+        ..device(id, 0)
+    };
+    let sizes = |devices: &[Device]| {
+        let processes = vec![process(1, "python", devices)];
+        let recommended = report(devices.to_vec(), processes).recommended;
+        (recommended.trace_region_bytes, recommended.l1_small_bytes)
+    };
+    let unused = with(0, peak(0, Some(12)), peak(0, Some(64)));
+    assert_eq!(sizes(std::slice::from_ref(&unused)), (None, None));
+    // Exactly whole pages, and one byte more in one bank.
+    let whole = with(1, peak(12 * 8192, Some(12)), peak(64 * 32, Some(64)));
+    assert_eq!(
+        sizes(&[unused.clone(), whole.clone()]),
+        (Some(12 * 8192), Some(32))
+    );
+    let more = with(
+        2,
+        peak(12 * 8192 + 1, Some(12)),
+        peak(64 * 32 + 1, Some(64)),
+    );
+    let needed = (Some(12 * 16_384), Some(64));
+    assert_eq!(sizes(&[more.clone(), whole]), needed);
+    // Without banks of their own, those of the memory that the regions are parts of.
+    let bare = with(2, peak(12 * 8192 + 1, None), peak(64 * 32 + 1, None));
+    assert_eq!(sizes(&[bare]), needed);
+    let unknown = Device {
+        arch: Some("quasar".into()),
+        ..with(3, ClassUsage::default(), peak(64 * 65, Some(64)))
+    };
+    assert_eq!(sizes(&[unknown]), (None, Some(128)), "aligned for any chip");
+    let endless = with(4, peak(u64::MAX, Some(12)), peak(u64::MAX, Some(1)));
+    assert_eq!(sizes(&[endless]), (None, None), "no such size");
+}
+
+#[test]
+fn what_processes_left_is_told_even_if_the_server_forgot_them() {
+    let mut first = process(100, "worker", &[device(0, 1)]);
+    first.leak_candidates = LeakCandidates {
+        buffers: 2,
+        bytes: 4096,
+    };
+    let mut second = process(200, "python", &[device(0, 1)]);
+    let early = snapshot(vec![device(0, 1)], vec![first, second.clone()]);
+    second.state = ProcessState::Exited;
+    second.devices.clear();
+    second.released = Some(Released {
+        buffers: 3,
+        cbs: 0,
+        kernels: 0,
+        bytes: 3 << 20,
+        time: Timestamp::from_unix_nanos(0),
+        reason: "died".into(),
+    });
+    second.lost_events = 7;
+    let late = snapshot(vec![device(0, 0)], vec![second]);
+    let mut watched = Watched::new(Whose::All, &snapshot(Vec::new(), Vec::new()));
+    assert!(watched.take(&early) > 0);
+    watched.take(&late);
+    let mut report = Report::new(ran(true), watched, &late);
+    assert_eq!(report.leak_candidates.buffers, 2);
+    assert_eq!((report.lost_events(), report.still_running()), (7, 1));
+    let text = render::ran(&report, PLAIN);
+    for line in [
+        "ttmem: python model.py ended with code 0 after 12.3 s",
+        "2 processes tracked",
+        "still held at close: 2 buffers, 4.0 KiB",
+        "  pid 100 worker: 2 buffers, 4.0 KiB",
+        "  pid 200 python: ended (died) with 3 buffers, 3.0 MiB",
+        "still running: 1 process, no longer tracked",
+        "anomalies 0, lost 7 events, elided 0 events",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("other users"), "{text}");
+    report.ran.own_server = false;
+    let text = render::ran(&report, PLAIN);
+    assert!(text.contains("other users: peaks are of all"), "{text}");
+}
+
+#[test]
+fn on_a_server_of_others_only_devices_and_processes_of_the_run_count() {
+    let stranger = process(NOBODY, "other", &[device(0, 1)]);
+    let before = snapshot(vec![device(0, 1)], vec![stranger.clone()]);
+    let mut watched = Watched::new(Whose::Tagged("1-2".into()), &before);
+    // This very process is not of the run either, and says so by its environment.
+    let here = process(std::process::id(), "test", &[device(1, 1)]);
+    let mut gone = process(NOBODY - 1, "quick", &[]);
+    gone.state = ProcessState::Exited;
+    let after = snapshot(vec![device(0, 1), device(1, 1)], vec![stranger, here, gone]);
+    assert_eq!(watched.take(&after), 0);
+    let report = Report::new(ran(false), watched, &after);
+    assert!(!report.is_tracked() && report.devices.is_empty());
+    assert_eq!(report.unknown_processes, 1);
+    let text = render::ran(&report, PLAIN);
+    assert!(text.contains("not tracked: nothing was reported"), "{text}");
+    assert!(
+        text.contains("1 process ended too soon to tell whether of this run"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_worst_names_and_the_largest_numbers_fit_the_page() {
+    let mut worst = process(NOBODY, &"\u{1b}[2J n\n".repeat(60), &[]);
+    worst.leak_candidates = LeakCandidates {
+        buffers: u64::MAX,
+        bytes: u64::MAX,
+    };
+    worst.anomalies = u64::MAX;
+    worst.lost_events = u64::MAX;
+    let mut full = device(NOBODY, 8);
+    full.dram.peak_bytes = u64::MAX;
+    let mut report = report(vec![full], vec![worst.clone(), process(1, "x", &[])]);
+    report.ran.command = vec!["\u{202e}".repeat(300).into(), "\r".into()];
+    let text = render::ran(&report, PLAIN);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+        assert!(!line.contains(['\u{1b}', '\r', '\u{202e}']), "{line:?}");
+    }
+    let colored = render::ran(
+        &report,
+        Screen {
+            color: true,
+            ..PLAIN
+        },
+    );
+    assert!(colored.contains('\u{1b}'));
+    let document = report.json();
+    assert_eq!(document["devices"][0]["peak_bytes"]["dram"], u64::MAX);
+}

@@ -63,6 +63,7 @@ const RULES: &[Rule] = {
         ("ttmem-web", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),
         ("ttmem", Any, &[]),
         ("ttmem-e2e", Any, &[]),
+        ("ttmem-ttnn", Only(&["ttmem-event"]), &[]),
         ("xtask", Only(&[]), &[]),
     ]
 };

@@ -18,6 +18,7 @@ mod install;
 mod loom;
 mod suite;
 mod tool;
+mod ttnn;
 
 use anyhow::bail;
 use std::io::Write;
@@ -34,6 +35,7 @@ usage: cargo xtask WORD
                               --bless writes new baselines
   examples                    builds every example in every way there is, and runs it against a
                               server, under valgrind and with sanitizers
+  ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
@@ -69,6 +71,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["examples"] => examples::run()?,
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
         ["loom"] => loom::run()?,
+        ["ttnn", rest @ ..] => ttnn::run(rest)?,
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             return Ok(());

@@ -1,0 +1,69 @@
+//! What a test may ask of the preloaded library: plain C functions.
+
+#![expect(
+    unsafe_code,
+    reason = "exports C functions and fills a caller's buffer"
+)]
+
+use crate::{hooks, report, symbols};
+use std::ffi::{c_char, c_int};
+use std::panic::catch_unwind;
+use std::time::Duration;
+
+/// Waits until the server has applied all that was recorded before; 0 = it has.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_attach_flush(timeout_millis: u32) -> c_int {
+    let flushed = catch_unwind(|| {
+        let timeout = Duration::from_millis(u64::from(timeout_millis));
+        report::tracker().flush(timeout).is_ok()
+    });
+    if flushed.unwrap_or(false) { 0 } else { -1 }
+}
+
+/// Writes one line per family of hooks: on, or off and why.
+///
+/// Returns the length of the whole text without its final zero; what does not fit is cut.
+///
+/// # Safety
+/// `buffer` must be writable for `size` bytes, or `size` must be 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_attach_status(buffer: *mut c_char, size: usize) -> c_int {
+    let Ok(text) = catch_unwind(status) else {
+        return -1;
+    };
+    let fitting = text.len().min(size.saturating_sub(1));
+    if size > 0 && !buffer.is_null() {
+        // SAFETY: the caller vouches for `size` bytes, of which at most `size - 1` are copied.
+        unsafe { buffer.copy_from_nonoverlapping(text.as_ptr().cast(), fitting) };
+        // SAFETY: `fitting` is below `size`.
+        let end = unsafe { buffer.add(fitting) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
+    }
+    c_int::try_from(text.len()).unwrap_or(c_int::MAX)
+}
+
+fn status() -> String {
+    if !symbols::is_runtime_loaded() {
+        return "no TT-Metal in this process\n".to_owned();
+    }
+    hooks::describe()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_cut_to_the_buffer_and_ends_with_a_zero() {
+        let mut buffer: [c_char; 6] = [1; 6];
+        // SAFETY: the buffer is as long as said.
+        let length = unsafe { ttmem_attach_status(buffer.as_mut_ptr(), 6) };
+        assert_eq!(length, 28);
+        let expected: Vec<c_char> = b"no TT\0"
+            .iter()
+            .map(|&byte| c_char::try_from(byte).expect("ASCII"))
+            .collect();
+        assert_eq!(buffer.as_slice(), expected);
+    }
+}

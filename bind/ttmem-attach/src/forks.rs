@@ -1,0 +1,28 @@
+//! Children: what is known here is the parent's.
+//!
+//! A child that goes on tracks as a process of its own: what was defined is not defined
+//! there, and what was allocated is its parent's. So all tables begin empty again.
+
+#![expect(unsafe_code, reason = "registers a handler with the C library")]
+
+use crate::hooks::buffers;
+use crate::{operation, places, programs, quiet};
+use std::sync::Once;
+
+/// Has the tables emptied in every child from now on.
+pub(crate) fn watch() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        // SAFETY: the handler only stores to atomics of this library, which stays loaded.
+        unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+    });
+}
+
+/// Runs in the child, where only the thread that forked exists.
+extern "C" fn forget_parent() {
+    places::forget();
+    buffers::forget();
+    programs::forget();
+    operation::forget();
+    quiet::forget();
+}

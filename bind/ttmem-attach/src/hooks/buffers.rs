@@ -1,0 +1,144 @@
+//! Buffers: placed and given back.
+
+#![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
+
+use super::{OnException, interpose, traces};
+use crate::family::Family;
+use crate::runtime::Object;
+use crate::runtime::buffer;
+use crate::{places, quiet, report};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use ttmem_event::{Class, Direction};
+
+pub(crate) static FAMILY: Family = Family::new("buffers");
+
+/// The newest buffer that was told of.
+static NEWEST: AtomicU64 = AtomicU64::new(0);
+
+/// Buffers up to this one were this process's parent's when it forked.
+static INHERITED: AtomicU64 = AtomicU64::new(0);
+
+/// In a child, all buffers so far are its parent's: giving them back changes nothing there.
+pub(crate) fn forget() {
+    INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+thread_local! {
+    /// The end of the bank from which this thread's newest block was taken.
+    static NEWEST_DIRECTION: Cell<Option<Direction>> = const { Cell::new(None) };
+}
+
+/// Tells that a buffer was placed.
+///
+/// # Safety
+/// `buffer` is a live `Buffer`, and the allocator's lock is not held.
+unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
+    let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
+    let direction = NEWEST_DIRECTION.try_with(Cell::take).ok().flatten();
+    // SAFETY: as the caller vouches.
+    let address = unsafe { accessors.address(buffer) }?;
+    // SAFETY: as above; a buffer that was just placed is on an open device.
+    let facts = unsafe { accessors.read(buffer) }?;
+    if facts.class == Class::System {
+        return None;
+    }
+    // SAFETY: as above.
+    let unique_id = unsafe { accessors.unique_id(buffer) };
+    // SAFETY: as above.
+    let place = unsafe { places::place_of(facts.device) }?;
+    if facts.class == Class::Trace {
+        traces::count_trace_buffer(facts.size_bytes);
+    }
+    let banks = place.banks(facts.class);
+    NEWEST.fetch_max(report::buffer_id(unique_id).0, Ordering::Relaxed);
+    FAMILY.contain(|| {
+        report::buffer_allocated(place.mesh, unique_id, &facts, address, banks, direction);
+    });
+    Some(place)
+}
+
+/// Tells that a buffer is given back; where it was.
+///
+/// # Safety
+/// `buffer` is a live `Buffer`.
+unsafe fn tell_freed(buffer: Object) -> Option<()> {
+    let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    unsafe { accessors.address(buffer) }?;
+    // SAFETY: as above.
+    let unique_id = unsafe { accessors.unique_id(buffer) };
+    if report::buffer_id(unique_id).0 <= INHERITED.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: as above.
+    let device = unsafe { accessors.device(buffer) };
+    // What was told of is on a device that is known; any other may be gone.
+    let place = places::known_place(device)?;
+    quiet::begin();
+    FAMILY.contain(|| report::buffer_freed(place.mesh, unique_id));
+    Some(())
+}
+
+interpose! {
+    /// `void GraphTracker::track_allocate(Buffer const*)`: the buffer has its address.
+    "_ZN2tt8tt_metal12GraphTracker14track_allocateEPKNS0_6BufferE"
+    fn track_allocate(tracker: Object, buffer: Object) |real| {
+        let on = FAMILY.is_on() && report::is_on();
+        // SAFETY: the runtime passes a live buffer and does not hold the lock.
+        let place = if on { unsafe { tell_allocated(buffer) } } else { None };
+        quiet::end();
+        if let Some(place) = place {
+            place.count_event();
+        }
+        // SAFETY: the caller's own arguments.
+        unsafe { real(tracker, buffer) }
+    }
+}
+
+interpose! {
+    /// `void GraphTracker::track_deallocate(Buffer*)`: the block is about to be given back.
+    "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE"
+    fn track_deallocate(tracker: Object, buffer: Object) |real| {
+        if FAMILY.is_on() && report::is_on() {
+            // SAFETY: the runtime passes a live buffer.
+            unsafe { tell_freed(buffer) };
+        }
+        // SAFETY: the caller's own arguments.
+        unsafe { real(tracker, buffer) }
+    }
+}
+
+interpose! {
+    /// `void AllocatorImpl::deallocate_buffer(Buffer*)`: afterwards the block is free.
+    "_ZN2tt8tt_metal13AllocatorImpl17deallocate_bufferEPNS0_6BufferE"
+    fn deallocate_buffer(allocator: Object, buffer: Object) |real| {
+        let failed = OnException::new(quiet::end);
+        // SAFETY: the caller's own arguments.
+        unsafe { real(allocator, buffer) };
+        failed.disarm();
+        quiet::end();
+    }
+}
+
+interpose! {
+    /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)`.
+    "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EERKS5_ISt13unordered_setIjSt4hashIjESt8equal_toIjESaIjEEE"
+    fn allocate_in_banks(
+        manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
+        allocator: u64, reserved: u64, excluded: u64
+    ) -> u64 |real| {
+        // SAFETY: the caller's own arguments.
+        let address = unsafe {
+            real(manager, size, page, bottom_up, cores, shards, allocator, reserved, excluded)
+        };
+        // A flag leaves the upper bits of its register undefined.
+        let direction = if bottom_up & 0xff == 0 {
+            Direction::TopDown
+        } else {
+            Direction::BottomUp
+        };
+        let _gone_at_exit = NEWEST_DIRECTION.try_with(|newest| newest.set(Some(direction)));
+        address
+    }
+}

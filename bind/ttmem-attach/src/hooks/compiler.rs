@@ -1,0 +1,99 @@
+//! The kernel compiler's cache on disk.
+//!
+//! A binary that is there is only checked; one that is not is linked. A compute kernel
+//! has a binary for each of three processors, of which the first stands for it.
+
+#![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
+
+use super::interpose;
+use crate::family::Family;
+use crate::report;
+use crate::runtime::Object;
+use crate::runtime::text::text_at;
+
+pub(crate) static FAMILY: Family = Family::new("compiler cache");
+
+/// A result of at most two words.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct TwoWords(u64, u64);
+
+/// The kernel in the path `…/kernels/NAME/HASH/PROCESSOR/…` of a binary that stands for it.
+fn kernel_in(path: &str) -> Option<&str> {
+    let (_cache, rest) = path.rsplit_once("/kernels/")?;
+    let mut parts = rest.split('/');
+    let (name, _hash, processor) = (parts.next()?, parts.next()?, parts.next()?);
+    let stands_for_it = !matches!(processor, "trisc1" | "trisc2" | "");
+    (stands_for_it && !name.is_empty()).then_some(name)
+}
+
+/// Tells whether a kernel was on disk.
+///
+/// # Safety
+/// `directory` is a `std::string`.
+unsafe fn tell(directory: Object, hit: bool) -> Option<()> {
+    if !FAMILY.is_on() || !report::is_on() {
+        return None;
+    }
+    // SAFETY: as the caller vouches.
+    let Some(directory) = (unsafe { text_at(directory) }) else {
+        FAMILY.turn_off("a text is laid out in another way");
+        return None;
+    };
+    let name = kernel_in(&directory)?;
+    FAMILY.contain(|| report::disk_lookup(name, hit));
+    Some(())
+}
+
+interpose! {
+    /// `bool JitBuildState::need_link(string const&) const`: false when the binary is there.
+    "_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    fn need_link(state: Object, directory: Object) -> u64 |real| {
+        // SAFETY: the caller's own arguments.
+        let needed = unsafe { real(state, directory) };
+        // A flag leaves the upper bits of its register undefined.
+        if needed & 0xff == 0 {
+            // SAFETY: the caller passes the directory.
+            unsafe { tell(directory, true) };
+        }
+        needed
+    }
+}
+
+interpose! {
+    /// `JitBuildState::link(string const&, JitBuildSettings const*, string const&) const`.
+    "_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_"
+    fn link(state: Object, directory: Object, settings: Object, object: Object) -> TwoWords |real| {
+        // SAFETY: the caller passes the directory.
+        unsafe { tell(directory, false) };
+        // SAFETY: the caller's own arguments.
+        unsafe { real(state, directory, settings, object) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_processor_of_a_kernel_stands_for_it() {
+        let path = |processor: &str| format!("/cache/kernels/1/kernels/matmul/77/{processor}/");
+        for (processor, expected) in [
+            ("brisc", Some("matmul")),
+            ("trisc0", Some("matmul")),
+            ("trisc1", None),
+            ("trisc2", None),
+        ] {
+            assert_eq!(kernel_in(&path(processor)), expected, "{processor}");
+        }
+        for other in [
+            "",
+            "/cache/firmware/brisc/",
+            "/kernels/",
+            "/kernels/x",
+            "/kernels/x/1/",
+        ] {
+            assert_eq!(kernel_in(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Dataflow buffers, which the runtime tells nobody of: read when they are placed.
+
+#![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
+
+use super::programs::with_program;
+use super::{OnException, cbs, interpose};
+use crate::family::Family;
+use crate::runtime::dataflow::{self, DataflowBuffer};
+use crate::runtime::{Object, device};
+use crate::{places, report};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use ttmem_event::{CoreSet, MeshId};
+
+pub(crate) static FAMILY: Family = Family::new("dataflow buffers");
+
+/// The dataflow buffers of a program; none if they are off or there are none.
+///
+/// # Safety
+/// `object` is a live `ProgramImpl` that only this thread changes.
+unsafe fn read(object: Object) -> Option<Vec<DataflowBuffer>> {
+    let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    match unsafe { accessors.read(object) } {
+        Ok(buffers) if buffers.is_empty() => None,
+        Ok(buffers) => Some(buffers),
+        Err(doubt) => {
+            FAMILY.turn_off(&doubt.to_string());
+            None
+        }
+    }
+}
+
+/// A number that differs when anything about the buffers does.
+fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    mesh.hash(&mut hasher);
+    for buffer in buffers {
+        (buffer.number, buffer.address, buffer.size_bytes).hash(&mut hasher);
+        buffer.cores.hash(&mut hasher);
+    }
+    // 0 stands for nothing told yet.
+    hasher.finish().max(1)
+}
+
+/// Tells of a program's dataflow buffers, if they are not what was last told.
+///
+/// # Safety
+/// `object` is a live `ProgramImpl` that only this thread changes, `device` an
+/// initialised `IDevice`.
+pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
+    FAMILY.need(&*device::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let mut buffers = unsafe { read(object) }?;
+    // SAFETY: as above.
+    let place = unsafe { places::place_of(device) }?;
+    dataflow::without_aliases(&mut buffers);
+    let fingerprint = fingerprint(place.mesh, &buffers);
+    // SAFETY: as above.
+    let (program, told, borrowed) = unsafe {
+        with_program(object, |program| {
+            let told = std::mem::replace(&mut program.dataflow, fingerprint);
+            if told == 0 {
+                let without_place = buffers.iter().filter(|buffer| buffer.address.is_none());
+                program.borrowed = without_place.map(|buffer| buffer.number).collect();
+            }
+            (program.id, told, program.borrowed.clone())
+        })
+    }?;
+    if told == fingerprint {
+        return None;
+    }
+    FAMILY.contain(|| {
+        if told != 0 {
+            report::storage_freed(place.mesh, program);
+        }
+        report::dataflow_buffers(place.mesh, program, &buffers, &borrowed);
+    });
+    Some(())
+}
+
+/// Tells of dataflow buffers that did not fit.
+///
+/// # Safety
+/// As of [`tell_placed`]; the allocator's lock is not held.
+unsafe fn tell_clash(object: Object, device: Object) -> Option<()> {
+    // SAFETY: as the caller vouches.
+    let buffers = unsafe { read(object) }?;
+    let end = |buffer: &DataflowBuffer| buffer.address.map(|at| at + buffer.size_bytes);
+    let region_end = buffers.iter().filter_map(end).max()?;
+    let mut cores = CoreSet::default();
+    for buffer in buffers
+        .iter()
+        .filter(|buffer| end(buffer) == Some(region_end))
+    {
+        cores.insert_all(&buffer.cores);
+    }
+    // SAFETY: as above.
+    unsafe { cbs::tell_clash(object, device, cores, region_end) }
+}
+
+interpose! {
+    /// `void ProgramImpl::validate_dataflow_buffer_region(IDevice const*)`: afterwards all are placed.
+    "_ZN2tt8tt_metal6detail11ProgramImpl31validate_dataflow_buffer_regionEPKNS0_7IDeviceE"
+    fn validate_dataflow_buffers(program: Object, device: Object) |real| {
+        let on = FAMILY.is_on() && report::is_on();
+        let failed = OnException::new(|| {
+            if on {
+                // SAFETY: the program and the device are the caller's; the exception has left
+                // whatever took the lock.
+                unsafe { tell_clash(program, device) };
+            }
+        });
+        // SAFETY: the caller's own arguments.
+        unsafe { real(program, device) };
+        failed.disarm();
+        if on {
+            // SAFETY: as above.
+            unsafe { tell_placed(program, device) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_tells_of_every_change() {
+        let buffer = DataflowBuffer {
+            number: 0,
+            address: Some(4096),
+            size_bytes: 64,
+            cores: CoreSet::grid(2, 2),
+        };
+        let fingerprints = [
+            fingerprint(MeshId(1), &[buffer]),
+            fingerprint(MeshId(2), &[buffer]),
+            fingerprint(MeshId(1), &[buffer, buffer]),
+            fingerprint(
+                MeshId(1),
+                &[DataflowBuffer {
+                    size_bytes: 128,
+                    ..buffer
+                }],
+            ),
+            fingerprint(
+                MeshId(1),
+                &[DataflowBuffer {
+                    address: None,
+                    ..buffer
+                }],
+            ),
+            fingerprint(
+                MeshId(1),
+                &[DataflowBuffer {
+                    cores: CoreSet::grid(2, 1),
+                    ..buffer
+                }],
+            ),
+        ];
+        for (at, one) in fingerprints.iter().enumerate() {
+            assert!(!fingerprints[..at].contains(one), "{at}");
+        }
+        assert_eq!(fingerprints[0], fingerprint(MeshId(1), &[buffer]));
+    }
+}

@@ -1,0 +1,180 @@
+//! Programs that are sent to run, with the operation that runs them.
+
+#![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
+
+use super::programs::with_program;
+use super::{OnException, dataflow, interpose, kernels, real_function};
+use crate::family::Family;
+use crate::runtime::Object;
+use crate::runtime::program::{self, implementation};
+use crate::{operation, places, report};
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use ttmem_event::{DispatchPath, MeshId, TextId};
+
+pub(crate) static FAMILY: Family = Family::new("dispatches");
+
+static PATH: LazyLock<DispatchPath> = LazyLock::new(|| {
+    if std::env::var_os("TT_METAL_SLOW_DISPATCH_MODE").is_some() {
+        DispatchPath::Slow
+    } else {
+        DispatchPath::Fast
+    }
+});
+
+/// A program that an operation is about to send.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// The `ProgramImpl`.
+    program: Object,
+    /// The device it is sent to, and its mesh.
+    device: Object,
+    mesh: MeshId,
+    operation: TextId,
+}
+
+thread_local! {
+    /// What this thread's operation is about to send.
+    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Changes what is about to be sent; a thread that is ending sends nothing.
+fn with_pending<R: Default>(change: impl FnOnce(&mut Vec<Pending>) -> R) -> R {
+    let changed =
+        PENDING.try_with(|cell| cell.try_borrow_mut().ok().map(|mut cell| change(&mut cell)));
+    changed.ok().flatten().unwrap_or_default()
+}
+
+/// Notes a program that an operation is about to send.
+///
+/// # Safety
+/// `program` is a live `Program` and `device` an initialised `IDevice`.
+unsafe fn note(program: Object, device: Object, return_address: usize) -> Option<()> {
+    FAMILY.need(&*program::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let place = unsafe { places::place_of(device) }?;
+    // SAFETY: as above.
+    let program = unsafe { implementation(program) };
+    let operation = FAMILY.contain(|| operation::text_at(return_address));
+    let pending = Pending {
+        program,
+        device,
+        mesh: place.mesh,
+        operation,
+    };
+    with_pending(|all| all.push(pending));
+    Some(())
+}
+
+/// Tells that what was about to be sent is sent.
+///
+/// # Safety
+/// The programs are alive.
+unsafe fn tell_sent() -> Option<()> {
+    let sent = with_pending(std::mem::take);
+    let accessors = FAMILY.need(&*program::ACCESSORS)?;
+    for Pending {
+        program: object,
+        device,
+        mesh,
+        operation,
+    } in sent
+    {
+        if object.is_null() {
+            continue;
+        }
+        // SAFETY: as the caller vouches.
+        let runtime_id = unsafe { accessors.runtime_id(object) };
+        // SAFETY: as above.
+        let (program, ran_before, renamed, borrows) = unsafe {
+            with_program(object, |program| {
+                let renamed = std::mem::replace(&mut program.name, operation) != operation;
+                let ran_before = std::mem::replace(&mut program.dispatched, true);
+                (
+                    program.id,
+                    ran_before,
+                    renamed,
+                    !program.borrowed.is_empty(),
+                )
+            })
+        }?;
+        if borrows {
+            // SAFETY: as above; the tensors that it borrows from are known by now.
+            unsafe { dataflow::tell_placed(object, device) };
+        }
+        if !ran_before {
+            // SAFETY: as above; what was sent is built.
+            unsafe { kernels::tell_loaded(object, device, mesh) };
+        }
+        FAMILY.contain(|| {
+            if renamed {
+                report::program(program, operation, runtime_id, object.addr());
+            }
+            report::dispatched(mesh, program, runtime_id, operation, ran_before, *PATH);
+        });
+    }
+    Some(())
+}
+
+/// `void GraphTracker::track_program(Program*, IDevice const*)`, with the address it returns to.
+///
+/// The address lies in the operation's own instance of the function that sends it.
+unsafe extern "C-unwind" fn track_program_from(
+    tracker: Object,
+    program: Object,
+    device: Object,
+    return_address: usize,
+) {
+    if FAMILY.is_on() && report::is_on() {
+        // SAFETY: the runtime passes a live program and an open device.
+        unsafe { note(program, device, return_address) };
+    }
+    let real = real_function!(
+        "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE",
+        unsafe extern "C-unwind" fn(Object, Object, Object)
+    );
+    // SAFETY: the caller's own arguments.
+    unsafe { real(tracker, program, device) }
+}
+
+/// `void GraphTracker::track_program(Program*, IDevice const*)`.
+///
+/// No language feature gives the address that a function returns to: it is passed on
+/// as one more argument, by a jump that leaves everything else as it was.
+#[unsafe(export_name = "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn track_program() {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!("mov rcx, [rsp]", "jmp {from}", from = sym track_program_from);
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!("mov x3, x30", "b {from}", from = sym track_program_from);
+}
+
+interpose! {
+    /// `bool GraphTracker::hook_program(Program*)`: true when a capture keeps it from being sent.
+    "_ZN2tt8tt_metal12GraphTracker12hook_programEPNS0_7ProgramE"
+    fn hook_program(tracker: Object, program: Object) -> u64 |real| {
+        // SAFETY: the caller's own arguments.
+        let kept = unsafe { real(tracker, program) };
+        // A flag leaves the upper bits of its register undefined.
+        if kept & 0xff != 0 {
+            with_pending(Vec::clear);
+        }
+        kept
+    }
+}
+
+interpose! {
+    /// `void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload&, bool)`.
+    "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb"
+    fn enqueue_mesh_workload(queue: Object, workload: Object, blocking: u64) |real| {
+        let failed = OnException::new(|| with_pending(Vec::clear));
+        // SAFETY: the caller's own arguments.
+        unsafe { real(queue, workload, blocking) };
+        failed.disarm();
+        if FAMILY.is_on() && report::is_on() {
+            // SAFETY: the programs are the workload's, which the caller holds.
+            unsafe { tell_sent() };
+        }
+    }
+}

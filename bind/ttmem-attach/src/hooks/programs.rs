@@ -1,0 +1,64 @@
+//! Programs: their numbers, and their end.
+
+#![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
+
+use super::interpose;
+use crate::family::Family;
+use crate::programs::{self, Program};
+use crate::report;
+use crate::runtime::{Object, program};
+use ttmem_event::{ProgramId, TextId};
+
+pub(crate) static FAMILY: Family = Family::new("programs");
+
+/// The number of a program; tells of it if it is new. None when programs are off.
+///
+/// The runtime constructs more programs than it uses: only those that come here count.
+///
+/// # Safety
+/// `object` is a live `ProgramImpl`.
+pub(crate) unsafe fn number_of(object: Object) -> Option<ProgramId> {
+    // SAFETY: as the caller vouches.
+    unsafe { with_program(object, |program| program.id) }
+}
+
+/// Looks at what is known of a program; tells of it if it is new.
+///
+/// # Safety
+/// `object` is a live `ProgramImpl`.
+pub(crate) unsafe fn with_program<R>(
+    object: Object,
+    look: impl FnOnce(&mut Program) -> R,
+) -> Option<R> {
+    let accessors = FAMILY.need(&*program::ACCESSORS)?;
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller vouches.
+    let runtime_id = unsafe { accessors.runtime_id(object) };
+    FAMILY.contain(|| {
+        let new = || {
+            let number = report::tracker().next_program();
+            report::program(number, TextId::NONE, runtime_id, object.addr());
+            number
+        };
+        Some(programs::with(object.addr(), new, look))
+    })
+}
+
+interpose! {
+    /// `ProgramImpl::~ProgramImpl()`.
+    "_ZN2tt8tt_metal6detail11ProgramImplD1Ev"
+    fn destroy_program(object: Object) |real| {
+        // SAFETY: the caller's own argument.
+        unsafe { real(object) };
+        // The memory is not given back yet: no other program can have this address.
+        if FAMILY.is_on() {
+            FAMILY.contain(|| {
+                if let Some(program) = programs::remove(object.addr()) {
+                    report::program_destroyed(program.id);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A lock that is given up on.
+//!
+//! A fork copies locks as they are: one that another thread held would stay locked in
+//! the child for ever. Ours are reset there; and where a child was made in a way that
+//! nobody is told of, whoever waits longer than anything here takes gives up instead.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// After this long, the lock's owner is taken for lost.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A lock that holds nothing itself.
+#[derive(Debug)]
+pub(crate) struct PatientLock {
+    locked: AtomicBool,
+}
+
+/// The lock is held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a>(&'a PatientLock);
+
+impl PatientLock {
+    pub(crate) const fn new() -> Self {
+        Self {
+            locked: AtomicBool::new(false),
+        }
+    }
+
+    /// Locks; none when that takes too long.
+    pub(crate) fn lock(&self) -> Option<Held<'_>> {
+        let mut begin = None;
+        // SYNC(patient): pairs with the store when it is given back.
+        while self.locked.swap(true, Ordering::Acquire) {
+            if begin.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+        Some(Held(self))
+    }
+
+    /// Makes it free, in a child in which its owner does not exist.
+    pub(crate) fn reset(&self) {
+        self.locked.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SYNC(patient): what was done under the lock is seen by the next who has it.
+        self.0.locked.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_back_is_given_up_on() {
+        static LOCK: PatientLock = PatientLock::new();
+        drop(LOCK.lock().expect("it is free"));
+        let held = LOCK.lock().expect("it was given back");
+        let other = std::thread::spawn(|| LOCK.lock().is_none());
+        assert!(other.join().expect("it does not panic"));
+        LOCK.reset();
+        assert!(LOCK.lock().is_some());
+        drop(held);
+    }
+}

@@ -1,0 +1,306 @@
+//! The open meshes and chips.
+//!
+//! Everything asks here for the mesh of a device object. One that was not seen being
+//! opened is told of when it is first asked for. Places are found by the address of the
+//! device object, and those of meshes also by their implementation and their allocator.
+
+#![expect(unsafe_code, reason = "reads objects of the runtime")]
+
+use crate::hooks::devices::FAMILY;
+use crate::patient_lock::PatientLock;
+use crate::place_map::PlaceMap;
+use crate::quiet::Moment;
+use crate::runtime::Object;
+use crate::runtime::allocator::{CLASSES, Regions};
+use crate::runtime::device::{self, DeviceAccessors, Kind};
+use crate::{forks, report};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use ttmem_event::{Class, DeviceId, MeshId};
+
+/// Events of an allocator between two looks at its statistics.
+const EVENTS_BETWEEN_STATISTICS: u32 = 1000;
+
+/// What is known of a device object while it is open.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The mesh of its events.
+    pub(crate) mesh: MeshId,
+    /// Of a chip, its device.
+    device: Option<DeviceId>,
+    /// The address of its allocator; 0 of a chip without one.
+    allocator: usize,
+    /// What the allocator can hand out.
+    regions: Regions,
+    /// Whether that was told.
+    capacities_told: AtomicBool,
+    /// Events since the statistics were last looked at.
+    events: AtomicU32,
+    /// Whether it is being closed: its allocator is not to be asked any more.
+    closing: AtomicBool,
+    /// Whether its allocator and our events may know of different buffers: of those that were
+    /// there before us, or of parts of the device that have an allocator of their own.
+    is_incomparable: AtomicBool,
+    /// The address of its implementation; 0 while not known.
+    implementation: AtomicUsize,
+}
+
+/// The open device objects. Each value is the address of a place that is never freed.
+static PLACES: PlaceMap<1024> = PlaceMap::new();
+
+/// Held while a device is told of, so that it is told of once.
+static TELLING: PatientLock = PatientLock::new();
+
+impl Place {
+    /// The banks of a class.
+    pub(crate) fn banks(&self, class: Class) -> u16 {
+        self.regions[class.index()].banks
+    }
+
+    /// The end of L1 that buffers and programs share.
+    pub(crate) fn l1_end(&self) -> u64 {
+        let region = self.regions[Class::L1Small.index()];
+        region.base.saturating_add(region.per_bank_bytes)
+    }
+
+    /// The allocator, while it may be asked.
+    pub(crate) fn allocator(&self) -> Option<Object> {
+        let askable = self.allocator != 0 && !self.closing.load(Ordering::Relaxed);
+        askable.then(|| std::ptr::with_exposed_provenance(self.allocator))
+    }
+
+    /// Counts an event of the allocator; now and then its statistics are told.
+    pub(crate) fn count_event(&self) {
+        if self.device.is_some() && !self.capacities_told.swap(true, Ordering::Relaxed) {
+            // A chip's own allocator is hardly ever used: only then it is told of.
+            FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
+        }
+        let events = self.events.fetch_add(1, Ordering::Relaxed);
+        if events >= EVENTS_BETWEEN_STATISTICS {
+            self.verify();
+        }
+    }
+
+    /// Its allocator is not to be asked any more.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// It was opened just now: there are no buffers that were not told of.
+    pub(crate) fn begin(&self) {
+        self.is_incomparable.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the place be found by the mesh's implementation as well.
+    pub(crate) fn add_implementation(&self, implementation: Object) {
+        let address = implementation.expose_provenance();
+        self.implementation.store(address, Ordering::Relaxed);
+        PLACES.insert(address, (&raw const *self).expose_provenance());
+    }
+
+    /// A buffer was placed here by another allocator, that of a part of the device.
+    ///
+    /// From then on the statistics say nothing about all buffers of the device.
+    pub(crate) fn add_foreign_buffer(&self) {
+        self.is_incomparable.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells again what the allocator can hand out, after it was resized.
+    pub(crate) fn tell_resized(&self) {
+        let Some(accessors) = FAMILY.need(&*device::ACCESSORS) else {
+            return;
+        };
+        let Some(allocator) = self.allocator() else {
+            return;
+        };
+        // SAFETY: the allocator is that of an open device, and its lock is not held.
+        let regions = unsafe { accessors.allocators().regions(allocator) };
+        let regions = resized(&self.regions, regions);
+        FAMILY.contain(|| report::capacities(self.mesh, &regions));
+    }
+
+    /// Tells the allocator's statistics, if this is a moment for it.
+    #[cold]
+    pub(crate) fn verify(&self) {
+        let Some(accessors) = FAMILY.need(&*device::ACCESSORS) else {
+            return;
+        };
+        let (Some(allocator), Some(_quiet)) = (self.allocator(), Moment::find()) else {
+            return;
+        };
+        if self.is_incomparable.load(Ordering::Relaxed) {
+            return;
+        }
+        self.events.store(0, Ordering::Relaxed);
+        for class in CLASSES {
+            // SAFETY: the allocator is that of an open device, and no hook that comes here
+            // runs under its lock.
+            let statistics = unsafe { accessors.allocators().statistics(allocator, class) };
+            FAMILY.contain(|| report::statistics(self.mesh, class, &statistics));
+        }
+    }
+}
+
+/// Where regions lie after they were resized: the runtime takes from their lower ends.
+fn resized(opened: &Regions, mut now: Regions) -> Regions {
+    for (now, opened) in now.iter_mut().zip(opened) {
+        let end = opened.base.saturating_add(opened.per_bank_bytes);
+        now.base = end.saturating_sub(now.per_bank_bytes);
+    }
+    now
+}
+
+/// What is known of a device object; tells of it if it is new.
+///
+/// # Safety
+/// `device` is null or a live `IDevice` that is initialised.
+pub(crate) unsafe fn place_of(device: Object) -> Option<&'static Place> {
+    if let Some(place) = known_place(device) {
+        return Some(place);
+    }
+    let accessors = FAMILY.need(&*device::ACCESSORS)?;
+    let _telling = TELLING.lock()?;
+    // SAFETY: as the caller vouches.
+    unsafe { tell(accessors, device) }
+}
+
+/// What is known of a device object, which need not be alive: it is not looked at.
+pub(crate) fn known_place(device: Object) -> Option<&'static Place> {
+    let place = PLACES.get(device.addr())?;
+    let place = std::ptr::with_exposed_provenance::<Place>(place);
+    // SAFETY: only `keep` puts values there, each the address of a place that is never freed.
+    unsafe { place.as_ref() }
+}
+
+fn keep(device: Object, place: Place) -> Option<&'static Place> {
+    let place: &'static Place = Box::leak(Box::new(place));
+    let value = (&raw const *place).expose_provenance();
+    forks::watch();
+    if place.allocator != 0 {
+        PLACES.insert(place.allocator, value);
+    }
+    PLACES.insert(device.addr(), value).then_some(place)
+}
+
+/// Tells of a device that is new, under the lock.
+///
+/// # Safety
+/// As of [`place_of`].
+#[cold]
+unsafe fn tell(accessors: &'static DeviceAccessors, device: Object) -> Option<&'static Place> {
+    if let Some(place) = known_place(device) {
+        return Some(place);
+    }
+    // SAFETY: as the caller vouches.
+    match unsafe { accessors.kind(device) }? {
+        // SAFETY: as above; it is a mesh.
+        Kind::Mesh => unsafe { tell_mesh(accessors, device) },
+        // SAFETY: as above; it is a chip.
+        Kind::Chip => unsafe { tell_chip(accessors, device) },
+    }
+}
+
+/// # Safety
+/// `device` is a live `MeshDevice` that is initialised.
+unsafe fn tell_mesh(accessors: &'static DeviceAccessors, device: Object) -> Option<&'static Place> {
+    // SAFETY: as the caller vouches.
+    let mesh = unsafe { accessors.read_mesh(device) }?;
+    // SAFETY: it is the allocator of the live mesh; nothing that comes here holds its lock.
+    let regions = unsafe { accessors.allocators().regions(mesh.allocator) };
+    let mut devices = Vec::with_capacity(mesh.chips.len());
+    for &chip in &mesh.chips {
+        // SAFETY: the chips of an initialised mesh are initialised.
+        let chip = unsafe { tell(accessors, chip) }?;
+        devices.push(chip.device?);
+    }
+    let id = FAMILY.contain(|| {
+        let id = report::mesh_opened(&mesh, devices);
+        report::capacities(id, &regions);
+        Some(id)
+    })?;
+    keep(
+        device,
+        Place {
+            mesh: id,
+            device: None,
+            allocator: mesh.allocator.expose_provenance(),
+            regions,
+            capacities_told: AtomicBool::new(true),
+            events: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
+            is_incomparable: AtomicBool::new(true),
+            implementation: AtomicUsize::new(0),
+        },
+    )
+}
+
+/// # Safety
+/// `device` is a live `Device` that is initialised.
+unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Option<&'static Place> {
+    // SAFETY: as the caller vouches.
+    let chip = unsafe { accessors.read_chip(device) };
+    let regions = if chip.allocator.is_null() {
+        Regions::default()
+    } else {
+        // SAFETY: it is the allocator of the live chip; nothing that comes here holds its lock.
+        unsafe { accessors.allocators().regions(chip.allocator) }
+    };
+    let reserved = regions[Class::L1.index()].base;
+    let ids = FAMILY.contain(|| Some(report::chip_opened(&chip, reserved)))?;
+    keep(
+        device,
+        Place {
+            mesh: ids.mesh,
+            device: Some(ids.device),
+            allocator: chip.allocator.expose_provenance(),
+            regions,
+            capacities_told: AtomicBool::new(false),
+            events: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
+            is_incomparable: AtomicBool::new(true),
+            implementation: AtomicUsize::new(0),
+        },
+    )
+}
+
+/// Forgets every place: in a child, they are its parent's.
+pub(crate) fn forget() {
+    PLACES.forget();
+    TELLING.reset();
+}
+
+/// Tells that a device object is closed, if it was open.
+pub(crate) fn close(device: Object) {
+    let Some(place) = known_place(device) else {
+        return;
+    };
+    let implementation = place.implementation.load(Ordering::Relaxed);
+    for key in [device.addr(), place.allocator, implementation] {
+        PLACES.remove(key);
+    }
+    FAMILY.contain(|| match place.device {
+        Some(device) => report::chip_closed(device),
+        None => report::mesh_closed(place.mesh),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::allocator::Region;
+
+    #[test]
+    fn a_region_that_shrinks_keeps_its_end() {
+        let mut opened = Regions::default();
+        opened[Class::L1.index()] = Region {
+            banks: 64,
+            base: 105_824,
+            per_bank_bytes: 1_360_544,
+            alignment: 32,
+        };
+        let mut now = opened;
+        now[Class::L1.index()].per_bank_bytes -= 65_536;
+        let shrunk = resized(&opened, now)[Class::L1.index()];
+        assert_eq!(shrunk.base, 105_824 + 65_536);
+        assert_eq!(resized(&opened, opened), opened);
+    }
+}

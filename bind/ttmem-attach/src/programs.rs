@@ -1,0 +1,105 @@
+//! The programs of the process: our own numbers for the runtime's objects.
+//!
+//! An object's address names a program from its first appearance in a hook to its
+//! destruction; addresses are reused, numbers are not.
+
+#![expect(unsafe_code, reason = "the table is replaced as a whole in a child")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use ttmem_event::{ProgramId, TextId};
+
+/// What is known of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    /// Our number.
+    pub(crate) id: ProgramId,
+    /// The operation, once known.
+    pub(crate) name: TextId,
+    /// Whether it was sent to run before.
+    pub(crate) dispatched: bool,
+    /// A fingerprint of the dataflow buffers last told of.
+    pub(crate) dataflow: u64,
+    /// Dataflow buffers that are inside of tensors: their places follow these.
+    pub(crate) borrowed: Vec<u32>,
+    /// Where its storage ends.
+    pub(crate) region_end: u64,
+    /// Its kernels that were not told of yet: objects and their kinds of core.
+    pub(crate) kernels: Vec<(usize, u8)>,
+}
+
+/// Programs by the address of their object.
+type Table = Mutex<HashMap<usize, Program>>;
+
+/// This process's table, which is never freed; null before the first program.
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Begins with an empty table: in a child, the programs and the lock are its parent's.
+pub(crate) fn forget() {
+    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
+}
+
+fn lock() -> MutexGuard<'static, HashMap<usize, Program>> {
+    // SYNC(table): pairs with the exchange that publishes a new one.
+    let mut table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        let new = Box::into_raw(Box::<Table>::default());
+        let null = std::ptr::null_mut();
+        // SYNC(table): who finds it finds it made. One that came too late is left behind.
+        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
+        table = found.err().unwrap_or(new);
+    }
+    // SAFETY: it is a table that was made above and is never freed.
+    let table: &'static Table = unsafe { &*table };
+    // Programs are whole after every step: a panic leaves nothing broken.
+    table.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// Looks at a program; `new` gives the number of one that was not seen before.
+pub(crate) fn with<R>(
+    object: usize,
+    new: impl FnOnce() -> ProgramId,
+    look: impl FnOnce(&mut Program) -> R,
+) -> R {
+    let mut programs = lock();
+    let program = programs.entry(object).or_insert_with(|| Program {
+        id: new(),
+        ..Program::default()
+    });
+    look(program)
+}
+
+/// Looks at a program that was seen before.
+pub(crate) fn with_known<R>(object: usize, look: impl FnOnce(&mut Program) -> R) -> Option<R> {
+    lock().get_mut(&object).map(look)
+}
+
+/// Forgets a program; what was known of it.
+pub(crate) fn remove(object: usize) -> Option<Program> {
+    lock().remove(&object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_another_program_after_destruction() {
+        let mut numbers = (1..).map(ProgramId);
+        let mut number = |object| {
+            with(
+                object,
+                || numbers.next().expect("endless"),
+                |program| program.id,
+            )
+        };
+        assert_eq!(number(0x9000), ProgramId(1));
+        assert_eq!(number(0x9100), ProgramId(2));
+        assert_eq!(number(0x9000), ProgramId(1));
+        assert_eq!(remove(0x9000).map(|program| program.id), Some(ProgramId(1)));
+        assert!(remove(0x9000).is_none());
+        assert!(with_known(0x9000, |_program| ()).is_none());
+        assert_eq!(number(0x9000), ProgramId(3));
+    }
+}

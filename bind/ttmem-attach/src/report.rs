@@ -1,0 +1,414 @@
+//! What becomes which event.
+//!
+//! Plain facts in, events of the tracker out. Nothing here touches the runtime, so all
+//! of it may be contained against panics.
+
+use crate::runtime::allocator::{CLASSES, Regions, Statistics};
+use crate::runtime::buffer::Buffer;
+use crate::runtime::dataflow::DataflowBuffer;
+use crate::runtime::device::{Chip, Mesh};
+use crate::runtime::kernel::{self, Kernel};
+use std::sync::OnceLock;
+use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{
+    BufferId, CacheResult, CbKind, ClashKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId,
+    Direction, DispatchPath, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId,
+    Source, TextId, TraceId, What,
+};
+
+/// The tracker of this process; the first call configures it.
+pub(crate) fn tracker() -> Tracker {
+    static TRACKER: OnceLock<Tracker> = OnceLock::new();
+    *TRACKER.get_or_init(|| {
+        Tracker::start(Config {
+            source: Source::Attached,
+            ..Config::from_env()
+        })
+    })
+}
+
+/// Whether anything is to be told at all.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    tracker().is_enabled()
+}
+
+/// A buffer's id: the runtime's own number, which begins at 0 and is never used again.
+pub(crate) fn buffer_id(unique_id: u64) -> BufferId {
+    BufferId(unique_id.saturating_add(1))
+}
+
+/// A buffer was placed.
+pub(crate) fn buffer_allocated(
+    mesh: MeshId,
+    unique_id: u64,
+    buffer: &Buffer,
+    address: u64,
+    banks: u16,
+    direction: Option<Direction>,
+) {
+    tracker().track_allocate(&Allocation {
+        mesh,
+        buffer: buffer_id(unique_id),
+        class: buffer.class,
+        layout: buffer.layout,
+        direction: direction.unwrap_or(usual_direction(buffer.class)),
+        address,
+        requested_bytes: buffer.size_bytes,
+        per_bank_bytes: buffer.per_bank_bytes,
+        banks,
+        page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
+        cores: CoresId::NONE,
+        operation: TextId::NONE,
+    });
+}
+
+/// The end of the bank that the runtime takes from if it is not told otherwise.
+fn usual_direction(class: Class) -> Direction {
+    if class.is_l1() {
+        Direction::TopDown
+    } else {
+        Direction::BottomUp
+    }
+}
+
+/// A buffer was given back.
+pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64) {
+    tracker().track_deallocate(mesh, buffer_id(unique_id));
+}
+
+/// A chip's ids: of the device, and of the chip as a mesh of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChipIds {
+    pub(crate) device: DeviceId,
+    pub(crate) mesh: MeshId,
+}
+
+/// A chip was opened.
+pub(crate) fn chip_opened(chip: &Chip, l1_reserved_bytes: u64) -> ChipIds {
+    let tracker = tracker();
+    let logical_id = u32::try_from(chip.id).unwrap_or_default();
+    let small = |number: u64| u16::try_from(number).unwrap_or_default();
+    let device = tracker.device(&DeviceDefinition {
+        id: DeviceId(0),
+        logical_id,
+        unique_id: None,
+        arch: u16::try_from(chip.arch).map_or(Arch::Unknown(0), Arch::from_code),
+        board: TextId::NONE,
+        remote: Some(!chip.is_local),
+        grid_columns: small(chip.columns),
+        grid_rows: small(chip.rows),
+        l1_bytes_per_core: chip.l1_bytes,
+        l1_reserved_bytes: u32::try_from(l1_reserved_bytes).unwrap_or_default(),
+    });
+    let mesh = tracker.mesh(&MeshDefinition {
+        id: MeshId(0),
+        kind: MeshKind::Chip,
+        handle: u64::from(logical_id),
+        rows: 1,
+        columns: 1,
+        devices: vec![device],
+    });
+    tracker.track_device_open(device);
+    ChipIds { device, mesh }
+}
+
+/// A chip was closed.
+pub(crate) fn chip_closed(device: DeviceId) {
+    tracker().track_device_close(device);
+}
+
+/// A mesh was opened.
+pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
+    let tracker = tracker();
+    let small = |number: u64| u16::try_from(number).unwrap_or_default();
+    let id = tracker.mesh(&MeshDefinition {
+        id: MeshId(0),
+        kind: MeshKind::Mesh,
+        handle: u64::try_from(mesh.id).unwrap_or_default(),
+        rows: small(mesh.rows),
+        columns: small(mesh.columns),
+        devices,
+    });
+    tracker.track_mesh_open(id);
+    id
+}
+
+/// A mesh was closed.
+pub(crate) fn mesh_closed(mesh: MeshId) {
+    tracker().track_mesh_close(mesh);
+}
+
+/// What an allocator can hand out.
+pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
+    for class in CLASSES {
+        let region = regions[class.index()];
+        tracker().track(What::CapacityReported {
+            mesh,
+            class,
+            banks: region.banks,
+            base: region.base,
+            per_bank_bytes: region.per_bank_bytes,
+            alignment: region.alignment,
+        });
+    }
+}
+
+/// The allocator's own statistics, to compare with.
+pub(crate) fn statistics(mesh: MeshId, class: Class, statistics: &Statistics) {
+    tracker().track(What::StatisticsReported {
+        mesh,
+        class,
+        allocated_bytes: statistics.allocated,
+        largest_free_bytes: statistics.largest_free,
+    });
+}
+
+/// An allocation was refused.
+pub(crate) fn allocation_failed(
+    mesh: MeshId,
+    buffer: &Buffer,
+    banks: u16,
+    statistics: &Statistics,
+) {
+    tracker().track(What::AllocationFailed {
+        mesh,
+        class: buffer.class,
+        banks,
+        requested_bytes: buffer.size_bytes,
+        per_bank_bytes: buffer.per_bank_bytes,
+        free_bytes: statistics.free,
+        largest_free_bytes: statistics.largest_free,
+        bank_bytes: statistics.total,
+        operation: TextId::NONE,
+    });
+}
+
+/// A program appeared, or its name became known.
+pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object: usize) {
+    let pointer = u64::try_from(object).unwrap_or_default();
+    tracker().track_program(program, name, runtime_id, pointer);
+}
+
+/// A program was destroyed.
+pub(crate) fn program_destroyed(program: ProgramId) {
+    tracker().track_program_destroyed(program);
+}
+
+/// A program placed a circular buffer.
+pub(crate) fn cb_allocated(
+    mesh: MeshId,
+    program: ProgramId,
+    number: u32,
+    is_global: bool,
+    address: u64,
+    size_bytes: u64,
+    cores: &CoreSet,
+) {
+    let kind = if is_global {
+        CbKind::Global
+    } else {
+        CbKind::Local
+    };
+    tracker().track_allocate_cb(&CbAllocation {
+        mesh,
+        program,
+        cb: number,
+        kind,
+        address,
+        size_bytes,
+        cores: tracker().cores(cores),
+    });
+}
+
+/// A program placed its dataflow buffers.
+///
+/// Those whose numbers are among the borrowed ones lie inside of tensors.
+pub(crate) fn dataflow_buffers(
+    mesh: MeshId,
+    program: ProgramId,
+    buffers: &[DataflowBuffer],
+    borrowed: &[u32],
+) {
+    for buffer in buffers {
+        let kind = if borrowed.contains(&buffer.number) {
+            CbKind::DataflowBorrowed
+        } else {
+            CbKind::Dataflow
+        };
+        tracker().track_allocate_cb(&CbAllocation {
+            mesh,
+            program,
+            cb: buffer.number,
+            kind,
+            address: buffer.address.unwrap_or_default(),
+            size_bytes: buffer.size_bytes,
+            cores: tracker().cores(&buffer.cores),
+        });
+    }
+}
+
+/// A program gave back all its storage on a mesh.
+pub(crate) fn storage_freed(mesh: MeshId, program: ProgramId) {
+    tracker().track_deallocate_cb(mesh, program, None);
+}
+
+/// Storage that did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clash {
+    pub(crate) kind: ClashKind,
+    pub(crate) cores: CoreSet,
+    pub(crate) region_end: u64,
+    pub(crate) limit: u64,
+}
+
+impl Clash {
+    /// Why storage up to `region_end` was refused below a lowest buffer and the end of L1.
+    pub(crate) fn of(cores: CoreSet, region_end: u64, lowest: Option<u64>, l1_end: u64) -> Self {
+        let meets = lowest.filter(|lowest| *lowest < region_end);
+        let (kind, limit) = match meets {
+            Some(lowest) => (ClashKind::L1Buffer, lowest),
+            None if region_end > l1_end => (ClashKind::BeyondL1, l1_end),
+            None => (ClashKind::OutsideGrid, l1_end),
+        };
+        Self {
+            kind,
+            cores,
+            region_end,
+            limit,
+        }
+    }
+}
+
+/// A program's storage was refused.
+pub(crate) fn clashed(mesh: MeshId, program: ProgramId, clash: &Clash) {
+    let cores = if clash.cores.is_empty() {
+        CoresId::NONE
+    } else {
+        tracker().cores(&clash.cores)
+    };
+    tracker().track(What::Clashed {
+        mesh,
+        program,
+        kind: clash.kind,
+        cores,
+        region_end: clash.region_end,
+        limit: clash.limit,
+    });
+}
+
+/// A program's kernels are on their cores, and what it takes in the ring is fixed.
+pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring_bytes: u64) {
+    let tracker = tracker();
+    let text_bytes = kernel::text_bytes(kernels);
+    tracker.track(What::ProgramFinalized {
+        mesh,
+        program,
+        config_bytes: ring_bytes.saturating_sub(text_bytes),
+        text_bytes,
+        binary_bytes: 0,
+    });
+    for kernel in kernels {
+        tracker.track_kernel_load(&KernelLoad {
+            mesh,
+            program,
+            kernel: KernelId(kernel.hash),
+            name: tracker.text(&kernel.name),
+            binary_bytes: kernel.binary_bytes,
+            cores: tracker.cores(&kernel.cores),
+            core_count: kernel.cores.len(),
+            kind: KernelKind::Application,
+            core_type: kernel.core_type,
+        });
+    }
+}
+
+/// A program was sent to run.
+pub(crate) fn dispatched(
+    mesh: MeshId,
+    program: ProgramId,
+    runtime_id: u64,
+    operation: TextId,
+    ran_before: bool,
+    path: DispatchPath,
+) {
+    // A program that runs again was kept by the program cache.
+    let program_cache = if ran_before {
+        CacheResult::Hit
+    } else {
+        CacheResult::Miss
+    };
+    tracker().track_dispatch(&Dispatch {
+        mesh,
+        program,
+        runtime_id,
+        operation,
+        program_cache,
+        binary_reused: ran_before,
+        path,
+    });
+}
+
+/// The compiler's cache on disk was asked for a kernel.
+pub(crate) fn disk_lookup(name: &str, hit: bool) {
+    let tracker = tracker();
+    tracker.track(What::JitDiskLookup {
+        program: ProgramId(0),
+        kernel: KernelId(0),
+        name: tracker.text(name),
+        hit,
+    });
+}
+
+/// Capturing a trace began.
+pub(crate) fn trace_began(mesh: MeshId, trace: TraceId) {
+    tracker().track(What::TraceBegan { mesh, trace });
+}
+
+/// Capturing a trace ended.
+pub(crate) fn trace_ended(mesh: MeshId, trace: TraceId, bytes: u64) {
+    tracker().track(What::TraceEnded { mesh, trace, bytes });
+}
+
+/// A trace was run.
+pub(crate) fn trace_replayed(mesh: MeshId, trace: TraceId) {
+    tracker().track(What::TraceReplayed { mesh, trace });
+}
+
+/// A trace was given up.
+pub(crate) fn trace_released(mesh: MeshId, trace: TraceId) {
+    tracker().track(What::TraceReleased { mesh, trace });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_have_ids_from_one_on() {
+        assert_eq!(buffer_id(0), BufferId(1));
+        assert_eq!(buffer_id(u64::MAX), BufferId(u64::MAX));
+    }
+
+    #[test]
+    fn a_clash_is_with_the_lowest_buffer_or_with_the_end_of_l1() {
+        let cores = CoreSet::grid(1, 1);
+        let kind = |end, lowest| {
+            let clash = Clash::of(cores, end, lowest, 1_499_136);
+            (clash.kind, clash.limit)
+        };
+        assert_eq!(kind(300_000, Some(200_000)), (ClashKind::L1Buffer, 200_000));
+        assert_eq!(kind(1_500_000, None), (ClashKind::BeyondL1, 1_499_136));
+        let below = kind(300_000, Some(300_000));
+        assert_eq!(below, (ClashKind::OutsideGrid, 1_499_136));
+    }
+
+    #[test]
+    fn l1_is_taken_from_the_top() {
+        assert_eq!(usual_direction(Class::L1), Direction::TopDown);
+        assert_eq!(usual_direction(Class::L1Small), Direction::TopDown);
+        assert_eq!(usual_direction(Class::Dram), Direction::BottomUp);
+        assert_eq!(usual_direction(Class::Trace), Direction::BottomUp);
+    }
+}

@@ -1,0 +1,125 @@
+//! Allocators: what they can hand out, and their own statistics.
+
+#![expect(unsafe_code, reason = "calls the runtime's accessors")]
+
+use super::{Object, accessors};
+use crate::family::Doubt;
+use crate::symbols;
+use std::sync::LazyLock;
+use ttmem_event::Class;
+
+/// The classes that an allocator has.
+pub(crate) const CLASSES: [Class; 4] = [Class::Dram, Class::L1, Class::L1Small, Class::Trace];
+
+/// What an allocator says of one class, in bytes per bank.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statistics {
+    pub(crate) total: u64,
+    pub(crate) allocated: u64,
+    pub(crate) free: u64,
+    pub(crate) largest_free: u64,
+}
+
+/// `std::optional` of a 64-bit word, as it is returned in two registers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionalWord {
+    value: u64,
+    /// Only its lowest byte is set.
+    has_value: u64,
+}
+
+accessors! {
+    /// What is asked of an allocator.
+    ///
+    /// The result of `get_statistics` is larger than two words, so both languages pass a
+    /// hidden place for it. Classes are passed as 32-bit words, kinds of memory as bytes.
+    struct AllocatorAccessors {
+        num_banks: fn(Object, *const u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_num_banksERKNS0_10BufferTypeE";
+        alignment: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_alignmentENS0_10BufferTypeE";
+        base: fn(Object, *const u8) -> u64 = c"_ZNK2tt8tt_metal13AllocatorImpl23get_base_allocator_addrERKNS0_10HalMemTypeE";
+        statistics: fn(Object, *const u32) -> Statistics = c"_ZNK2tt8tt_metal13AllocatorImpl14get_statisticsERKNS0_10BufferTypeE";
+        lowest_l1_address: fn(Object, u32) -> OptionalWord = c"_ZNK2tt8tt_metal13AllocatorImpl30get_lowest_occupied_l1_addressEj";
+    }
+}
+
+/// The accessors of this process's runtime.
+pub(crate) static ACCESSORS: LazyLock<Result<AllocatorAccessors, Doubt>> = LazyLock::new(|| {
+    // SAFETY: the loader gives the runtime's function of each name.
+    unsafe { AllocatorAccessors::find_all(symbols::find) }
+});
+
+/// What an allocator can hand out of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) banks: u16,
+    pub(crate) base: u64,
+    pub(crate) per_bank_bytes: u64,
+    pub(crate) alignment: u32,
+}
+
+/// What an allocator can hand out, by class.
+pub(crate) type Regions = [Region; Class::COUNT];
+
+/// The runtime's number for L1 among the kinds of memory.
+const MEMORY_L1: u8 = 0;
+/// The runtime's number for DRAM among the kinds of memory.
+const MEMORY_DRAM: u8 = 1;
+
+impl AllocatorAccessors {
+    /// What an allocator can hand out.
+    ///
+    /// # Safety
+    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
+    pub(crate) unsafe fn regions(&self, allocator: Object) -> Regions {
+        let mut regions = Regions::default();
+        for class in CLASSES {
+            let code = u32::from(class.code());
+            // SAFETY: as the caller vouches; it has each of these classes.
+            let banks = unsafe { (self.num_banks)(allocator, &raw const code) };
+            // SAFETY: as above.
+            let alignment = unsafe { (self.alignment)(allocator, code) };
+            // SAFETY: as above.
+            let statistics = unsafe { self.statistics(allocator, class) };
+            regions[class.index()] = Region {
+                banks: u16::try_from(banks).unwrap_or(u16::MAX),
+                base: 0,
+                per_bank_bytes: statistics.total,
+                alignment,
+            };
+        }
+        // The small regions lie on top of the large ones.
+        for (memory, large, small) in [
+            (MEMORY_DRAM, Class::Dram, Class::Trace),
+            (MEMORY_L1, Class::L1, Class::L1Small),
+        ] {
+            // SAFETY: as above; it knows both kinds of memory.
+            let base = unsafe { (self.base)(allocator, &raw const memory) };
+            regions[large.index()].base = base;
+            let end = base.saturating_add(regions[large.index()].per_bank_bytes);
+            regions[small.index()].base = end;
+        }
+        regions
+    }
+
+    /// The allocator's statistics of a class.
+    ///
+    /// # Safety
+    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
+    pub(crate) unsafe fn statistics(&self, allocator: Object, class: Class) -> Statistics {
+        let code = u32::from(class.code());
+        // SAFETY: as the caller vouches.
+        unsafe { (self.statistics)(allocator, &raw const code) }
+    }
+
+    /// The lowest address of L1 that a buffer has.
+    ///
+    /// # Safety
+    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
+    pub(crate) unsafe fn lowest_l1_address(&self, allocator: Object) -> Option<u64> {
+        // SAFETY: as the caller vouches; every allocator has a first bank.
+        let lowest = unsafe { (self.lowest_l1_address)(allocator, 0) };
+        (lowest.has_value & 0xff != 0).then_some(lowest.value)
+    }
+}

@@ -1,0 +1,84 @@
+//! `std::string` as it lies in memory.
+
+#![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
+
+use super::Object;
+
+/// No text that is read here is longer: names and paths.
+const MAX_BYTES: usize = 64 << 10;
+
+/// `std::string`: its text, its length, and room for a short one.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Text {
+    begin: *const u8,
+    length: usize,
+    short: [u8; 16],
+}
+
+impl Text {
+    /// The text, if this looks like one.
+    ///
+    /// # Safety
+    /// If it is a text, it is not changed meanwhile.
+    pub(crate) unsafe fn read(&self) -> Option<String> {
+        let is_short = self.begin == self.short.as_ptr();
+        let sensible = self.length <= MAX_BYTES && (!is_short || self.length < self.short.len());
+        if self.begin.is_null() || !sensible {
+            return None;
+        }
+        // SAFETY: these are the text's own bytes, as the caller vouches.
+        let bytes = unsafe { std::slice::from_raw_parts(self.begin, self.length) };
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// The memory of a text that is too long to be inside of its object.
+    pub(crate) fn memory(&self) -> Option<Object> {
+        (self.begin != self.short.as_ptr()).then(|| self.begin.cast())
+    }
+}
+
+/// The text at a place.
+///
+/// # Safety
+/// The place holds a `std::string` that is not changed meanwhile.
+pub(crate) unsafe fn text_at(place: Object) -> Option<String> {
+    // SAFETY: as the caller vouches.
+    let text = unsafe { place.cast::<Text>().as_ref() }?;
+    // SAFETY: as above.
+    unsafe { text.read() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_outside_of_its_object_and_a_short_one_inside() {
+        let long = b"a text of more than fifteen bytes";
+        let text = Text {
+            begin: long.as_ptr(),
+            length: long.len(),
+            short: [0; 16],
+        };
+        let place: Object = (&raw const text).cast();
+        // SAFETY: it is laid out as a text.
+        let read = unsafe { text_at(place) };
+        assert_eq!(read.as_deref(), Some("a text of more than fifteen bytes"));
+        assert_eq!(text.memory(), Some(long.as_ptr().cast()));
+        let mut text = Text {
+            begin: std::ptr::null(),
+            length: 2,
+            short: *b"ab..............",
+        };
+        // SAFETY: it is no text, which is seen.
+        assert_eq!(unsafe { text.read() }, None);
+        text.begin = text.short.as_ptr();
+        // SAFETY: it is laid out as a text.
+        assert_eq!(unsafe { text.read() }.as_deref(), Some("ab"));
+        assert_eq!(text.memory(), None);
+        text.length = 16;
+        // SAFETY: it is no text, which is seen.
+        assert_eq!(unsafe { text.read() }, None);
+    }
+}

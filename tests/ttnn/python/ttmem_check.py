@@ -1,0 +1,262 @@
+"""Compares what ttnn holds with what our server says that it holds, step by step.
+
+ttnn's side is its allocator's own: `get_memory_view` for the figures of a bank and its blocks,
+`reports.get_buffers` for what is alive. Ours is the server's answer after a flush. Every figure
+must be equal on every device; the first that is not ends the program, with its name.
+
+A program is started as `PROGRAM SUMMARY ROWS COLUMNS SEED`. Its summary goes into a file: ttnn
+writes to standard output itself.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+
+import ttmem_account
+import ttnn
+
+# The names of ttnn with the words of our read API.
+CLASSES = {"DRAM": "dram", "L1": "l1", "L1_SMALL": "l1_small", "TRACE": "trace"}
+
+L1_SMALL_SIZE = 32 * 1024
+TRACE_REGION_SIZE = 8 * 1024 * 1024
+
+# On boards of more than one chip ttnn 0.81.1 takes the same grid for 8x8 in one place and for 8x7
+# in another, and refuses some operations for that.
+GRID_REFUSALS = ("The compute worker grid on this device is 8x7",)
+
+
+class AccountsDiffer(Exception):
+    """What ttnn says and what our server says are not the same."""
+
+
+class Refused(Exception):
+    """ttnn has refused a step that it should take."""
+
+
+@dataclass
+class Arguments:
+    """How the program was started."""
+
+    summary: str
+    rows: int
+    columns: int
+    seed: int
+
+    @classmethod
+    def of_command_line(cls):
+        summary, rows, columns, seed = sys.argv[1:]
+        return cls(summary, int(rows), int(columns), int(seed))
+
+    @property
+    def is_one_chip(self):
+        return self.rows * self.columns == 1
+
+
+def open_board(arguments):
+    """Opens all of the board, as a device if it is one chip and as a mesh if not."""
+    sizes = {"l1_small_size": L1_SMALL_SIZE, "trace_region_size": TRACE_REGION_SIZE}
+    if arguments.is_one_chip:
+        return ttnn.open_device(device_id=0, **sizes)
+    return ttnn.open_mesh_device(ttnn.MeshShape(arguments.rows, arguments.columns), **sizes)
+
+
+def close_board(device, arguments):
+    """Closes what `open_board` opened."""
+    close = ttnn.close_device if arguments.is_one_chip else ttnn.close_mesh_device
+    close(device)
+
+
+class Check:
+    """Takes steps and compares after each of them."""
+
+    def __init__(self):
+        self.account = ttmem_account.Account()
+        self.meshes = []
+        self.steps = 0
+        self.refused = 0
+        self.last_refusal = ""
+        self.largest = 0
+
+    def watch(self, *meshes):
+        """Compares these from now on: the mesh that was opened and, if it has any, its sub-meshes.
+
+        Each is an allocator of its own on the same chips.
+        """
+        self.meshes = list(meshes)
+        self.compare("open")
+
+    def step(self, name, action, refusals=()):
+        """Takes one step, compares, and gives what the step made.
+
+        ttnn may refuse it with a text that has one of `refusals` in it: then the result is None,
+        and the accounts must be equal all the same.
+        """
+        result = None
+        try:
+            result = action()
+        except RuntimeError as refusal:
+            # What follows are addresses of code.
+            self.last_refusal = str(refusal).partition("backtrace:")[0]
+            if not any(text in self.last_refusal for text in refusals):
+                raise Refused(f"{name}: {self.last_refusal}") from None
+            self.refused += 1
+        self.compare(name)
+        return result
+
+    def compare(self, name):
+        """Compares everything now; `name` says after which step in the difference."""
+        self.steps += 1
+        try:
+            ttmem_account.flush()
+            snapshot = self.account.snapshot()
+            self.compare_figures(snapshot)
+            self.compare_buffers()
+            self.compare_sanity(snapshot)
+        except AccountsDiffer as difference:
+            where = f"after step {self.steps}, {name}: {difference}"
+            raise AccountsDiffer(f"{where}\n{ttmem_account.hook_status()}") from None
+
+    def compare_figures(self, snapshot):
+        """Totals: of every allocator, and of every device over its allocators."""
+        devices = {device["id"]: device for device in snapshot["devices"]}
+        for class_name, word in CLASSES.items():
+            charged = {}
+            for mesh in self.meshes:
+                view = ttnn.get_memory_view(mesh, getattr(ttnn.BufferType, class_name))
+                held = view.total_bytes_allocated_per_bank * view.num_banks
+                self.largest = max(self.largest, held)
+                chips = mesh.get_device_ids()
+                for chip in chips:
+                    equal(f"device {chip} is known", chip in devices, True)
+                    charged[chip] = charged.get(chip, 0) + held
+                    # Under several allocators a device has less in one piece than any of them.
+                    if len(self.meshes) == 1:
+                        ours = devices[chip][word]["largest_free_bytes_per_bank"] or 0
+                        theirs = view.largest_contiguous_bytes_free_per_bank
+                        equal(f"device {chip} {word} largest free", ours, theirs)
+                if view.total_bytes_per_bank > 0:
+                    compare_allocator(own_allocators(devices, chips, word), mesh, word, view)
+            for chip, held in charged.items():
+                ours = devices[chip][word]["charged_bytes"]
+                equal(f"device {chip} {word} charged_bytes", ours, held)
+
+    def compare_buffers(self):
+        """Every live buffer: its place, its class, its layout and what it takes of a bank."""
+        rows = self.account.rows("buffers")
+        for mesh in self.meshes:
+            chips = sorted(mesh.get_device_ids())
+            ours = [row for row in rows if sorted(row["device_ids"]) == chips]
+            theirs = ttnn._ttnn.reports.get_buffers([mesh])
+            for class_name, word in CLASSES.items():
+                told = sorted(
+                    (row["address"], row["layout"]) for row in ours if row["class"] == word
+                )
+                held = sorted(
+                    (buffer.address, buffer.buffer_layout.name.lower())
+                    for buffer in theirs
+                    if buffer.buffer_type.name == class_name
+                )
+                equal_lists(f"mesh {mesh.id()} {word} buffers (address, layout)", told, held)
+                # Blocks count from 0, buffers from the base of the class: in the same order.
+                sizes = [
+                    size
+                    for _address, size in sorted(
+                        (row["address"], row["per_bank_bytes"])
+                        for row in ours
+                        if row["class"] == word
+                    )
+                ]
+                view = ttnn.get_memory_view(mesh, getattr(ttnn.BufferType, class_name))
+                blocks = sorted(
+                    (int(block["address"]), int(block["size"]))
+                    for block in view.block_table
+                    if block["allocated"] == "yes"
+                )
+                held = [size for _address, size in blocks]
+                equal_lists(f"mesh {mesh.id()} {word} bytes per bank, by address", sizes, held)
+
+    def compare_sanity(self, snapshot):
+        """Nothing was lost, nothing contradicts, and the library's own comparison agrees."""
+        own = [process for process in snapshot["processes"] if process["pid"] == os.getpid()]
+        equal("processes with this pid", len(own), 1)
+        for key in ("lost_events", "anomalies"):
+            equal(key, own[0][key], 0)
+        equal("incomplete", own[0]["incomplete"], False)
+        seen = {kind: count for kind, count in snapshot["anomalies"].items() if count}
+        equal("anomalies", seen, {})
+        for device in snapshot["devices"]:
+            equal(f"device {device['id']} verified as false", device["verified"] is False, False)
+
+    def write_summary(self, arguments):
+        """Says how it went; only a program that reaches this has passed."""
+        megabytes = self.largest / (1 << 20)
+        with open(arguments.summary, "w", encoding="utf-8") as summary:
+            summary.write(
+                f"{self.steps} steps equal, {self.refused} refused by ttnn,"
+                f" at most {megabytes:.1f} MiB of a class"
+            )
+
+
+def own_allocators(devices, chips, word):
+    """The allocators of this process and a class that lie on these chips and no other.
+
+    They are told once by each chip, which is as it should be: all must tell the same.
+    """
+    told = {}
+    for chip, device in devices.items():
+        for allocator in device["allocators"]:
+            if allocator["pid"] == os.getpid() and allocator["class"] == word:
+                told.setdefault(allocator["mesh"], {})[chip] = allocator
+    found = []
+    for by_chip in told.values():
+        if sorted(by_chip) == sorted(chips):
+            first = by_chip[chips[0]]
+            for chip, allocator in by_chip.items():
+                equal_ours(f"allocator of {word} on device {chip}", allocator, first)
+            found.append(first)
+    return found
+
+
+def compare_allocator(own, mesh, word, view):
+    """The allocator of a mesh; opening a device makes another on its chip, which stays empty."""
+    name = f"mesh {mesh.id()} {word}"
+    equal(f"{name} has an allocator", bool(own), True)
+    own.sort(key=lambda allocator: (allocator["charged_bytes"], allocator["mesh"]))
+    *others, its = own
+    equal(f"{name} others charged_bytes", sum(other["charged_bytes"] for other in others), 0)
+    banks = view.num_banks
+    expected = {
+        "charged_bytes": view.total_bytes_allocated_per_bank * banks,
+        "largest_free_bytes_per_bank": view.largest_contiguous_bytes_free_per_bank,
+        "capacity_bytes": view.total_bytes_per_bank * banks,
+        "banks": banks,
+    }
+    for key, value in expected.items():
+        equal(f"{name} {key}", its[key], value)
+
+
+def equal(what, ours, theirs):
+    """Names the difference, if there is one."""
+    if ours != theirs:
+        raise AccountsDiffer(f"{what}: we say {ours}, ttnn says {theirs}")
+
+
+def equal_ours(what, one, other):
+    """Two things that our server says must be the same."""
+    if one != other:
+        raise AccountsDiffer(f"{what}: we say {one}, and elsewhere {other}")
+
+
+def equal_lists(what, ours, theirs):
+    """As `equal`, with the first place at which two lists part."""
+    if ours == theirs:
+        return
+    pairs = zip(ours, theirs)
+    place = next((n for n, (one, other) in enumerate(pairs) if one != other), None)
+    if place is None:
+        place = min(len(ours), len(theirs))
+    raise AccountsDiffer(
+        f"{what}: we have {len(ours)}, ttnn has {len(theirs)}; number {place} is with us"
+        f" {ours[place : place + 1]}, with ttnn {theirs[place : place + 1]}"
+    )

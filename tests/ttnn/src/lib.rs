@@ -1,0 +1,20 @@
+//! Runs Python programs on the real ttnn, with no card in the machine.
+//!
+//! ttnn opens a board that a cluster descriptor tells of, and its own allocator, program
+//! cache and operations do on it what they do on a card. The programs run with the attach
+//! library preloaded and compare, after every step, what ttnn says that it holds with what
+//! our server says.
+//!
+//! Three things for that can be in no repository: an interpreter that ttnn has wheels for,
+//! the wheel, and a compiler for device kernels. [`python`] looks for the first, [`provision`]
+//! puts the second and a stand-in for the third into a cache, once. [`descriptor`] writes the
+//! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
+//! where, and [`session`] runs it.
+
+pub mod descriptor;
+pub mod links;
+pub mod programs;
+pub mod provision;
+pub mod python;
+pub mod server;
+pub mod session;

@@ -1,0 +1,119 @@
+//! The harness as a program: what `cargo xtask ttnn` starts.
+//!
+//! * `ttmem-ttnn provision` makes ttnn ready to run. Where there is no Python that ttnn has
+//!   wheels for, it says so and ends with 77, the exit code of a test that was skipped.
+//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM]...` runs the Python programs of a folder, or
+//!   those named, on all boards, or those named.
+//!
+//! The programs and libraries it needs besides are those that cargo put beside it.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a command line program: what it says is what it is for"
+)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use harness::programs::Selection;
+use harness::provision::{ProvisionError, TtnnEnvironment, provision};
+use harness::session::Session;
+
+/// The exit code of a test that could not run here.
+const SKIPPED: u8 = 77;
+
+/// The variable with a seed for the programs that take one.
+const SEED_VARIABLE: &str = "TTMEM_TESTS_SEED";
+
+/// The seed when none is given: the same on every machine, so that a failure can be repeated.
+const USUAL_SEED: u64 = 1;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let error = match run(&words) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(error) => error,
+    };
+    // There is nobody left to tell when stderr is closed.
+    let _told = writeln!(std::io::stderr(), "{error:#}");
+    match error.downcast_ref() {
+        Some(ProvisionError::NoInterpreter) => ExitCode::from(SKIPPED),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn run(words: &[&str]) -> anyhow::Result<()> {
+    let tools = tools_folder()?;
+    match words {
+        ["provision"] => {
+            let ttnn = provisioned(&tools)?;
+            println!("ttnn is ready: {}", ttnn.python.display());
+            Ok(())
+        }
+        ["run", programs, words @ ..] => match Selection::parse(words) {
+            Ok(selection) => run_programs(&tools, Path::new(programs), &selection),
+            Err(word) => bail!("neither a board nor a program: {word}"),
+        },
+        _ => bail!("usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [BOARD | PROGRAM]..."),
+    }
+}
+
+/// Where cargo put this program, and the others beside it.
+fn tools_folder() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("no path of this program")?;
+    let folder = own.parent().context("this program is in no folder")?;
+    Ok(folder.to_path_buf())
+}
+
+fn provisioned(tools: &Path) -> Result<TtnnEnvironment, ProvisionError> {
+    provision(&tools.join("ttmem-standin-compiler"))
+}
+
+fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow::Result<()> {
+    let programs = std::path::absolute(programs).context("no absolute path of the programs")?;
+    let session = Session {
+        ttnn: provisioned(tools)?,
+        ttmem: existing(tools, "ttmem")?,
+        attach: existing(tools, "libttmem_attach.so")?,
+        programs,
+        folder: tools.join("ttmem-ttnn-runs"),
+        seed: seed()?,
+    };
+    let mut ran = 0;
+    for (board, program) in selection.runs() {
+        let start = Instant::now();
+        let what = || format!("{} on {}", program.name, board.kind.name());
+        let summary = session.run(board, program).with_context(what)?;
+        let (board, program) = (board.kind.name(), program.name);
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{board:<6} {program:<15} {seconds:>5.1} s  {summary}");
+        ran += 1;
+    }
+    if ran == 0 {
+        bail!("none of these programs runs on any of these boards");
+    }
+    println!("{ran} runs, and the accounts were equal after every step");
+    Ok(())
+}
+
+/// A preloaded library that is not there would be no error, but a program that is not tracked.
+fn existing(tools: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let path = tools.join(name);
+    if !path.exists() {
+        bail!("{} is not there: build it first", path.display());
+    }
+    Ok(path)
+}
+
+fn seed() -> anyhow::Result<u64> {
+    match std::env::var(SEED_VARIABLE) {
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{SEED_VARIABLE} is {text:?}, which is no number")),
+        Err(_unset) => Ok(USUAL_SEED),
+    }
+}

@@ -1,0 +1,214 @@
+//! The virtual environment with the published ttnn in it, made once and kept.
+//!
+//! It lives in a cache folder, one per release of ttnn and of Python. Several test
+//! processes may ask at once: whoever comes first makes it under a lock, the others
+//! wait. A stamp is written last, so an environment whose making was interrupted is
+//! made again. The stand-in compiler is put in anew whenever it differs.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use thiserror::Error;
+
+use crate::python::{Interpreter, PYTHON_VARIABLE, find_interpreter};
+
+/// The release of ttnn that the tests are made for.
+pub const TTNN_VERSION: &str = "0.81.1";
+
+/// What `import ttnn` asks for besides itself.
+///
+/// The wheel names nine packages, pandas and seaborn among them; neither the import nor
+/// the operations of the tests touch the other seven.
+const PACKAGES_NEEDED: [&str; 2] = ["loguru==0.7.3", "graphviz==0.21"];
+
+/// Where ttnn looks for its kernel compiler, inside its package.
+const COMPILER_PLACE: &str = "runtime/sfpi/compiler/bin/riscv-tt-elf-g++";
+
+/// How much of a failed program's output is worth repeating.
+const LINES_OF_FAILURE: usize = 8;
+
+/// The file whose presence says that an environment is whole.
+const STAMP: &str = "ttmem-stamp";
+
+/// An environment in which ttnn runs.
+#[derive(Clone, Debug)]
+pub struct TtnnEnvironment {
+    /// Its interpreter.
+    pub python: PathBuf,
+    /// The ttnn package.
+    pub package: PathBuf,
+    /// Where it keeps compiled kernels: ours, not the user's.
+    pub kernel_cache: PathBuf,
+}
+
+/// Why there is no environment.
+#[derive(Debug, Error)]
+pub enum ProvisionError {
+    /// No interpreter that ttnn has wheels for.
+    #[error(
+        "no Python 3.10 or 3.12 here, and ttnn has wheels for no other \
+         (looked at {PYTHON_VARIABLE}, PATH, pyenv and uv): the tests against the real ttnn cannot run"
+    )]
+    NoInterpreter,
+    /// Neither `XDG_CACHE_HOME` nor a home folder.
+    #[error("no folder for caches: set XDG_CACHE_HOME or HOME")]
+    NoCacheFolder,
+    /// A file or folder could not be made.
+    #[error("cannot make {path}: {source}")]
+    File {
+        /// What was being made.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("{what} failed: {output}")]
+    Failed {
+        /// What it was to do.
+        what: String,
+        /// The end of what it said.
+        output: String,
+    },
+}
+
+/// Finds or makes the environment, with `standin` as its kernel compiler.
+///
+/// # Errors
+///
+/// [`ProvisionError::NoInterpreter`] where tests are to be skipped; the others are
+/// failures.
+pub fn provision(standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
+    let interpreter = find_interpreter().ok_or(ProvisionError::NoInterpreter)?;
+    provision_in(&cache_folder()?, &interpreter, standin)
+}
+
+/// As [`provision`], with the folder and the interpreter given.
+///
+/// # Errors
+///
+/// As [`provision`].
+pub fn provision_in(
+    cache: &Path,
+    interpreter: &Interpreter,
+    standin: &Path,
+) -> Result<TtnnEnvironment, ProvisionError> {
+    let name = format!("ttnn-{TTNN_VERSION}-{}", interpreter.release.name());
+    let folder = cache.join(&name);
+    make_folder(cache)?;
+    let lock_path = cache.join(format!("{name}.lock"));
+    let lock = File::create(&lock_path).map_err(file_error(&lock_path))?;
+    // Released when the file is closed, also by the death of this process.
+    lock.lock().map_err(file_error(&lock_path))?;
+
+    let stamp_path = folder.join(STAMP);
+    let stamp = format!("ttnn=={TTNN_VERSION} {}\n", PACKAGES_NEEDED.join(" "));
+    if fs::read_to_string(&stamp_path).ok().as_deref() != Some(stamp.as_str()) {
+        make_environment(&folder, interpreter)?;
+        fs::write(&stamp_path, &stamp).map_err(file_error(&stamp_path))?;
+    }
+
+    let release = interpreter.release.name();
+    let package = folder.join(format!("lib/python{release}/site-packages/ttnn"));
+    install_compiler(standin, &package.join(COMPILER_PLACE))?;
+    let kernel_cache = folder.join("kernels");
+    make_folder(&kernel_cache)?;
+    Ok(TtnnEnvironment {
+        python: folder.join("bin/python"),
+        package,
+        kernel_cache,
+    })
+}
+
+/// `$XDG_CACHE_HOME/ttmem-tests`, or the same below `~/.cache`.
+fn cache_folder() -> Result<PathBuf, ProvisionError> {
+    env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+        .map(|caches| caches.join("ttmem-tests"))
+        .ok_or(ProvisionError::NoCacheFolder)
+}
+
+fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), ProvisionError> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(file_error(folder))?;
+    }
+    run(
+        "making a virtual environment",
+        Command::new(&interpreter.path)
+            .args(["-m", "venv"])
+            .arg(folder),
+    )?;
+    let wheel = format!("ttnn=={TTNN_VERSION}");
+    run(
+        "installing ttnn",
+        Command::new(folder.join("bin/python"))
+            .args(["-m", "pip", "install", "--quiet", "--no-input"])
+            .args([
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--only-binary=:all:",
+            ])
+            .arg(&wheel)
+            .args(PACKAGES_NEEDED),
+    )
+}
+
+/// Puts the compiler where ttnn looks, in one step, so that no running test sees half of it.
+fn install_compiler(standin: &Path, place: &Path) -> Result<(), ProvisionError> {
+    let ours = fs::read(standin).map_err(file_error(standin))?;
+    if fs::read(place).is_ok_and(|there| there == ours) {
+        return Ok(());
+    }
+    if let Some(folder) = place.parent() {
+        make_folder(folder)?;
+    }
+    let aside = place.with_extension("new");
+    // A copy keeps the permission to execute.
+    fs::copy(standin, &aside).map_err(file_error(&aside))?;
+    fs::rename(&aside, place).map_err(file_error(place))
+}
+
+fn make_folder(path: &Path) -> Result<(), ProvisionError> {
+    fs::create_dir_all(path).map_err(file_error(path))
+}
+
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> ProvisionError {
+    let path = path.to_path_buf();
+    move |source| ProvisionError::File { path, source }
+}
+
+fn run(what: &str, command: &mut Command) -> Result<(), ProvisionError> {
+    let output = command
+        .stdin(Stdio::null())
+        .env_remove("PYTHONPATH")
+        .output()
+        .map_err(|source| ProvisionError::Start {
+            program: command.get_program().into(),
+            source,
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let last: Vec<&str> = said.lines().rev().take(LINES_OF_FAILURE).collect();
+    Err(ProvisionError::Failed {
+        what: what.to_owned(),
+        output: last.into_iter().rev().collect::<Vec<_>>().join("\n"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

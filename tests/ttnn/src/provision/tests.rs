@@ -1,0 +1,125 @@
+//! Making and finding an environment, with scripts in the place of Python and pip.
+
+use super::*;
+use crate::python::PythonRelease;
+use std::os::unix::fs::PermissionsExt as _;
+use tempfile::TempDir;
+
+/// A folder with an interpreter that writes down how often it makes an environment.
+struct Machine {
+    folder: TempDir,
+    interpreter: Interpreter,
+    standin: PathBuf,
+}
+
+impl Machine {
+    /// Its environments have an interpreter that does `pip` for every request to install.
+    fn new(pip: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = folder.path().join("made");
+        let python = folder.path().join("python");
+        let script = format!(
+            "#!/bin/sh\necho once >> {}\nmkdir -p $3/bin\n\
+             printf '#!/bin/sh\\n{pip}\\n' > $3/bin/python\nchmod +x $3/bin/python\n",
+            made.display()
+        );
+        write_script(&python, &script);
+        let standin = folder.path().join("standin");
+        write_script(&standin, "#!/bin/sh\n");
+        let release = PythonRelease::Python312;
+        Self {
+            folder,
+            interpreter: Interpreter {
+                path: python,
+                release,
+            },
+            standin,
+        }
+    }
+
+    fn provision(&self) -> Result<TtnnEnvironment, ProvisionError> {
+        let cache = self.folder.path().join("cache");
+        provision_in(&cache, &self.interpreter, &self.standin)
+    }
+
+    fn times_made(&self) -> usize {
+        let made = fs::read_to_string(self.folder.path().join("made"));
+        made.map_or(0, |made| made.lines().count())
+    }
+}
+
+/// By another process: a file that this one has open for writing, even in a child that another
+/// test is just starting, cannot be run.
+fn write_script(path: &Path, script: &str) {
+    let written = Command::new("sh")
+        .args([
+            "-c",
+            r#"printf %s "$1" > "$2" && chmod +x "$2""#,
+            "sh",
+            script,
+        ])
+        .arg(path)
+        .status();
+    assert!(written.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn an_environment_is_made_once_and_kept() {
+    let machine = Machine::new("exit 0");
+    let first = machine.provision().expect("all scripts succeed");
+    let again = machine.provision().expect("it is there");
+    assert_eq!(first.python, again.python);
+    assert_eq!(machine.times_made(), 1);
+}
+
+#[test]
+fn several_at_once_make_it_once() {
+    let machine = Machine::new("exit 0");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| machine.provision().expect("all scripts succeed"));
+        }
+    });
+    assert_eq!(machine.times_made(), 1);
+}
+
+#[test]
+fn one_whose_making_failed_is_made_again() {
+    let machine = Machine::new("echo no network; exit 1");
+    for times in 1..=2 {
+        let failure = machine.provision().expect_err("nothing can be installed");
+        assert_eq!(failure.to_string(), "installing ttnn failed: no network");
+        assert_eq!(machine.times_made(), times);
+    }
+}
+
+#[test]
+fn a_newer_compiler_takes_the_place_of_the_older() {
+    let machine = Machine::new("exit 0");
+    let ttnn = machine.provision().expect("all scripts succeed");
+    write_script(&machine.standin, "#!/bin/sh\n# newer\n");
+    machine.provision().expect("it is there");
+    let place = ttnn.package.join(COMPILER_PLACE);
+    let installed = fs::read_to_string(&place).expect("a compiler is there");
+    assert_eq!(installed, "#!/bin/sh\n# newer\n");
+    let mode = fs::metadata(&place).expect("it is there").permissions();
+    assert_eq!(mode.mode() & 0o111, 0o111);
+    assert_eq!(machine.times_made(), 1);
+}
+
+#[test]
+fn a_missing_interpreter_is_told_in_one_sentence() {
+    let told = ProvisionError::NoInterpreter.to_string();
+    assert!(told.starts_with("no Python 3.10 or 3.12 here"), "{told}");
+    assert!(!told.contains('\n'));
+}
+
+#[test]
+fn a_failure_repeats_the_end_of_what_was_said() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "seq 100; echo no network >&2; exit 1"]);
+    let error = run("installing ttnn", &mut command).expect_err("it exits with 1");
+    let told = error.to_string();
+    assert!(told.starts_with("installing ttnn failed: 94\n"), "{told}");
+    assert!(told.ends_with("no network"), "{told}");
+}

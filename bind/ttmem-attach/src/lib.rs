@@ -4,12 +4,12 @@
 //! the runtime's calls to these, because a preloaded library comes first; each looks
 //! at what passes by and calls the real function.
 //!
-//! * [`hooks`]: the functions, one module per family. A family is on only if all that
-//!   it needs is there ([`family`]); otherwise its functions just pass the call on.
-//! * [`symbols`]: the real functions behind those names.
-//! * [`runtime`]: the runtime's objects, read through its own accessors.
-//! * [`places`] and [`programs`]: what is known of its devices and programs.
-//! * [`report`]: what becomes which event. Nothing there touches the runtime.
+//! * `hooks`: the functions, one module per family. A family is on only if all that
+//!   it needs is there (`family`); otherwise its functions just pass the call on.
+//! * `symbols`: the real functions behind those names.
+//! * `runtime`: the runtime's objects, read through its own accessors.
+//! * `places` and `programs`: what is known of its devices and programs.
+//! * `report`: what becomes which event. Nothing there touches the runtime.
 //!
 //! The host must not notice. Nothing runs when the library is loaded; in a process
 //! without TT-Metal nothing ever does. Exceptions of the runtime pass through every

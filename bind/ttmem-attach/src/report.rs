@@ -307,6 +307,7 @@ pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring
         program,
         config_bytes: ring_bytes.saturating_sub(text_bytes),
         text_bytes,
+        // What is written to DRAM is a buffer of its own and told of as one.
         binary_bytes: 0,
     });
     for kernel in kernels {

@@ -8,7 +8,6 @@ use super::{Object, accessors, slot_of, table_at};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
-use std::mem;
 use std::sync::LazyLock;
 
 /// A coordinate, as it is returned in two registers.
@@ -217,6 +216,3 @@ impl DeviceAccessors {
         unsafe { id(chip) }
     }
 }
-
-// Functions in tables are read as they are called.
-const _: () = assert!(mem::size_of::<unsafe extern "C-unwind" fn(Object) -> i32>() == 8);

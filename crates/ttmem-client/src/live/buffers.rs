@@ -174,7 +174,7 @@ impl Buffers {
         let taken = allocator.map_or(0, |allocator| allocator.charged_bytes);
         let most = allocator.and_then(|allocator| allocator.capacity);
         let most_bytes = most.map_or(ABSURD_BYTES, |known| known.total_bytes);
-        let full = most.is_some() && taken + charged > most_bytes;
+        let full = most.is_some() && taken.saturating_add(charged) > most_bytes;
         let held = members.iter().any(|chip| {
             let held = self.held.get(*chip).map(|held| held[row.class.index()]);
             let held = held.unwrap_or_default();

@@ -154,6 +154,13 @@ fn a_refused_allocation_still_ends_the_live_buffer_of_its_id() {
 }
 
 #[test]
+fn an_allocation_of_nearly_all_numbers_is_refused_beside_a_small_one() {
+    let steps = script([buffer(1, 256), buffer(2, u64::MAX / 4)]);
+    assert_eq!(says(&snapshot_of(&steps).events, is_buffer), 1);
+    assert_carried(&steps);
+}
+
+#[test]
 fn a_repeated_allocation_keeps_the_time_of_the_first() {
     let steps = script([buffer(1, 256), buffer(1, 256)]);
     let snapshot = snapshot_of(&steps);

@@ -46,8 +46,6 @@ pub struct Reservation {
     pub addresses: Vec<u64>,
     /// Wait until this sync value is reached, and [`free`](ConfigRings::free) up to it.
     pub sync: Option<u64>,
-    /// Rings that went back to their base although entries are still in them.
-    pub wrapped: Vec<bool>,
 }
 
 /// What one program occupies in one ring.
@@ -69,7 +67,6 @@ impl Entry {
 struct Room {
     address: u64,
     sync: Option<u64>,
-    wrapped: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -91,11 +88,7 @@ impl Ring {
     }
 
     fn reserve(&self, size: u64) -> Room {
-        let at = |address, sync| Room {
-            address,
-            sync,
-            wrapped: false,
-        };
+        let at = |address, sync| Room { address, sync };
         let Some(oldest) = self.live.front() else {
             let address = if size == 0 {
                 self.next
@@ -111,11 +104,7 @@ impl Ring {
             return at(self.space.base, Some(oldest.sync));
         }
         let (address, sync) = self.find(size);
-        Room {
-            address,
-            sync,
-            wrapped: address == self.space.base && self.next != self.space.base,
-        }
+        at(address, sync)
     }
 
     /// Room for `size` bytes, and up to where the oldest entries have to finish for it.
@@ -214,7 +203,6 @@ impl ConfigRings {
             let room = ring.reserve(size);
             reservation.addresses.push(room.address);
             reservation.sync = reservation.sync.max(room.sync);
-            reservation.wrapped.push(room.wrapped);
         }
         reservation
     }

@@ -357,11 +357,6 @@ impl Inventory {
         self.items.is_empty()
     }
 
-    /// Whether the program takes L1 of its own, beside what lies in L1 buffers.
-    pub(super) fn has_local(&self) -> bool {
-        self.items.iter().any(|item| !item.kind().borrows())
-    }
-
     /// Refuses circular buffers outside the compute grid, then storage that does not fit.
     pub(super) fn check(
         &self,

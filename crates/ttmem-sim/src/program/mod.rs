@@ -206,12 +206,6 @@ impl Program {
         self.storage.revision()
     }
 
-    /// Whether it has storage of its own, beside what lies in L1 buffers.
-    #[must_use]
-    pub fn has_local_storage(&self) -> bool {
-        self.storage.has_local()
-    }
-
     /// Whether it has storage of any kind.
     #[must_use]
     pub fn has_storage(&self) -> bool {

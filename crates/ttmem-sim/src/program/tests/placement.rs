@@ -187,7 +187,6 @@ fn a_program_with_global_buffers_only_never_has_a_layout() {
     assert_eq!(program.place_storage(WH), Ok(false));
     assert_eq!(program.storage()[0].address, 1_400_000);
     assert!(program.has_storage());
-    assert!(!program.has_local_storage());
     program.update_cb_size(0, 2048).unwrap_err();
     program.update_cb_address(0, 1_390_000, 8192).unwrap();
     assert_eq!(program.place_storage(WH), Ok(false));
@@ -214,7 +213,6 @@ fn the_layout_is_computed_once_and_again_after_a_local_buffer_changed() {
             ..CbSpec::local(2, grid, 4096, 2048)
         })
         .unwrap();
-    assert!(program.has_local_storage());
     assert_eq!(
         program.storage().len(),
         1,

@@ -89,8 +89,9 @@ impl StatusPage<'_> {
         text.push_str(&paragraph(
             "",
             0,
-            "No device has been reported yet: start a workload with TT_ALLOC_TRACKING_ENABLED=1 \
-             in its environment. This server listens on"
+            "No device has been reported yet: start a program with ttmem run -- PROGRAM, or an \
+             instrumented one with TT_ALLOC_TRACKING_ENABLED=1 in its environment. This server \
+             listens on"
                 .split(' '),
             self.width,
         ));

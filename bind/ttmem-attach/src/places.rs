@@ -56,6 +56,13 @@ impl Place {
         self.regions[class.index()].banks
     }
 
+    /// What a block of so many bytes takes of a bank.
+    ///
+    /// The allocator cuts the banks of every class into multiples of the alignment of DRAM.
+    pub(crate) fn block_bytes(&self, per_bank_bytes: u64) -> u64 {
+        rounded(per_bank_bytes, self.regions[Class::Dram.index()].alignment)
+    }
+
     /// The end of L1 that buffers and programs share.
     pub(crate) fn l1_end(&self) -> u64 {
         let region = self.regions[Class::L1Small.index()];
@@ -138,6 +145,12 @@ impl Place {
             FAMILY.contain(|| report::statistics(self.mesh, class, &statistics));
         }
     }
+}
+
+/// The next multiple of an alignment; the same bytes where there is none.
+fn rounded(bytes: u64, alignment: u32) -> u64 {
+    let multiple = bytes.checked_next_multiple_of(u64::from(alignment));
+    multiple.unwrap_or(bytes)
 }
 
 /// Where regions lie after they were resized: the runtime takes from their lower ends.
@@ -287,6 +300,15 @@ pub(crate) fn close(device: Object) {
 mod tests {
     use super::*;
     use crate::runtime::allocator::Region;
+
+    #[test]
+    fn blocks_are_whole_multiples_of_the_alignment() {
+        assert_eq!([1, 32, 33].map(|bytes| rounded(bytes, 32)), [32, 32, 64]);
+        assert_eq!(rounded(48, 64), 64);
+        // What an allocator without DRAM, or nonsense, would lead to.
+        assert_eq!(rounded(48, 0), 48);
+        assert_eq!(rounded(u64::MAX, 64), u64::MAX);
+    }
 
     #[test]
     fn a_region_that_shrinks_keeps_its_end() {

@@ -310,7 +310,7 @@ pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring
         // What is written to DRAM is a buffer of its own and told of as one.
         binary_bytes: 0,
     });
-    for kernel in kernels {
+    for kernel in kernel::by_binary(kernels) {
         tracker.track_kernel_load(&KernelLoad {
             mesh,
             program,

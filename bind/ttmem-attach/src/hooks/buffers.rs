@@ -39,7 +39,7 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     // SAFETY: as the caller vouches.
     let address = unsafe { accessors.address(buffer) }?;
     // SAFETY: as above; a buffer that was just placed is on an open device.
-    let facts = unsafe { accessors.read(buffer) }?;
+    let mut facts = unsafe { accessors.read(buffer) }?;
     if facts.class == Class::System {
         return None;
     }
@@ -50,6 +50,7 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
     }
+    facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     let banks = place.banks(facts.class);
     NEWEST.fetch_max(report::buffer_id(unique_id).0, Ordering::Relaxed);
     FAMILY.contain(|| {

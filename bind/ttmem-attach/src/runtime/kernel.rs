@@ -174,9 +174,46 @@ pub(crate) fn text_bytes(kernels: &[Kernel]) -> u64 {
     on_core.into_values().max().unwrap_or_default()
 }
 
+/// The kernels with those of the same binary as one, on the cores of all of them.
+///
+/// A program may have one kernel several times, each with arguments for other cores.
+pub(crate) fn by_binary(kernels: &[Kernel]) -> Vec<Kernel> {
+    let mut merged: Vec<Kernel> = Vec::with_capacity(kernels.len());
+    for kernel in kernels {
+        let same =
+            |other: &&mut Kernel| (other.hash, other.core_type) == (kernel.hash, kernel.core_type);
+        match merged.iter_mut().find(same) {
+            Some(other) => other.cores.insert_all(&kernel.cores),
+            None => merged.push(kernel.clone()),
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_on_other_cores_is_the_same_kernel() {
+        let kernel = |hash, columns, rows, core_type| Kernel {
+            name: "writer".to_owned(),
+            hash,
+            cores: CoreSet::grid(columns, rows),
+            core_type,
+            binary_bytes: 100,
+            text_bytes: 112,
+        };
+        let kernels = [
+            kernel(1, 8, 2, CoreType::Tensix),
+            kernel(2, 8, 8, CoreType::Tensix),
+            kernel(1, 4, 4, CoreType::Tensix),
+            kernel(1, 2, 1, CoreType::IdleEth),
+        ];
+        let merged = by_binary(&kernels);
+        let cores: Vec<_> = merged.iter().map(|k| (k.hash, k.cores.len())).collect();
+        assert_eq!(cores, [(1, 24), (2, 64), (1, 2)]);
+    }
 
     #[test]
     fn the_core_with_most_text_counts() {

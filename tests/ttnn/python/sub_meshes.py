@@ -1,6 +1,7 @@
 """Allocates on a mesh and on its sub-meshes, whose allocators share chips and not what they know.
 
 They hand out the same addresses: a chip is charged for all of them, each of them for its own.
+One sub-mesh has all chips of the mesh, so that two allocators are on the same set of chips.
 Nothing is written and no operation runs: the command queue of a chip belongs to one mesh until
 it rests, and letting it rest crashes ttnn 0.81.1 on boards that are not there.
 """
@@ -28,6 +29,7 @@ def main():
     # One row of a machine, one chip of a card.
     columns = arguments.columns if arguments.rows > 1 else 1
     parts = device.create_submeshes(ttnn.MeshShape(1, columns))
+    parts.append(device.create_submesh(ttnn.MeshShape(arguments.rows, arguments.columns)))
     meshes = [device, *parts]
     check = Check()
     check.watch(*meshes)

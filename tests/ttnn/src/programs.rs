@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 8] = {
+pub const PROGRAMS: [Program; 10] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -55,6 +55,8 @@ pub const PROGRAMS: [Program; 8] = {
     [
         on_any("layouts"),
         on_any("operations"),
+        on_any("every_operation"),
+        on_any("storage"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("clashes"),

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check, cheap ones first.
 
 use crate::command::{cargo, run as run_command};
-use crate::{Outcome, arrows, examples, fuzz, gate, loom};
+use crate::{Outcome, arrows, examples, fuzz, gate, loom, ttnn};
 use anyhow::{Context, bail};
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,11 @@ const STEPS: &[Step] = &[
             run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
             Ok(Outcome::Passed)
         },
+    },
+    Step {
+        name: "ttnn",
+        alone: "cargo xtask ttnn",
+        run: ttnn::run_beside_tests,
     },
     Step {
         name: "loom",

@@ -18,6 +18,21 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
     let packages = ["ttmem", "ttmem-attach", "ttmem-ttnn"];
     let named = packages.iter().flat_map(|name| ["--package", name]);
     run_command(&mut cargo(["build"].into_iter().chain(named)))?;
+    run_built(words)
+}
+
+/// Runs every program on every board, where the tests of the workspace are built.
+///
+/// With the tests some dependencies have more features, so what is built for these packages
+/// alone would be built a second time.
+pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
+    let targets = ["--workspace", "--lib", "--bins", "--tests"];
+    run_command(&mut cargo(["build"].into_iter().chain(targets)))?;
+    run_built(&[])
+}
+
+/// As [`run`], when everything is built.
+fn run_built(words: &[&str]) -> anyhow::Result<Outcome> {
     let provision = harness()
         .arg("provision")
         .stdin(Stdio::null())

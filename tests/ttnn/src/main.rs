@@ -1,7 +1,8 @@
 //! The harness as a program: what `cargo xtask ttnn` starts.
 //!
 //! * `ttmem-ttnn provision` makes ttnn ready to run. Where there is no Python that ttnn has
-//!   wheels for, it says so and ends with 77, the exit code of a test that was skipped.
+//!   wheels for, or none that makes virtual environments, it says so and ends with 77, the
+//!   exit code of a test that was skipped.
 //! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM]...` runs the Python programs of a folder, or
 //!   those named, on all boards, or those named.
 //!
@@ -40,8 +41,8 @@ fn main() -> ExitCode {
     };
     // There is nobody left to tell when stderr is closed.
     let _told = writeln!(std::io::stderr(), "{error:#}");
-    match error.downcast_ref() {
-        Some(ProvisionError::NoInterpreter) => ExitCode::from(SKIPPED),
+    match error.downcast_ref::<ProvisionError>() {
+        Some(reason) if reason.is_missing_python() => ExitCode::from(SKIPPED),
         _ => ExitCode::FAILURE,
     }
 }
@@ -83,7 +84,7 @@ fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow:
         folder: tools.join("ttmem-ttnn-runs"),
         seed: seed()?,
     };
-    let mut ran = 0;
+    let (began, mut ran) = (Instant::now(), 0);
     for (board, program) in selection.runs() {
         let start = Instant::now();
         let what = || format!("{} on {}", program.name, board.kind.name());
@@ -96,7 +97,8 @@ fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow:
     if ran == 0 {
         bail!("none of these programs runs on any of these boards");
     }
-    println!("{ran} runs, and the accounts were equal after every step");
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{ran} runs in {seconds:.0} s, and the accounts were equal after every step");
     Ok(())
 }
 

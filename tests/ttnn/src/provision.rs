@@ -53,6 +53,20 @@ pub enum ProvisionError {
          (looked at {PYTHON_VARIABLE}, PATH, pyenv and uv): the tests against the real ttnn cannot run"
     )]
     NoInterpreter,
+    /// The interpreter came without what makes virtual environments.
+    #[error(
+        "{python} makes no virtual environments: give it its modules venv and ensurepip \
+         (python{release}-venv on Debian and Ubuntu), or name another Python in {PYTHON_VARIABLE}; \
+         it says: {output}"
+    )]
+    NoVenv {
+        /// The interpreter.
+        python: PathBuf,
+        /// Its release.
+        release: &'static str,
+        /// The end of what it said.
+        output: String,
+    },
     /// Neither `XDG_CACHE_HOME` nor a home folder.
     #[error("no folder for caches: set XDG_CACHE_HOME or HOME")]
     NoCacheFolder,
@@ -82,12 +96,20 @@ pub enum ProvisionError {
     },
 }
 
+impl ProvisionError {
+    /// Whether there is no Python here that could run ttnn.
+    #[must_use]
+    pub const fn is_missing_python(&self) -> bool {
+        matches!(self, Self::NoInterpreter | Self::NoVenv { .. })
+    }
+}
+
 /// Finds or makes the environment, with `standin` as its kernel compiler.
 ///
 /// # Errors
 ///
-/// [`ProvisionError::NoInterpreter`] where tests are to be skipped; the others are
-/// failures.
+/// Where tests are to be skipped, one that [`ProvisionError::is_missing_python`] is true of;
+/// the others are failures.
 pub fn provision(standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
     let interpreter = find_interpreter().ok_or(ProvisionError::NoInterpreter)?;
     provision_in(&cache_folder()?, &interpreter, standin)
@@ -144,12 +166,19 @@ fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), Prov
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(file_error(folder))?;
     }
+    let mut venv = Command::new(&interpreter.path);
     run(
         "making a virtual environment",
-        Command::new(&interpreter.path)
-            .args(["-m", "venv"])
-            .arg(folder),
-    )?;
+        venv.args(["-m", "venv"]).arg(folder),
+    )
+    .map_err(|error| match error {
+        ProvisionError::Failed { output, .. } if lacks_venv(&output) => ProvisionError::NoVenv {
+            python: interpreter.path.clone(),
+            release: interpreter.release.name(),
+            output,
+        },
+        other => other,
+    })?;
     let wheel = format!("ttnn=={TTNN_VERSION}");
     run(
         "installing ttnn",
@@ -163,6 +192,11 @@ fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), Prov
             .arg(&wheel)
             .args(PACKAGES_NEEDED),
     )
+}
+
+/// Whether an interpreter complains of a module that distributions package apart from it.
+fn lacks_venv(output: &str) -> bool {
+    output.contains("ensurepip") || output.contains("No module named venv")
 }
 
 /// Puts the compiler where ttnn looks, in one step, so that no running test sees half of it.

@@ -115,6 +115,21 @@ fn a_missing_interpreter_is_told_in_one_sentence() {
 }
 
 #[test]
+fn a_python_without_venv_says_what_to_install() {
+    let machine = Machine::new("exit 0");
+    let said = "Command '['python', '-m', 'ensurepip']' returned 1";
+    for (said, is_missing) in [(said, true), ("No module named venv", true), ("no", false)] {
+        let script = format!("#!/bin/sh\necho \"{said}\"; exit 1\n");
+        write_script(&machine.interpreter.path, &script);
+        let error = machine.provision().expect_err("it exits with 1");
+        assert_eq!(error.is_missing_python(), is_missing, "{error}");
+        assert!(error.to_string().ends_with(said), "{error}");
+        assert_eq!(error.to_string().contains("python3.12-venv"), is_missing);
+    }
+    assert!(ProvisionError::NoInterpreter.is_missing_python());
+}
+
+#[test]
 fn a_failure_repeats_the_end_of_what_was_said() {
     let mut command = Command::new("sh");
     command.args(["-c", "seq 100; echo no network >&2; exit 1"]);

@@ -24,10 +24,14 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
 /// Runs every program on every board, where the tests of the workspace are built.
 ///
 /// With the tests some dependencies have more features, so what is built for these packages
-/// alone would be built a second time.
+/// alone would be built a second time. Here only what no test needs is missing.
 pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
-    let targets = ["--workspace", "--lib", "--bins", "--tests"];
-    run_command(&mut cargo(["build"].into_iter().chain(targets)))?;
+    let targets = ["--workspace", "--tests", "--lib"];
+    let programs = ["ttmem", "ttmem-ttnn", "ttmem-standin-compiler"];
+    let named = programs.iter().flat_map(|name| ["--bin", name]);
+    run_command(&mut cargo(
+        ["build"].into_iter().chain(targets).chain(named),
+    ))?;
     run_built(&[])
 }
 

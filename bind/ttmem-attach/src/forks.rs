@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "registers a handler with the C library")]
 
 use crate::hooks::buffers;
-use crate::{operation, places, programs, quiet};
+use crate::{operation, places, programs, quiet, ring_managers};
 use std::sync::Once;
 
 /// Has the tables emptied in every child from now on.
@@ -25,4 +25,5 @@ extern "C" fn forget_parent() {
     programs::forget();
     operation::forget();
     quiet::forget();
+    ring_managers::forget();
 }

@@ -27,6 +27,7 @@ mod places;
 mod programs;
 mod quiet;
 mod report;
+mod ring_managers;
 mod runtime;
 mod symbols;
 

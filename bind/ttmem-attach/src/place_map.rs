@@ -59,6 +59,15 @@ impl<const SLOTS: usize> PlaceMap<SLOTS> {
         None
     }
 
+    /// Every value, in no order; one that is inserted or removed meanwhile may be missing.
+    pub(crate) fn values(&self) -> impl Iterator<Item = usize> {
+        self.slots.iter().filter_map(|slot| {
+            // SYNC(place): pairs with the store of the key behind its value.
+            let is_there = slot.key.load(Ordering::Acquire) > GONE;
+            is_there.then(|| slot.value.load(Ordering::Relaxed))
+        })
+    }
+
     /// Sets the value of a key; false when the map is full or cannot be changed.
     pub(crate) fn insert(&self, key: usize, value: usize) -> bool {
         if key <= GONE {
@@ -122,6 +131,7 @@ mod tests {
         assert_eq!(map.remove(0x1000), Some(9));
         assert_eq!(map.remove(0x1000), None);
         assert_eq!((map.get(0x1000), map.get(0x2000)), (None, Some(8)));
+        assert_eq!(map.values().collect::<Vec<_>>(), [8]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Plain facts in, events of the tracker out. Nothing here touches the runtime, so all
 //! of it may be contained against panics.
 
+pub(crate) mod rings;
+
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
 use crate::runtime::buffer::Buffer;
 use crate::runtime::dataflow::DataflowBuffer;

@@ -8,6 +8,7 @@
 
 #![expect(unsafe_code, reason = "asks the loader through its C interface")]
 
+use crate::family::Doubt;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -29,6 +30,12 @@ pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
         RUNTIME.store(runtime, Ordering::Relaxed);
     }
     symbol_of(runtime, name)
+}
+
+/// Whether the runtime has all of these symbols; what hooks alone use is not asked for otherwise.
+pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
+    let missing = names.iter().find(|name| find(name).is_none());
+    missing.map_or(Ok(()), |name| Err(Doubt::Missing(name)))
 }
 
 /// Whether TT-Metal is loaded.

@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 10] = {
+pub const PROGRAMS: [Program; 11] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -57,6 +57,7 @@ pub const PROGRAMS: [Program; 10] = {
         on_any("operations"),
         on_any("every_operation"),
         on_any("storage"),
+        on_any("rings"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("clashes"),

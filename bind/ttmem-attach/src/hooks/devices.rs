@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose};
+use super::{OnException, interpose, rings};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::{places, report};
@@ -35,6 +35,7 @@ interpose! {
                 place.begin();
                 place.add_implementation(implementation);
                 place.verify();
+                rings::mesh_opened(mesh, place.mesh);
             }
         }
         result

@@ -2,15 +2,15 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::programs::with_program;
+use super::programs::{number_of, with_program};
 use super::{OnException, dataflow, interpose, kernels, real_function};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::program::{self, implementation};
-use crate::{operation, places, report};
+use crate::{operation, places, programs, report};
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use ttmem_event::{DispatchPath, MeshId, TextId};
+use ttmem_event::{DispatchPath, MeshId, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("dispatches");
 
@@ -64,6 +64,14 @@ unsafe fn note(program: Object, device: Object, return_address: usize) -> Option
     };
     with_pending(|all| all.push(pending));
     Some(())
+}
+
+/// The program that this thread is sending; of several that are sent together, the first.
+pub(super) fn sending() -> Option<ProgramId> {
+    let object = with_pending(|all| all.first().map(|pending| pending.program))?;
+    let known = programs::with_known(object.addr(), |program| program.id);
+    // SAFETY: what is about to be sent is alive.
+    known.or_else(|| unsafe { number_of(object) })
 }
 
 /// Tells that what was about to be sent is sent.

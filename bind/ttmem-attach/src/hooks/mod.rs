@@ -13,12 +13,14 @@ pub(crate) mod dispatch;
 pub(crate) mod failures;
 pub(crate) mod kernels;
 pub(crate) mod programs;
+mod queues;
+pub(crate) mod rings;
 pub(crate) mod traces;
 
 use crate::family::Family;
 
 /// Every family, in the order of the status.
-static FAMILIES: [&Family; 10] = [
+static FAMILIES: [&Family; 11] = [
     &devices::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
@@ -29,6 +31,7 @@ static FAMILIES: [&Family; 10] = [
     &kernels::FAMILY,
     &compiler::FAMILY,
     &traces::FAMILY,
+    &rings::FAMILY,
 ];
 
 /// One line per family: on, or off and why.
@@ -61,6 +64,7 @@ fn decide() {
     }
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);
+    rings::FAMILY.need(&*rings::SYMBOLS);
 }
 
 /// The runtime's function of a name, as a function of type `$type`.

@@ -1,0 +1,364 @@
+//! The runtime's managers of config rings: whose each is, and what it was last asked for.
+//!
+//! A mesh has one manager for each sub-device it may have. A manager places every program
+//! that is sent in several rings: one for each kind of core, then two of launch messages,
+//! which hold no memory and are not told of. The runtime asks it in three steps, under a
+//! lock of its own: find room, give back what may go, take the room.
+//!
+//! Everything here is read and written under that lock; the atomics only make it safe to
+//! say so. Managers are found by their address without a lock of ours.
+
+#![expect(unsafe_code, reason = "managers are kept by their address")]
+
+use crate::place_map::PlaceMap;
+use crate::places;
+use crate::runtime::Object;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use ttmem_event::{CoreType, MeshId};
+
+/// Kinds of cores that can have a ring.
+pub(crate) const KINDS: usize = CoreType::ALL.len();
+
+/// Rings of launch messages, behind those of the kinds of cores.
+const LAUNCH_RINGS: usize = 2;
+
+/// Eight for each of twice as many meshes as a machine has devices.
+const MAX_MANAGERS: usize = 1024;
+
+static MANAGERS: PlaceMap<MAX_MANAGERS> = PlaceMap::new();
+
+/// A range of addresses on each core of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Space {
+    pub(crate) base: u32,
+    pub(crate) size_bytes: u32,
+}
+
+#[derive(Debug, Default)]
+struct SharedSpace {
+    base: AtomicU32,
+    size_bytes: AtomicU32,
+}
+
+impl SharedSpace {
+    fn get(&self) -> Space {
+        Space {
+            base: self.base.load(Ordering::Relaxed),
+            size_bytes: self.size_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn set(&self, space: Space) {
+        self.base.store(space.base, Ordering::Relaxed);
+        self.size_bytes.store(space.size_bytes, Ordering::Relaxed);
+    }
+}
+
+/// A `WorkerConfigBufferMgr`.
+#[derive(Debug, Default)]
+pub(crate) struct Manager {
+    /// The address it is known by.
+    address: AtomicUsize,
+    /// The `MeshDevice`.
+    mesh_object: AtomicUsize,
+    sub_device: AtomicU32,
+    /// Kinds of cores that have a ring.
+    kinds: AtomicUsize,
+    spaces: [SharedSpace; KINDS],
+    /// The mesh that was told of its rings; 0 = none was.
+    told: AtomicU32,
+    /// What was found and is not taken yet.
+    found: [SharedSpace; KINDS],
+    is_found: AtomicBool,
+    /// What was given back since room was found; 0 = nothing that anybody waits for.
+    freed: AtomicU32,
+    /// Rings in which something was placed, or which were filled: a bit each.
+    used: AtomicU32,
+}
+
+/// What a program takes in the rings of a sub-device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// By kind of core; nothing is taken where the size is 0.
+    pub(crate) places: [Space; KINDS],
+    /// Completions that it waits for.
+    pub(crate) waits_for: Option<u32>,
+    /// Kinds of cores whose rings can hold what may go: a bit each.
+    pub(crate) used: u32,
+}
+
+impl Manager {
+    fn begin(&self, address: usize, mesh: Object, sub_device: u8) {
+        self.address.store(address, Ordering::Relaxed);
+        self.mesh_object.store(mesh.addr(), Ordering::Relaxed);
+        self.sub_device.store(sub_device.into(), Ordering::Relaxed);
+    }
+
+    /// It begins anew with these rings, of which those of launch messages are the last.
+    pub(crate) fn reset(&self, rings: &[Space]) -> bool {
+        let Some(kinds) = rings.len().checked_sub(LAUNCH_RINGS) else {
+            return false;
+        };
+        if kinds > KINDS {
+            return false;
+        }
+        for (space, ring) in self.spaces.iter().zip(&rings[..kinds]) {
+            space.set(*ring);
+        }
+        self.kinds.store(kinds, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
+        self.is_found.store(false, Ordering::Relaxed);
+        self.freed.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
+        true
+    }
+
+    pub(crate) fn sub_device(&self) -> u8 {
+        u8::try_from(self.sub_device.load(Ordering::Relaxed)).unwrap_or(u8::MAX)
+    }
+
+    /// The rings, by kind of core.
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (CoreType, Space)> {
+        let kinds = self.kinds.load(Ordering::Relaxed);
+        let rings = CoreType::ALL.into_iter().zip(&self.spaces).take(kinds);
+        rings.map(|(core_type, space)| (core_type, space.get()))
+    }
+
+    /// The mesh that was told of its rings.
+    #[inline]
+    pub(crate) fn told(&self) -> Option<MeshId> {
+        let told = self.told.load(Ordering::Relaxed);
+        (told != 0).then_some(MeshId(told))
+    }
+
+    pub(crate) fn set_told(&self, mesh: MeshId) {
+        self.told.store(mesh.0, Ordering::Relaxed);
+    }
+
+    /// The mesh it belongs to, if that is open and known.
+    pub(crate) fn mesh(&self) -> Option<MeshId> {
+        let object = std::ptr::without_provenance(self.mesh_object.load(Ordering::Relaxed));
+        places::known_place(object).map(|place| place.mesh)
+    }
+
+    /// Room was found: an address and a size in every ring.
+    ///
+    /// False when these are not entries of this manager for such sizes.
+    #[inline]
+    pub(crate) fn find(&self, sizes: &[u32], entries: &[[u32; 3]]) -> bool {
+        let kinds = self.kinds.load(Ordering::Relaxed);
+        if sizes.len() < kinds || entries.len() != kinds + LAUNCH_RINGS {
+            return false;
+        }
+        for ((found, &[base, size_bytes, _sync]), wanted) in
+            self.found.iter().zip(&entries[..kinds]).zip(sizes)
+        {
+            if size_bytes != *wanted {
+                return false;
+            }
+            found.set(Space { base, size_bytes });
+        }
+        self.is_found.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Something may go; false when that is no part of taking room.
+    #[inline]
+    pub(crate) fn free(&self, sync: u32) -> bool {
+        let is_part = self.is_found.load(Ordering::Relaxed);
+        if is_part {
+            self.freed.store(sync, Ordering::Relaxed);
+        }
+        is_part
+    }
+
+    /// What was found is taken.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Taken> {
+        if !self.is_found.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.is_found.store(false, Ordering::Relaxed);
+        let freed = self.freed.load(Ordering::Relaxed);
+        self.freed.store(0, Ordering::Relaxed);
+        let kinds = self.kinds.load(Ordering::Relaxed);
+        let used = self.used.load(Ordering::Relaxed);
+        let mut places = [Space::default(); KINDS];
+        let mut now_used = used;
+        for (kind, place) in places.iter_mut().enumerate().take(kinds) {
+            *place = self.found[kind].get();
+            now_used |= u32::from(place.size_bytes != 0) << kind;
+        }
+        self.used.store(now_used, Ordering::Relaxed);
+        Some(Taken {
+            places,
+            waits_for: (freed != 0).then_some(freed),
+            used,
+        })
+    }
+
+    /// Rings in which there can be something: a bit each.
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Something lies in every ring from now on.
+    pub(crate) fn fill(&self) {
+        let kinds = self.kinds.load(Ordering::Relaxed);
+        self.used.store((1 << kinds) - 1, Ordering::Relaxed);
+    }
+}
+
+/// What is known of a manager.
+#[inline]
+pub(crate) fn known(manager: Object) -> Option<&'static Manager> {
+    let known = MANAGERS.get(manager.addr())?;
+    let known = std::ptr::with_exposed_provenance::<Manager>(known);
+    // SAFETY: only `register` puts values there, each the address of one that is never freed.
+    unsafe { known.as_ref() }
+}
+
+/// Every manager that is known.
+fn all() -> impl Iterator<Item = &'static Manager> {
+    MANAGERS.values().filter_map(|known| {
+        let known = std::ptr::with_exposed_provenance::<Manager>(known);
+        // SAFETY: as of `known`.
+        unsafe { known.as_ref() }
+    })
+}
+
+/// Notes that an object is the manager of a sub-device.
+pub(crate) fn register(manager: Object, mesh: Object, sub_device: u8) -> Option<&'static Manager> {
+    if let Some(known) = known(manager) {
+        known.begin(manager.addr(), mesh, sub_device);
+        return Some(known);
+    }
+    if all().count() > MAX_MANAGERS / 2 {
+        // Meshes that are closed do not say so to their managers.
+        for gone in all().filter(|old| old.mesh().is_none()) {
+            MANAGERS.remove(gone.address.load(Ordering::Relaxed));
+        }
+    }
+    let new: &'static Manager = Box::leak(Box::default());
+    new.begin(manager.addr(), mesh, sub_device);
+    let value = (&raw const *new).expose_provenance();
+    MANAGERS.insert(manager.addr(), value).then_some(new)
+}
+
+/// The manager of a sub-device of a mesh.
+pub(crate) fn of_mesh(mesh: Object, sub_device: u8) -> Option<&'static Manager> {
+    all().find(|manager| {
+        let is_of_mesh = manager.mesh_object.load(Ordering::Relaxed) == mesh.addr();
+        is_of_mesh && manager.sub_device() == sub_device
+    })
+}
+
+/// Forgets every manager: in a child, they are its parent's.
+pub(crate) fn forget() {
+    MANAGERS.forget();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three kinds of cores, as on Wormhole.
+    const RINGS: [Space; 5] = {
+        const fn space(base: u32, size_bytes: u32) -> Space {
+            Space { base, size_bytes }
+        }
+        [
+            space(1000, 500),
+            space(2000, 100),
+            space(3000, 200),
+            space(0, 7),
+            space(0, 1),
+        ]
+    };
+
+    fn manager() -> Manager {
+        let manager = Manager::default();
+        assert!(manager.reset(&RINGS));
+        manager
+    }
+
+    fn entries(address: u32, size: u32) -> [[u32; 3]; 5] {
+        [
+            [address, size, 0],
+            [2000, 0, 0],
+            [3000, 0, 0],
+            [1, 1, 0],
+            [0, 0, 0],
+        ]
+    }
+
+    #[test]
+    fn rings_of_launch_messages_are_left_out() {
+        let spaces: Vec<_> = manager().spaces().collect();
+        let kinds = [CoreType::Tensix, CoreType::ActiveEth, CoreType::IdleEth];
+        let expected: Vec<_> = kinds.into_iter().zip(RINGS).collect();
+        assert_eq!(spaces, expected);
+        assert!(!Manager::default().reset(&RINGS[..1]));
+        assert!(!Manager::default().reset(&[Space::default(); 7]));
+    }
+
+    #[test]
+    fn room_is_found_then_freed_then_taken() {
+        let manager = manager();
+        assert_eq!(manager.take(), None);
+        assert!(!manager.free(3), "nobody took room");
+        assert!(manager.find(&[40, 0, 0, 1, 0], &entries(1000, 40)));
+        assert!(manager.free(0));
+        let first = manager.take().expect("room was found");
+        assert_eq!(
+            first.places[0],
+            Space {
+                base: 1000,
+                size_bytes: 40
+            }
+        );
+        assert_eq!((first.waits_for, first.used), (None, 0));
+        // The runtime looks again with other sizes before it decides: the last counts.
+        assert!(manager.find(&[60, 0, 0, 1, 0], &entries(1040, 60)));
+        assert!(manager.find(&[60, 0, 0, 0, 0], &entries(1000, 60)));
+        assert!(manager.free(64));
+        let second = manager.take().expect("room was found");
+        assert_eq!(second.places[0].base, 1000);
+        assert_eq!((second.waits_for, second.used), (Some(64), 1));
+        assert_eq!(manager.take(), None);
+    }
+
+    #[test]
+    fn entries_of_another_form_are_refused() {
+        let manager = manager();
+        assert!(!manager.find(&[40, 0, 0, 1, 0], &entries(1000, 41)));
+        assert!(!manager.find(&[40, 0, 0, 1, 0], &entries(1000, 40)[..4]));
+        assert!(!manager.find(&[40], &entries(1000, 40)));
+        assert_eq!(manager.take(), None);
+    }
+
+    #[test]
+    fn what_fills_a_manager_lies_in_every_ring() {
+        let manager = manager();
+        assert_eq!(manager.used(), 0);
+        manager.fill();
+        assert_eq!(manager.used(), 0b111);
+        assert!(manager.reset(&RINGS));
+        assert_eq!(manager.used(), 0);
+    }
+
+    #[test]
+    fn managers_are_found_by_their_address_and_by_their_mesh() {
+        let mesh = std::ptr::without_provenance(0x77_0000);
+        let address = |at: usize| std::ptr::without_provenance(0x78_0000 + at * 144);
+        for sub_device in [1, 0] {
+            assert!(register(address(sub_device.into()), mesh, sub_device).is_some());
+        }
+        assert!(known(address(2)).is_none());
+        let first = of_mesh(mesh, 0).expect("it was registered");
+        assert!(std::ptr::eq(first, known(address(0)).expect("it is known")));
+        let again = register(address(0), mesh, 0).expect("there is room");
+        assert!(std::ptr::eq(again, first));
+        assert!(of_mesh(mesh, 2).is_none());
+    }
+}

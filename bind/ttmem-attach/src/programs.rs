@@ -25,6 +25,10 @@ pub(crate) struct Program {
     pub(crate) borrowed: Vec<u32>,
     /// Where its storage ends.
     pub(crate) region_end: u64,
+    /// Bytes of its binary in DRAM, once it is there.
+    pub(crate) binary_bytes: u64,
+    /// Bytes of its commands, once they are made.
+    pub(crate) command_bytes: u64,
     /// Its kernels that were not told of yet: objects and their kinds of core.
     pub(crate) kernels: Vec<(usize, u8)>,
 }

@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, ClashKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId,
-    Direction, DispatchPath, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId,
-    Source, TextId, TraceId, What,
+    BinaryStatus, BufferId, CacheResult, CbKind, ClashKind, Class, CoreSet, CoresId,
+    DeviceDefinition, DeviceId, Direction, DispatchPath, KernelId, KernelKind, MeshDefinition,
+    MeshId, MeshKind, ProgramId, Source, TextId, TraceId, What,
 };
 
 /// The tracker of this process; the first call configures it.
@@ -301,7 +301,13 @@ pub(crate) fn clashed(mesh: MeshId, program: ProgramId, clash: &Clash) {
 }
 
 /// A program's kernels are on their cores, and what it takes in the ring is fixed.
-pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring_bytes: u64) {
+pub(crate) fn kernels(
+    mesh: MeshId,
+    program: ProgramId,
+    kernels: &[Kernel],
+    ring_bytes: u64,
+    binary_bytes: u64,
+) {
     let tracker = tracker();
     let text_bytes = kernel::text_bytes(kernels);
     tracker.track(What::ProgramFinalized {
@@ -309,8 +315,7 @@ pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring
         program,
         config_bytes: ring_bytes.saturating_sub(text_bytes),
         text_bytes,
-        // What is written to DRAM is a buffer of its own and told of as one.
-        binary_bytes: 0,
+        binary_bytes,
     });
     for kernel in kernel::by_binary(kernels) {
         tracker.track_kernel_load(&KernelLoad {
@@ -324,6 +329,42 @@ pub(crate) fn kernels(mesh: MeshId, program: ProgramId, kernels: &[Kernel], ring
             kind: KernelKind::Application,
             core_type: kernel.core_type,
         });
+    }
+}
+
+/// A program was sent for the first time; 0 bytes of something are none that is known.
+pub(crate) fn first_run(
+    mesh: MeshId,
+    program: ProgramId,
+    binary_bytes: u64,
+    command_bytes: u64,
+    status: Option<BinaryStatus>,
+) {
+    let tracker = tracker();
+    let tell_status = |status| {
+        tracker.track(What::BinaryStatusChanged {
+            mesh,
+            program,
+            status,
+        });
+    };
+    if binary_bytes > 0 {
+        tracker.track(What::BinarySent {
+            mesh,
+            program,
+            bytes: binary_bytes,
+        });
+        tell_status(BinaryStatus::InFlight);
+    }
+    if command_bytes > 0 {
+        tracker.track(What::CommandsCached {
+            mesh,
+            program,
+            bytes: command_bytes,
+        });
+    }
+    if let Some(status) = status {
+        tell_status(status);
     }
 }
 

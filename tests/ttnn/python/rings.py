@@ -37,6 +37,8 @@ class Ring:
         self.taken = self.wraps = self.stalls = 0
         self.finalized = {}
         self.sizes = {}
+        self.commands = {}
+        self.states = {}
 
     def opened(self):
         """Takes the ring as the account has it, with nothing in it."""
@@ -71,6 +73,11 @@ class Ring:
                 self.finalized[fields["program"]] = fields["config_bytes"] + fields["text_bytes"]
             elif name == "dispatched":
                 sent.append(fields["program"])
+            elif name == "commands_cached":
+                require(fields["program"] not in self.commands, f"made twice: {fields}")
+                self.commands[fields["program"]] = fields["bytes"]
+            elif name == "binary_status_changed":
+                self.states.setdefault(fields["program"], []).append(fields["status"])
             elif name == "ring_reserved" and fields["core_type"] == "tensix":
                 self.stalls += fields["stalled"]
             elif name == "ring_allocated" and fields["core_type"] == "tensix":
@@ -151,8 +158,11 @@ def main():
         ring.compare()
     check.compare("all rounds")
     require(ring.wraps > 10, f"only {ring.wraps} wraps")
-    for size in ring.finalized.values():
+    for program, size in ring.finalized.items():
         require(size > 0, "a program takes nothing")
+        # The mock has no binaries to send: only that they are there is said.
+        require(ring.states[program] == ["committed"], f"{program}: {ring.states}")
+        require(ring.commands[program] > 0, f"{program} has no commands")
     run.clear()
     possible.clear()
     close_board(device, arguments)

@@ -3,12 +3,12 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::{number_of, with_program};
-use super::{OnException, dataflow, interpose, kernels, real_function};
+use super::{OnException, dataflow, interpose, kernels, launches, real_function};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::program::{self, implementation};
 use crate::{operation, places, programs, report};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
 use ttmem_event::{DispatchPath, MeshId, ProgramId, TextId};
 
@@ -31,11 +31,15 @@ struct Pending {
     device: Object,
     mesh: MeshId,
     operation: TextId,
+    /// Whether an operation of ttnn has said so before.
+    is_announced: bool,
 }
 
 thread_local! {
     /// What this thread's operation is about to send.
     static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    /// Whether this thread is sending: not all that is made ready is sent.
+    static SENDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Changes what is about to be sent; a thread that is ending sends nothing.
@@ -43,6 +47,10 @@ fn with_pending<R: Default>(change: impl FnOnce(&mut Vec<Pending>) -> R) -> R {
     let changed =
         PENDING.try_with(|cell| cell.try_borrow_mut().ok().map(|mut cell| change(&mut cell)));
     changed.ok().flatten().unwrap_or_default()
+}
+
+fn set_sending(is_sending: bool) {
+    let _ending = SENDING.try_with(|cell| cell.set(is_sending));
 }
 
 /// Notes a program that an operation is about to send.
@@ -61,6 +69,31 @@ unsafe fn note(program: Object, device: Object, return_address: usize) -> Option
         device,
         mesh: place.mesh,
         operation,
+        is_announced: true,
+    };
+    with_pending(|all| all.push(pending));
+    Some(())
+}
+
+/// Notes a program that is about to be sent, unless an operation has announced what is sent.
+///
+/// # Safety
+/// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
+pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option<()> {
+    let is_announced = with_pending(|all| all.last().is_some_and(|last| last.is_announced));
+    let is_sending = SENDING.try_with(Cell::get).unwrap_or(false);
+    if is_announced || !is_sending {
+        return None;
+    }
+    FAMILY.need(&*program::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let place = unsafe { places::place_of(device) }?;
+    let pending = Pending {
+        program,
+        device,
+        mesh: place.mesh,
+        operation: TextId::NONE,
+        is_announced: false,
     };
     with_pending(|all| all.push(pending));
     Some(())
@@ -80,12 +113,14 @@ pub(super) fn sending() -> Option<ProgramId> {
 /// The programs are alive.
 unsafe fn tell_sent() -> Option<()> {
     let sent = with_pending(std::mem::take);
+    let status = launches::take_status();
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
     for Pending {
         program: object,
         device,
         mesh,
         operation,
+        is_announced: _,
     } in sent
     {
         if object.is_null() {
@@ -113,6 +148,7 @@ unsafe fn tell_sent() -> Option<()> {
         if !ran_before {
             // SAFETY: as above; what was sent is built.
             unsafe { kernels::tell_loaded(object, device, mesh) };
+            launches::tell_first_run(object, mesh, program, status);
         }
         FAMILY.contain(|| {
             if renamed {
@@ -176,10 +212,15 @@ interpose! {
     /// `void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload&, bool)`.
     "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb"
     fn enqueue_mesh_workload(queue: Object, workload: Object, blocking: u64) |real| {
-        let failed = OnException::new(|| with_pending(Vec::clear));
+        set_sending(true);
+        let failed = OnException::new(|| {
+            set_sending(false);
+            with_pending(Vec::clear);
+        });
         // SAFETY: the caller's own arguments.
         unsafe { real(queue, workload, blocking) };
         failed.disarm();
+        set_sending(false);
         if FAMILY.is_on() && report::is_on() {
             // SAFETY: the programs are the workload's, which the caller holds.
             unsafe { tell_sent() };

@@ -18,8 +18,9 @@ pub(crate) static FAMILY: Family = Family::new("kernels");
 /// `object` is a live `ProgramImpl` that is built for the open device `device`.
 pub(super) unsafe fn tell_loaded(object: Object, device: Object, mesh: MeshId) -> Option<()> {
     let accessors = FAMILY.need(&*kernel::ACCESSORS)?;
-    let (program, objects) = programs::with_known(object.addr(), |program| {
-        (program.id, std::mem::take(&mut program.kernels))
+    let (program, binary_bytes, objects) = programs::with_known(object.addr(), |program| {
+        let kernels = std::mem::take(&mut program.kernels);
+        (program.id, program.binary_bytes, kernels)
     })?;
     let mut kernels: Vec<Kernel> = Vec::with_capacity(objects.len());
     for (kernel, core_type) in objects {
@@ -35,7 +36,7 @@ pub(super) unsafe fn tell_loaded(object: Object, device: Object, mesh: MeshId) -
     }
     // SAFETY: as above.
     let ring_bytes = unsafe { accessors.ring_bytes(object) }?;
-    FAMILY.contain(|| report::kernels(mesh, program, &kernels, ring_bytes));
+    FAMILY.contain(|| report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes));
     Some(())
 }
 

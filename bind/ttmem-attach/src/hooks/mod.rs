@@ -12,6 +12,7 @@ pub(crate) mod devices;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
 pub(crate) mod kernels;
+pub(crate) mod launches;
 pub(crate) mod programs;
 mod queues;
 pub(crate) mod rings;
@@ -20,7 +21,7 @@ pub(crate) mod traces;
 use crate::family::Family;
 
 /// Every family, in the order of the status.
-static FAMILIES: [&Family; 11] = [
+static FAMILIES: [&Family; 12] = [
     &devices::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
@@ -29,6 +30,7 @@ static FAMILIES: [&Family; 11] = [
     &dataflow::FAMILY,
     &dispatch::FAMILY,
     &kernels::FAMILY,
+    &launches::FAMILY,
     &compiler::FAMILY,
     &traces::FAMILY,
     &rings::FAMILY,
@@ -64,6 +66,8 @@ fn decide() {
     }
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);
+    launches::FAMILY.need(&*buffer::ACCESSORS);
+    launches::FAMILY.need(&*launches::ACCESSORS);
     rings::FAMILY.need(&*rings::SYMBOLS);
 }
 

@@ -64,6 +64,15 @@ impl BufferAccessors {
         (address != 0).then_some(address)
     }
 
+    /// Bytes of a buffer over all banks of one device.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer`.
+    pub(crate) unsafe fn size_bytes(&self, buffer: Object) -> u64 {
+        // SAFETY: as the caller vouches.
+        unsafe { (self.size)(buffer) }
+    }
+
     /// The device object that a buffer is on: a mesh or a chip.
     ///
     /// # Safety

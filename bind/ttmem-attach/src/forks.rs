@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "registers a handler with the C library")]
 
-use crate::hooks::buffers;
+use crate::hooks::{buffers, prefetchers};
 use crate::{operation, places, programs, quiet, ring_managers};
 use std::sync::Once;
 
@@ -26,4 +26,5 @@ extern "C" fn forget_parent() {
     operation::forget();
     quiet::forget();
     ring_managers::forget();
+    prefetchers::forget();
 }

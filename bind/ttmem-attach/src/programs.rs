@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use ttmem_event::{ProgramId, TextId};
+use ttmem_event::{MeshId, ProgramId, TextId};
 
 /// What is known of a program.
 #[derive(Debug, Default)]
@@ -17,8 +17,8 @@ pub(crate) struct Program {
     pub(crate) id: ProgramId,
     /// The operation, once known.
     pub(crate) name: TextId,
-    /// Whether it was sent to run before.
-    pub(crate) dispatched: bool,
+    /// The meshes that it was sent to before: hardly ever more than one.
+    pub(crate) sent_to: Vec<MeshId>,
     /// A fingerprint of the dataflow buffers last told of.
     pub(crate) dataflow: u64,
     /// Dataflow buffers that are inside of tensors: their places follow these.
@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) binary_bytes: u64,
     /// Bytes of its commands, once they are made.
     pub(crate) command_bytes: u64,
-    /// Its kernels that were not told of yet: objects and their kinds of core.
+    /// Its kernels: objects and their kinds of core.
     pub(crate) kernels: Vec<(usize, u8)>,
 }
 

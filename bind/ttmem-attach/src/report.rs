@@ -3,6 +3,7 @@
 //! Plain facts in, events of the tracker out. Nothing here touches the runtime, so all
 //! of it may be contained against panics.
 
+pub(crate) mod prefetcher;
 pub(crate) mod rings;
 
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
@@ -307,6 +308,7 @@ pub(crate) fn kernels(
     kernels: &[Kernel],
     ring_bytes: u64,
     binary_bytes: u64,
+    kind: KernelKind,
 ) {
     let tracker = tracker();
     let text_bytes = kernel::text_bytes(kernels);
@@ -326,7 +328,7 @@ pub(crate) fn kernels(
             binary_bytes: kernel.binary_bytes,
             cores: tracker.cores(&kernel.cores),
             core_count: kernel.cores.len(),
-            kind: KernelKind::Application,
+            kind,
             core_type: kernel.core_type,
         });
     }
@@ -389,7 +391,8 @@ pub(crate) fn dispatched(
         runtime_id,
         operation,
         program_cache,
-        binary_reused: ran_before,
+        // Where there are no dispatch cores, the host writes it anew.
+        binary_reused: ran_before && path == DispatchPath::Fast,
         path,
     });
 }

@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 11] = {
+pub const PROGRAMS: [Program; 12] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -58,6 +58,7 @@ pub const PROGRAMS: [Program; 11] = {
         on_any("every_operation"),
         on_any("storage"),
         on_any("rings"),
+        on_any("slow_dispatch"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("clashes"),

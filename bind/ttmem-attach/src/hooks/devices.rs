@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose, rings};
+use super::{OnException, interpose, prefetchers, rings};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::{places, report};
@@ -36,6 +36,7 @@ interpose! {
                 place.add_implementation(implementation);
                 place.verify();
                 rings::mesh_opened(mesh, place.mesh);
+                prefetchers::mesh_opened(mesh);
             }
         }
         result

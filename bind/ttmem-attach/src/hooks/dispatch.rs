@@ -10,7 +10,7 @@ use crate::runtime::program::{self, implementation};
 use crate::{operation, places, programs, report};
 use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
-use ttmem_event::{DispatchPath, MeshId, ProgramId, TextId};
+use ttmem_event::{DispatchPath, KernelKind, MeshId, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("dispatches");
 
@@ -99,6 +99,23 @@ pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option
     Some(())
 }
 
+/// Notes a program that was launched on a device, and tells of it if nobody else will.
+///
+/// # Safety
+/// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
+pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()> {
+    let is_sending = SENDING.try_with(|sending| sending.replace(true)).ok()?;
+    // SAFETY: as the caller vouches.
+    let noted = unsafe { note_unannounced(program, device) };
+    set_sending(is_sending);
+    if is_sending {
+        return noted;
+    }
+    noted?;
+    // SAFETY: as above.
+    unsafe { tell_sent() }
+}
+
 /// The program that this thread is sending; of several that are sent together, the first.
 pub(super) fn sending() -> Option<ProgramId> {
     let object = with_pending(|all| all.first().map(|pending| pending.program))?;
@@ -132,7 +149,10 @@ unsafe fn tell_sent() -> Option<()> {
         let (program, ran_before, renamed, borrows) = unsafe {
             with_program(object, |program| {
                 let renamed = std::mem::replace(&mut program.name, operation) != operation;
-                let ran_before = std::mem::replace(&mut program.dispatched, true);
+                let ran_before = program.sent_to.contains(&mesh);
+                if !ran_before {
+                    program.sent_to.push(mesh);
+                }
                 (
                     program.id,
                     ran_before,
@@ -147,7 +167,7 @@ unsafe fn tell_sent() -> Option<()> {
         }
         if !ran_before {
             // SAFETY: as above; what was sent is built.
-            unsafe { kernels::tell_loaded(object, device, mesh) };
+            unsafe { kernels::tell_loaded(object, device, mesh, KernelKind::Application) };
             launches::tell_first_run(object, mesh, program, status);
         }
         FAMILY.contain(|| {

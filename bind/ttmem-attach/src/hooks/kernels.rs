@@ -8,19 +8,23 @@ use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::kernel::{self, Kernel};
 use crate::{programs, report};
-use ttmem_event::{CoreType, MeshId};
+use ttmem_event::{CoreType, KernelKind, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("kernels");
 
-/// Tells of the kernels of a program that was sent to a device for the first time.
+/// Tells of the kernels of a program that is on a device for the first time.
 ///
 /// # Safety
 /// `object` is a live `ProgramImpl` that is built for the open device `device`.
-pub(super) unsafe fn tell_loaded(object: Object, device: Object, mesh: MeshId) -> Option<()> {
+pub(super) unsafe fn tell_loaded(
+    object: Object,
+    device: Object,
+    mesh: MeshId,
+    kind: KernelKind,
+) -> Option<()> {
     let accessors = FAMILY.need(&*kernel::ACCESSORS)?;
     let (program, binary_bytes, objects) = programs::with_known(object.addr(), |program| {
-        let kernels = std::mem::take(&mut program.kernels);
-        (program.id, program.binary_bytes, kernels)
+        (program.id, program.binary_bytes, program.kernels.clone())
     })?;
     let mut kernels: Vec<Kernel> = Vec::with_capacity(objects.len());
     for (kernel, core_type) in objects {
@@ -36,7 +40,7 @@ pub(super) unsafe fn tell_loaded(object: Object, device: Object, mesh: MeshId) -
     }
     // SAFETY: as above.
     let ring_bytes = unsafe { accessors.ring_bytes(object) }?;
-    FAMILY.contain(|| report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes));
+    FAMILY.contain(|| report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes, kind));
     Some(())
 }
 

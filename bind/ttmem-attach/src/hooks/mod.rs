@@ -13,15 +13,18 @@ pub(crate) mod dispatch;
 pub(crate) mod failures;
 pub(crate) mod kernels;
 pub(crate) mod launches;
+pub(crate) mod prefetchers;
 pub(crate) mod programs;
 mod queues;
 pub(crate) mod rings;
+mod slow;
+pub(crate) mod system_kernels;
 pub(crate) mod traces;
 
 use crate::family::Family;
 
 /// Every family, in the order of the status.
-static FAMILIES: [&Family; 12] = [
+static FAMILIES: [&Family; 14] = [
     &devices::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
@@ -34,6 +37,8 @@ static FAMILIES: [&Family; 12] = [
     &compiler::FAMILY,
     &traces::FAMILY,
     &rings::FAMILY,
+    &prefetchers::FAMILY,
+    &system_kernels::FAMILY,
 ];
 
 /// One line per family: on, or off and why.
@@ -68,6 +73,8 @@ fn decide() {
     kernels::FAMILY.need(&*kernel::ACCESSORS);
     launches::FAMILY.need(&*buffer::ACCESSORS);
     launches::FAMILY.need(&*launches::ACCESSORS);
+    system_kernels::FAMILY.need(&*kernel::ACCESSORS);
+    prefetchers::FAMILY.need(&*prefetchers::SYMBOLS);
     rings::FAMILY.need(&*rings::SYMBOLS);
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose};
+use super::{OnException, interpose, prefetchers};
 use crate::runtime::Object;
 use std::cell::Cell;
 
@@ -36,11 +36,15 @@ interpose! {
         queue: Object, mesh: Object, number: u32, a: u64, b: u64, c: u64, d: u64, e: u64
     ) |real| {
         set_making(Some(Making { mesh, number }));
-        let failed = OnException::new(|| set_making(None));
+        let failed = OnException::new(|| {
+            set_making(None);
+            prefetchers::queue_made();
+        });
         // SAFETY: the caller's own arguments.
         unsafe { real(queue, mesh, number, a, b, c, d, e) };
         failed.disarm();
         set_making(None);
+        prefetchers::queue_made();
     }
 }
 

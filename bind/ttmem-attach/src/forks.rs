@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "registers a handler with the C library")]
 
-use crate::hooks::{buffers, prefetchers};
+use crate::hooks::{buffers, creating, prefetchers};
 use crate::{operation, places, programs, quiet, ring_managers};
 use std::sync::Once;
 
@@ -24,6 +24,7 @@ extern "C" fn forget_parent() {
     buffers::forget();
     programs::forget();
     operation::forget();
+    creating::forget();
     quiet::forget();
     ring_managers::forget();
     prefetchers::forget();

@@ -1,8 +1,9 @@
 //! The name of the ttnn operation that made a call.
 //!
 //! Every operation has its own instance of one template function that tracks and
-//! enqueues its programs. The address to which a tracked call returns lies in that
-//! instance, and the instance's exported name contains the operation's type.
+//! enqueues its programs, and a function of its own that creates its results. The address
+//! to which a call returns lies in one of these, and its exported name has the
+//! operation's. An address that is in no exported function has no name.
 
 #![expect(unsafe_code, reason = "asks the loader through its C interface")]
 
@@ -22,15 +23,32 @@ pub(crate) fn forget() {
     NAMES.forget();
 }
 
-/// The text of the operation whose code contains an address.
+/// The text of the operation that enqueues its programs at an address.
 pub(crate) fn text_at(address: usize) -> TextId {
+    text_by(address, operation_in, None)
+}
+
+/// The text of the operation, or else the function, that creates tensors at an address.
+///
+/// Where no exported function is, the usual name of such a call counts, if it has one.
+pub(crate) fn creator_at(address: usize, usual: Option<&str>) -> TextId {
+    text_by(address, creator_in, usual)
+}
+
+/// The text of the name that is made of the function at an address.
+fn text_by(
+    address: usize,
+    name_in: impl FnOnce(&str) -> Option<&str>,
+    usual: Option<&str>,
+) -> TextId {
     if let Some(known) = NAMES.get(address) {
         return TextId(u32::try_from(known).unwrap_or_default());
     }
-    let name = exported_function_at(address);
-    let text = name
+    let function = exported_function_at(address);
+    let text = function
         .as_deref()
-        .and_then(operation_in)
+        .and_then(name_in)
+        .or(usual)
         .map_or(TextId::NONE, |name| report::tracker().text(name));
     NAMES.insert(address, usize::try_from(text.0).unwrap_or_default());
     text
@@ -58,10 +76,35 @@ fn operation_in(function: &str) -> Option<&str> {
     }
 }
 
-/// The part of an operation's type that people know it by.
+/// Who creates tensors, from the mangled name of the function that does.
+///
+/// An operation is a type, and these have capitals where namespaces have none: the first
+/// type is the operation. What is no member of a type is known by its own name.
+fn creator_in(function: &str) -> Option<&str> {
+    let nested = function.strip_prefix("_ZN")?;
+    let mut rest = nested.strip_prefix('K').unwrap_or(nested);
+    let mut last = None;
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+            return last.map(short);
+        };
+        let part = rest.get(digits..digits.checked_add(length)?)?;
+        if part.starts_with(|first: char| first.is_ascii_uppercase()) && part != "Tensor" {
+            return Some(short(part));
+        }
+        last = Some(part);
+        rest = rest.get(digits + length..)?;
+    }
+}
+
+/// Ends of names that say what a type or function is for, not what it is.
+const ROLES: [&str; 4] = ["DeviceOperation", "ProgramFactory", "Impl", "_impl"];
+
+/// The part of a name that people know an operation by.
 fn short(name: &str) -> &str {
-    let short = name.strip_suffix("DeviceOperation").unwrap_or(name);
-    if short.is_empty() { name } else { short }
+    let strip = |role: &&str| name.strip_suffix(role).filter(|short| !short.is_empty());
+    ROLES.iter().find_map(strip).unwrap_or(name)
 }
 
 /// The exported function that contains an address, by its mangled name.
@@ -108,6 +151,38 @@ mod tests {
         for (mangled, expected) in cases {
             let function = enqueue_of(mangled);
             assert_eq!(operation_in(&function), Some(expected), "{mangled}");
+        }
+    }
+
+    #[test]
+    fn who_creates_tensors_is_a_type_or_a_function() {
+        let cases = [
+            (
+                "_ZN4ttnn10operations9binary_ng23BinaryNgDeviceOperation21create_output_tensorsERKNS2_",
+                Some("BinaryNg"),
+            ),
+            (
+                "_ZN4ttnn10operations4pool6Pool2D9MultiCore26create_workload_descriptorE",
+                Some("Pool2D"),
+            ),
+            (
+                "_ZN4ttnn4prim30ReshapeViewTiledProgramFactory24create_program_artifactsE",
+                Some("ReshapeViewTiled"),
+            ),
+            ("_ZN4ttnn5emptyERKN2tt8tt_metal5ShapeE", Some("empty")),
+            (
+                "_ZN4ttnn15creation_detail9full_implIfEENS_6TensorE",
+                Some("full"),
+            ),
+            ("_ZNK4ttnn6Tensor3padERKNS_5ShapeE", Some("pad")),
+            ("_ZZN4ttnn5emptyEvENKUlvE_clEv", None),
+            ("_Z4mainv", None),
+            ("_ZN4ttnn99emptyE", None),
+            ("_ZN", None),
+            ("", None),
+        ];
+        for (function, expected) in cases {
+            assert_eq!(creator_in(function), expected, "{function}");
         }
     }
 

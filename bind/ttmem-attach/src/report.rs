@@ -50,6 +50,7 @@ pub(crate) fn buffer_allocated(
     address: u64,
     banks: u16,
     direction: Option<Direction>,
+    operation: TextId,
 ) {
     tracker().track_allocate(&Allocation {
         mesh,
@@ -63,7 +64,7 @@ pub(crate) fn buffer_allocated(
         banks,
         page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
         cores: CoresId::NONE,
-        operation: TextId::NONE,
+        operation,
     });
 }
 
@@ -174,6 +175,7 @@ pub(crate) fn allocation_failed(
     buffer: &Buffer,
     banks: u16,
     statistics: &Statistics,
+    operation: TextId,
 ) {
     tracker().track(What::AllocationFailed {
         mesh,
@@ -184,7 +186,7 @@ pub(crate) fn allocation_failed(
         free_bytes: statistics.free,
         largest_free_bytes: statistics.largest_free,
         bank_bytes: statistics.total,
-        operation: TextId::NONE,
+        operation,
     });
 }
 

@@ -10,6 +10,7 @@
 
 use crate::family::Doubt;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -48,10 +49,66 @@ pub(crate) fn is_runtime_loaded() -> bool {
 /// The caller was linked against it, so it exists: without it there is no way to go on.
 #[cold]
 pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
-    find(name).unwrap_or_else(|| {
-        crate::family::complain(&format!("{} is nowhere", name.to_string_lossy()));
-        std::process::abort()
-    })
+    find(name)
+        .or_else(|| find_anywhere(name))
+        .unwrap_or_else(|| {
+            crate::family::complain(&format!("{} is nowhere", name.to_string_lossy()));
+            std::process::abort()
+        })
+}
+
+/// What a walk for one symbol looks for and finds.
+struct Definition<'n> {
+    name: &'n CStr,
+    found: *mut c_void,
+}
+
+/// The definition of a symbol in whatever library has it, if that is not this one.
+///
+/// Functions of ttnn are not in the runtime's library.
+#[cold]
+fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
+    let found = ptr::null_mut();
+    let mut definition = Definition { name, found };
+    // SAFETY: the callback has the type the function asks for and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(ask), (&raw mut definition).cast()) };
+    NonNull::new(definition.found)
+}
+
+/// Takes the definition of an object that comes by, and stops there.
+extern "C" fn ask(object: *mut libc::dl_phdr_info, _size: usize, definition: *mut c_void) -> c_int {
+    // SAFETY: `find_anywhere` passed its own, which outlives the walk.
+    let definition = unsafe { &mut *definition.cast::<Definition<'_>>() };
+    // SAFETY: the loader passes a valid description of a loaded object.
+    let name: *const c_char = unsafe { (*object).dlpi_name };
+    // SAFETY: the loader's names are C strings. The program itself has no name, and this
+    // library comes first in its scope.
+    if name.is_null() || unsafe { *name } == 0 {
+        return 0;
+    }
+    // SAFETY: the name is a C string; NOLOAD only takes a handle of what is loaded.
+    let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return 0;
+    }
+    let Some(symbol) = symbol_of(handle, definition.name) else {
+        return 0;
+    };
+    let own: extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int = ask;
+    if object_with(symbol.as_ptr()) == object_with(own as *const c_void) {
+        return 0;
+    }
+    definition.found = symbol.as_ptr();
+    1
+}
+
+/// Where the object begins that contains an address; null if none does.
+fn object_with(address: *const c_void) -> *mut c_void {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `found` is writable; any address may be asked for, it is not read.
+    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
+    // SAFETY: zero is valid for each of its fields, and dladdr may have filled them in.
+    unsafe { found.assume_init() }.dli_fbase
 }
 
 fn symbol_of(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
@@ -109,8 +166,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_symbol_of_another_library_is_found() {
+        let getpid: unsafe extern "C" fn() -> libc::pid_t = libc::getpid;
+        let found = find_anywhere(c"getpid").map(|found| found.as_ptr().cast_const());
+        assert_eq!(found, Some(getpid as *const c_void));
+    }
+
+    #[test]
     fn a_process_without_the_runtime_has_none_of_its_symbols() {
         assert!(!is_runtime_loaded());
         assert_eq!(find(c"_ZNK2tt8tt_metal6Buffer4sizeEv"), None);
+        assert_eq!(find_anywhere(c"_ZNK2tt8tt_metal6Buffer4sizeEv"), None);
     }
 }

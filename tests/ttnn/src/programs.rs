@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 12] = {
+pub const PROGRAMS: [Program; 13] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -59,6 +59,7 @@ pub const PROGRAMS: [Program; 12] = {
         on_any("storage"),
         on_any("rings"),
         on_any("slow_dispatch"),
+        on_any("named_buffers"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("clashes"),

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose, traces};
+use super::{OnException, creating, interpose, traces};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::buffer;
@@ -52,9 +52,14 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     }
     facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     let banks = place.banks(facts.class);
+    facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     NEWEST.fetch_max(report::buffer_id(unique_id).0, Ordering::Relaxed);
+    let operation = creating::operation();
     FAMILY.contain(|| {
-        report::buffer_allocated(place.mesh, unique_id, &facts, address, banks, direction);
+        let mesh = place.mesh;
+        report::buffer_allocated(
+            mesh, unique_id, &facts, address, banks, direction, operation,
+        );
     });
     Some(place)
 }

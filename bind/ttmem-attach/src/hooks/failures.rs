@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose};
+use super::{OnException, creating, interpose};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
 use crate::{places, quiet, report};
@@ -24,7 +24,10 @@ unsafe fn tell_refused(buffer: Object) -> Option<()> {
     // SAFETY: as above.
     let statistics = unsafe { devices.allocators().statistics(allocator, facts.class) };
     let banks = place.banks(facts.class);
-    FAMILY.contain(|| report::allocation_failed(place.mesh, &facts, banks, &statistics));
+    let operation = creating::operation();
+    FAMILY.contain(|| {
+        report::allocation_failed(place.mesh, &facts, banks, &statistics, operation);
+    });
     Some(())
 }
 

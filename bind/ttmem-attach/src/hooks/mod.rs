@@ -7,6 +7,7 @@
 pub(crate) mod buffers;
 pub(crate) mod cbs;
 pub(crate) mod compiler;
+pub(crate) mod creating;
 pub(crate) mod dataflow;
 pub(crate) mod devices;
 pub(crate) mod dispatch;

@@ -1,0 +1,144 @@
+//! Tensors that are created on a device: by which operation.
+//!
+//! The runtime's calls for buffers do not say who asks. ttnn creates its device tensors
+//! in two functions, each of which is on the stack while the buffer is placed or refused;
+//! the address they return to names the operation. The name holds during the call, to
+//! its end or until an exception passes, so it is never that of an earlier operation.
+//!
+//! Only on x86-64, where a result that does not fit in registers is passed as a first
+//! argument; elsewhere buffers have no operation.
+
+#![expect(unsafe_code, reason = "is called in place of ttnn's functions")]
+
+use std::cell::Cell;
+use ttmem_event::TextId;
+
+thread_local! {
+    /// The operation for which this thread creates a tensor.
+    static OPERATION: Cell<TextId> = const { Cell::new(TextId::NONE) };
+}
+
+/// The operation for which this thread creates a tensor; none outside of ttnn's functions.
+#[inline]
+pub(crate) fn operation() -> TextId {
+    OPERATION.try_with(Cell::get).unwrap_or(TextId::NONE)
+}
+
+/// Forgets the operation, whose text is the parent's.
+pub(crate) fn forget() {
+    let _ending = OPERATION.try_with(|operation| operation.set(TextId::NONE));
+}
+
+/// The time in which tensors are created for an operation; the one around it goes on after.
+#[derive(Debug)]
+struct During {
+    outer: TextId,
+}
+
+impl During {
+    fn begin(operation: TextId) -> Self {
+        let outer = OPERATION.try_with(|current| current.replace(operation));
+        Self {
+            outer: outer.unwrap_or(TextId::NONE),
+        }
+    }
+}
+
+impl Drop for During {
+    fn drop(&mut self) {
+        let _ending = OPERATION.try_with(|operation| operation.set(self.outer));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod functions {
+    use super::During;
+    use crate::hooks::buffers::FAMILY;
+    use crate::hooks::real_function;
+    use crate::runtime::Object;
+    use crate::{operation, report};
+    use ttmem_event::TextId;
+
+    /// The operation that creates tensors at an address.
+    fn creator(return_address: usize, usual: Option<&str>) -> TextId {
+        if FAMILY.is_on() && report::is_on() {
+            FAMILY.contain(|| operation::creator_at(return_address, usual))
+        } else {
+            TextId::NONE
+        }
+    }
+
+    /// `Tensor ttnn::create_device_tensor(TensorSpec const&, MeshDevice*, optional<TensorTopology>)`,
+    /// with the address it returns to.
+    unsafe extern "C-unwind" fn create_device_tensor_from(
+        result: Object,
+        spec: Object,
+        mesh: Object,
+        topology: Object,
+        return_address: usize,
+    ) -> Object {
+        let real = real_function!(
+            "_ZN4ttnn20create_device_tensorERKN2tt8tt_metal10TensorSpecEPNS1_11distributed10MeshDeviceESt8optionalINS1_14TensorTopologyEE",
+            unsafe extern "C-unwind" fn(Object, Object, Object, Object) -> Object
+        );
+        let _during = During::begin(creator(return_address, None));
+        // SAFETY: the caller's own arguments.
+        unsafe { real(result, spec, mesh, topology) }
+    }
+
+    /// `Tensor ttnn::create_device_tensor(TensorSpec const&, MeshDevice*, optional<TensorTopology>)`.
+    ///
+    /// As of the hook for programs: the address it returns to is passed as one more argument.
+    #[unsafe(export_name = "_ZN4ttnn20create_device_tensorERKN2tt8tt_metal10TensorSpecEPNS1_11distributed10MeshDeviceESt8optionalINS1_14TensorTopologyEE")]
+    #[unsafe(naked)]
+    unsafe extern "C-unwind" fn create_device_tensor() {
+        std::arch::naked_asm!("mov r8, [rsp]", "jmp {from}", from = sym create_device_tensor_from);
+    }
+
+    /// `Tensor Tensor::to_device(MeshDevice*, optional_reference<MemoryConfig const>, optional<QueueId>) const`,
+    /// with the address it returns to.
+    unsafe extern "C-unwind" fn to_device_from(
+        result: Object,
+        tensor: Object,
+        mesh: Object,
+        memory: Object,
+        queue: u64,
+        return_address: usize,
+    ) -> Object {
+        let real = real_function!(
+            "_ZNK4ttnn6Tensor9to_deviceEPN2tt8tt_metal11distributed10MeshDeviceEN4ttsl18optional_referenceIKNS2_12MemoryConfigEEESt8optionalINS6_10StrongTypeIhNS_10QueueIdTagEEEE",
+            unsafe extern "C-unwind" fn(Object, Object, Object, Object, u64) -> Object
+        );
+        let _during = During::begin(creator(return_address, Some("to_device")));
+        // SAFETY: the caller's own arguments.
+        unsafe { real(result, tensor, mesh, memory, queue) }
+    }
+
+    /// `Tensor Tensor::to_device(MeshDevice*, optional_reference<MemoryConfig const>, optional<QueueId>) const`.
+    #[unsafe(export_name = "_ZNK4ttnn6Tensor9to_deviceEPN2tt8tt_metal11distributed10MeshDeviceEN4ttsl18optional_referenceIKNS2_12MemoryConfigEEESt8optionalINS6_10StrongTypeIhNS_10QueueIdTagEEEE")]
+    #[unsafe(naked)]
+    unsafe extern "C-unwind" fn to_device() {
+        std::arch::naked_asm!("mov r9, [rsp]", "jmp {from}", from = sym to_device_from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn an_operation_holds_for_its_call_also_when_that_fails() {
+        assert_eq!(operation(), TextId::NONE);
+        let outer = During::begin(TextId(1));
+        let failed = catch_unwind(|| {
+            let _inner = During::begin(TextId(2));
+            assert_eq!(operation(), TextId(2));
+            panic!("as an exception would pass");
+        });
+        assert!(failed.is_err());
+        assert_eq!(operation(), TextId(1));
+        drop(outer);
+        assert_eq!(operation(), TextId::NONE);
+    }
+}

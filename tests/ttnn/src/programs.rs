@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 13] = {
+pub const PROGRAMS: [Program; 14] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -62,6 +62,7 @@ pub const PROGRAMS: [Program; 13] = {
         on_any("named_buffers"),
         on_any("threads"),
         on_any("out_of_memory"),
+        on_any("global_buffers"),
         on_any("clashes"),
         on_any("alive_at_close"),
         Program {

@@ -26,6 +26,7 @@ mod place_map;
 mod places;
 mod programs;
 mod quiet;
+mod regions;
 mod report;
 mod ring_managers;
 mod runtime;

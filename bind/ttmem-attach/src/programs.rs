@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "the table is replaced as a whole in a child")]
 
+use crate::regions::Regions;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -23,8 +24,8 @@ pub(crate) struct Program {
     pub(crate) dataflow: u64,
     /// Dataflow buffers that are inside of tensors: their places follow these.
     pub(crate) borrowed: Vec<u32>,
-    /// Where its storage ends.
-    pub(crate) region_end: u64,
+    /// Where its circular buffers end.
+    pub(crate) regions: Regions,
     /// Bytes of its binary in DRAM, once it is there.
     pub(crate) binary_bytes: u64,
     /// Bytes of its commands, once they are made.

@@ -6,6 +6,7 @@
 pub(crate) mod prefetcher;
 pub(crate) mod rings;
 
+use crate::regions::Clash;
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
 use crate::runtime::buffer::Buffer;
 use crate::runtime::dataflow::DataflowBuffer;
@@ -15,9 +16,9 @@ use std::sync::OnceLock;
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BinaryStatus, BufferId, CacheResult, CbKind, ClashKind, Class, CoreSet, CoresId,
-    DeviceDefinition, DeviceId, Direction, DispatchPath, KernelId, KernelKind, MeshDefinition,
-    MeshId, MeshKind, ProgramId, Source, TextId, TraceId, What,
+    BinaryStatus, BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition,
+    DeviceId, Direction, DispatchPath, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind,
+    ProgramId, Source, TextId, TraceId, What,
 };
 
 /// The tracker of this process; the first call configures it.
@@ -259,45 +260,13 @@ pub(crate) fn storage_freed(mesh: MeshId, program: ProgramId) {
     tracker().track_deallocate_cb(mesh, program, None);
 }
 
-/// Storage that did not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clash {
-    pub(crate) kind: ClashKind,
-    pub(crate) cores: CoreSet,
-    pub(crate) region_end: u64,
-    pub(crate) limit: u64,
-}
-
-impl Clash {
-    /// Why storage up to `region_end` was refused below a lowest buffer and the end of L1.
-    pub(crate) fn of(cores: CoreSet, region_end: u64, lowest: Option<u64>, l1_end: u64) -> Self {
-        let meets = lowest.filter(|lowest| *lowest < region_end);
-        let (kind, limit) = match meets {
-            Some(lowest) => (ClashKind::L1Buffer, lowest),
-            None if region_end > l1_end => (ClashKind::BeyondL1, l1_end),
-            None => (ClashKind::OutsideGrid, l1_end),
-        };
-        Self {
-            kind,
-            cores,
-            region_end,
-            limit,
-        }
-    }
-}
-
 /// A program's storage was refused.
 pub(crate) fn clashed(mesh: MeshId, program: ProgramId, clash: &Clash) {
-    let cores = if clash.cores.is_empty() {
-        CoresId::NONE
-    } else {
-        tracker().cores(&clash.cores)
-    };
     tracker().track(What::Clashed {
         mesh,
         program,
         kind: clash.kind,
-        cores,
+        cores: tracker().cores(&clash.cores),
         region_end: clash.region_end,
         limit: clash.limit,
     });
@@ -438,19 +407,6 @@ mod tests {
     fn buffers_have_ids_from_one_on() {
         assert_eq!(buffer_id(0), BufferId(1));
         assert_eq!(buffer_id(u64::MAX), BufferId(u64::MAX));
-    }
-
-    #[test]
-    fn a_clash_is_with_the_lowest_buffer_or_with_the_end_of_l1() {
-        let cores = CoreSet::grid(1, 1);
-        let kind = |end, lowest| {
-            let clash = Clash::of(cores, end, lowest, 1_499_136);
-            (clash.kind, clash.limit)
-        };
-        assert_eq!(kind(300_000, Some(200_000)), (ClashKind::L1Buffer, 200_000));
-        assert_eq!(kind(1_500_000, None), (ClashKind::BeyondL1, 1_499_136));
-        let below = kind(300_000, Some(300_000));
-        assert_eq!(below, (ClashKind::OutsideGrid, 1_499_136));
     }
 
     #[test]

@@ -52,7 +52,6 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     }
     facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     let banks = place.banks(facts.class);
-    facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     NEWEST.fetch_max(report::buffer_id(unique_id).0, Ordering::Relaxed);
     let operation = creating::operation();
     FAMILY.contain(|| {

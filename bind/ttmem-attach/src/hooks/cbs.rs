@@ -8,7 +8,9 @@
 use super::programs::with_program;
 use super::{OnException, interpose};
 use crate::family::Family;
-use crate::runtime::vector::cores_at;
+use crate::programs::Program;
+use crate::regions::Regions;
+use crate::runtime::vector::ranges_at;
 use crate::runtime::{Object, device};
 use crate::{places, programs, report};
 use std::cell::RefCell;
@@ -38,19 +40,35 @@ fn set_placing(placing: Option<Placing>) {
     });
 }
 
+/// What this thread places next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Next {
+    /// The `ProgramImpl`.
+    program: Object,
+    /// Its number on the mesh.
+    number: u32,
+    /// Whether it is the first on any mesh.
+    is_first: bool,
+}
+
 /// The program that this thread is at, and the next number on a mesh.
-fn next_on(mesh: MeshId) -> Option<(Object, u32)> {
+fn next_on(mesh: MeshId) -> Option<Next> {
     PLACING
         .try_with(|cell| {
             let mut cell = cell.try_borrow_mut().ok()?;
             let placing = cell.as_mut()?;
-            let object = std::ptr::with_exposed_provenance(placing.program);
+            let mut next = Next {
+                program: std::ptr::with_exposed_provenance(placing.program),
+                number: 0,
+                is_first: placing.counts.is_empty(),
+            };
             if let Some((_mesh, count)) = placing.counts.iter_mut().find(|(on, _)| *on == mesh) {
                 *count += 1;
-                return Some((object, *count));
+                next.number = *count;
+            } else {
+                placing.counts.push((mesh, 0));
             }
-            placing.counts.push((mesh, 0));
-            Some((object, 0))
+            Some(next)
         })
         .ok()
         .flatten()
@@ -82,7 +100,9 @@ unsafe fn tell_allocated(
 ) -> Option<()> {
     FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
-    let Some(cores) = (unsafe { cores_at(cores) }) else {
+    let ranges = unsafe { ranges_at(cores) };
+    let cores = ranges.clone().map(CoreSet::from_ranges);
+    let (Some(ranges), Some(Ok(cores))) = (ranges, cores) else {
         FAMILY.turn_off("a core range set is laid out in another way");
         return None;
     };
@@ -92,35 +112,40 @@ unsafe fn tell_allocated(
     }
     // SAFETY: as above.
     let place = unsafe { places::place_of(device) }?;
-    let (object, number) = next_on(place.mesh)?;
+    let next = next_on(place.mesh)?;
     // SAFETY: the program is placing its circular buffers, so it is alive.
     let program = unsafe {
-        with_program(object, |program| {
+        with_program(next.program, |program| {
+            if next.is_first {
+                program.regions.clear();
+            }
             if !is_global {
-                program.region_end = program.region_end.max(address.saturating_add(size_bytes));
+                let end = address.saturating_add(size_bytes);
+                program.regions.add(&ranges, end);
             }
             program.id
         })
     }?;
     FAMILY.contain(|| {
         report::cb_allocated(
-            place.mesh, program, number, is_global, address, size_bytes, &cores,
+            place.mesh,
+            program,
+            next.number,
+            is_global,
+            address,
+            size_bytes,
+            &cores,
         );
     });
     Some(())
 }
 
-/// Tells of storage that did not fit.
+/// Tells of storage that did not fit, if it is known why.
 ///
 /// # Safety
 /// `object` is a live `ProgramImpl` and `device` an initialised `IDevice`, whose
 /// allocator's lock is not held.
-pub(super) unsafe fn tell_clash(
-    object: Object,
-    device: Object,
-    cores: CoreSet,
-    region_end: u64,
-) -> Option<()> {
+pub(super) unsafe fn tell_clash(object: Object, device: Object, regions: &Regions) -> Option<()> {
     let accessors = FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     let program = unsafe { super::programs::number_of(object) }?;
@@ -129,7 +154,25 @@ pub(super) unsafe fn tell_clash(
     let allocator = place.allocator()?;
     // SAFETY: as above.
     let lowest = unsafe { accessors.allocators().lowest_l1_address(allocator) };
-    let clash = report::Clash::of(cores, region_end, lowest, place.l1_end());
+    let clash = regions.first_clash(lowest, place.l1_end())?;
+    FAMILY.contain(|| report::clashed(place.mesh, program, &clash));
+    Some(())
+}
+
+/// Tells of circular buffers on cores that are not there to be computed on.
+///
+/// # Safety
+/// `object` is a live `ProgramImpl` and `device` an initialised `IDevice`.
+unsafe fn tell_outside(object: Object, device: Object) -> Option<()> {
+    let accessors = FAMILY.need(&*device::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let (columns, rows) = unsafe { accessors.grid(device) }?;
+    // SAFETY: as above.
+    let place = unsafe { places::place_of(device) }?;
+    let (program, regions) = programs::with_known(object.addr(), |program| {
+        (program.id, program.regions.clone())
+    })?;
+    let clash = regions.first_outside(columns, rows, place.l1_end())?;
     FAMILY.contain(|| report::clashed(place.mesh, program, &clash));
     Some(())
 }
@@ -177,7 +220,7 @@ interpose! {
             FAMILY.contain(|| {
                 // Programs outlive their devices: this one may be gone.
                 let place = places::known_place(device)?;
-                let (object, _count) = next_on(place.mesh)?;
+                let object = next_on(place.mesh)?.program;
                 let program = programs::with_known(object.addr(), |program| program.id)?;
                 report::storage_freed(place.mesh, program);
                 Some(())
@@ -189,15 +232,33 @@ interpose! {
 }
 
 interpose! {
+    /// `void ProgramImpl::validate_circular_buffer_core_ranges(IDevice const*)`: cores outside of
+    /// the grid leave it as an exception.
+    "_ZN2tt8tt_metal6detail11ProgramImpl36validate_circular_buffer_core_rangesEPKNS0_7IDeviceE"
+    fn validate_circular_buffer_cores(program: Object, device: Object) |real| {
+        let failed = OnException::new(|| {
+            if FAMILY.is_on() && report::is_on() {
+                // SAFETY: the program and the device are the caller's.
+                unsafe { tell_outside(program, device) };
+            }
+        });
+        // SAFETY: the caller's own arguments.
+        unsafe { real(program, device) };
+        failed.disarm();
+    }
+}
+
+interpose! {
     /// `void ProgramImpl::validate_circular_buffer_region(IDevice const*)`: a clash leaves it.
     "_ZN2tt8tt_metal6detail11ProgramImpl31validate_circular_buffer_regionEPKNS0_7IDeviceE"
     fn validate_circular_buffers(program: Object, device: Object) |real| {
         let failed = OnException::new(|| {
             if FAMILY.is_on() && report::is_on() {
-                let end = programs::with_known(program.addr(), |program| program.region_end);
+                let known = |program: &mut Program| program.regions.clone();
+                let regions = programs::with_known(program.addr(), known).unwrap_or_default();
                 // SAFETY: the program and the device are the caller's; the exception has left
                 // whatever took the lock.
-                unsafe { tell_clash(program, device, CoreSet::default(), end.unwrap_or_default()) };
+                unsafe { tell_clash(program, device, &regions) };
             }
         });
         // SAFETY: the caller's own arguments.
@@ -216,7 +277,7 @@ mod tests {
         assert_eq!(next_on(MeshId(1)), None);
         for _again in 0..2 {
             let numbers = while_placing(program, || {
-                [1, 1, 2, 1, 2].map(|mesh| next_on(MeshId(mesh)).map(|(_program, number)| number))
+                [1, 1, 2, 1, 2].map(|mesh| next_on(MeshId(mesh)).map(|next| next.number))
             });
             assert_eq!(numbers, [Some(0), Some(1), Some(0), Some(2), Some(1)]);
         }

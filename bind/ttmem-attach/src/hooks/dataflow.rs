@@ -5,11 +5,12 @@
 use super::programs::with_program;
 use super::{OnException, cbs, interpose};
 use crate::family::Family;
+use crate::regions::Regions;
 use crate::runtime::dataflow::{self, DataflowBuffer};
 use crate::runtime::{Object, device};
 use crate::{places, report};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use ttmem_event::{CoreSet, MeshId};
+use ttmem_event::MeshId;
 
 pub(crate) static FAMILY: Family = Family::new("dataflow buffers");
 
@@ -85,17 +86,14 @@ pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
 unsafe fn tell_clash(object: Object, device: Object) -> Option<()> {
     // SAFETY: as the caller vouches.
     let buffers = unsafe { read(object) }?;
-    let end = |buffer: &DataflowBuffer| buffer.address.map(|at| at + buffer.size_bytes);
-    let region_end = buffers.iter().filter_map(end).max()?;
-    let mut cores = CoreSet::default();
-    for buffer in buffers
-        .iter()
-        .filter(|buffer| end(buffer) == Some(region_end))
-    {
-        cores.insert_all(&buffer.cores);
+    let mut regions = Regions::default();
+    for buffer in buffers {
+        if let Some(address) = buffer.address {
+            regions.add(&buffer.cores.ranges(), address + buffer.size_bytes);
+        }
     }
     // SAFETY: as above.
-    unsafe { cbs::tell_clash(object, device, cores, region_end) }
+    unsafe { cbs::tell_clash(object, device, &regions) }
 }
 
 interpose! {
@@ -123,6 +121,7 @@ interpose! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttmem_event::CoreSet;
 
     #[test]
     fn the_fingerprint_tells_of_every_change() {

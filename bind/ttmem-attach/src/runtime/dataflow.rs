@@ -39,6 +39,9 @@ pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Doubt>> = LazyLo
 /// No L1 is larger.
 const MAX_L1_BYTES: u64 = 16 << 20;
 
+/// Nobody asks for more in one piece: what is above L1 is refused, but it is seen before.
+const MAX_BUFFER_BYTES: u64 = 1 << 30;
+
 /// A dataflow buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataflowBuffer {
@@ -153,8 +156,8 @@ unsafe fn understand(layout: &Layout) -> Option<DataflowBuffer> {
             address = u64::from(place.address);
         }
     }
-    let end = address.checked_add(size_bytes)?;
-    let sensible = size_bytes > 0 && end <= MAX_L1_BYTES && !cores.is_empty();
+    let sized = size_bytes > 0 && size_bytes <= MAX_BUFFER_BYTES;
+    let sensible = sized && address <= MAX_L1_BYTES && !cores.is_empty();
     sensible.then_some(DataflowBuffer {
         number: layout.number,
         address: (address != 0).then_some(address),

@@ -200,6 +200,22 @@ impl DeviceAccessors {
         }
     }
 
+    /// The columns and rows of compute cores, of a mesh those of its first chip.
+    ///
+    /// # Safety
+    /// `device` is a live `IDevice` that is initialised.
+    pub(crate) unsafe fn grid(&self, device: Object) -> Option<(u64, u64)> {
+        // SAFETY: as the caller vouches.
+        let chip = match unsafe { self.kind(device) }? {
+            Kind::Chip => device,
+            // SAFETY: as above; it is a mesh.
+            Kind::Mesh => *unsafe { self.read_mesh(device) }?.chips.first()?,
+        };
+        // SAFETY: the chips of an initialised mesh are initialised.
+        let grid = unsafe { (self.functions.chip_grid)(chip) };
+        Some((grid.x, grid.y))
+    }
+
     /// The number of a chip, which is virtual and not exported.
     ///
     /// # Safety

@@ -63,15 +63,26 @@ pub(crate) unsafe fn vector_at(place: Object) -> Vector {
     unsafe { place.cast::<Vector>().read() }
 }
 
-/// The cores of a `CoreRangeSet`, which is a vector of ranges of four words.
+/// The ranges of a `CoreRangeSet`, which is a vector of ranges of four words.
+///
+/// # Safety
+/// The place holds a `CoreRangeSet` that is not changed meanwhile.
+pub(crate) unsafe fn ranges_at(place: Object) -> Option<Vec<CoreRange>> {
+    // SAFETY: as the caller vouches.
+    let vector = unsafe { vector_at(place) };
+    // SAFETY: as above; a range is two coordinates of two 64-bit words each.
+    let ranges = unsafe { vector.elements::<[u64; 4]>() }?;
+    ranges_of(ranges)
+}
+
+/// The cores of a `CoreRangeSet`.
 ///
 /// # Safety
 /// The place holds a `CoreRangeSet` that is not changed meanwhile.
 pub(crate) unsafe fn cores_at(place: Object) -> Option<CoreSet> {
     // SAFETY: as the caller vouches.
-    let vector = unsafe { vector_at(place) };
-    // SAFETY: as above.
-    unsafe { cores_of_vector(&vector) }
+    let ranges = unsafe { ranges_at(place) }?;
+    CoreSet::from_ranges(ranges).ok()
 }
 
 /// The cores of the vector of a `CoreRangeSet`.
@@ -81,10 +92,10 @@ pub(crate) unsafe fn cores_at(place: Object) -> Option<CoreSet> {
 pub(crate) unsafe fn cores_of_vector(vector: &Vector) -> Option<CoreSet> {
     // SAFETY: a range is two coordinates of two 64-bit words each.
     let ranges = unsafe { vector.elements::<[u64; 4]>() }?;
-    cores_of(ranges)
+    CoreSet::from_ranges(ranges_of(ranges)?).ok()
 }
 
-fn cores_of(ranges: &[[u64; 4]]) -> Option<CoreSet> {
+fn ranges_of(ranges: &[[u64; 4]]) -> Option<Vec<CoreRange>> {
     let range = |&[x_first, y_first, x_last, y_last]: &[u64; 4]| {
         Some(CoreRange {
             x_first: u16::try_from(x_first).ok()?,
@@ -93,8 +104,7 @@ fn cores_of(ranges: &[[u64; 4]]) -> Option<CoreSet> {
             y_last: u16::try_from(y_last).ok()?,
         })
     };
-    let ranges: Option<Vec<CoreRange>> = ranges.iter().map(range).collect();
-    CoreSet::from_ranges(ranges?).ok()
+    ranges.iter().map(range).collect()
 }
 
 #[cfg(test)]

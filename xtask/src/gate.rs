@@ -5,8 +5,10 @@
 //! valgrind, which counts only inside one function of it: start, set-up and
 //! warm-up are left out. Two runs of different length, subtracted, would leave
 //! them out as well, but not the chance in them: hash seeds differ between two
-//! processes, and with them when a table grows.
+//! processes, and with them when a table grows. The preloaded library is counted
+//! in another way: [`attach`].
 
+mod attach;
 mod baseline;
 
 use crate::Outcome;
@@ -14,6 +16,7 @@ use crate::command::{cargo, program, read, root};
 use crate::tool;
 use anyhow::{Context, bail};
 use baseline::{Baseline, Baselines, PerEvent, Verdict};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -68,26 +71,37 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
     for subject in SUBJECTS {
         run_subject(subject, mode).with_context(|| subject.package.to_owned())?;
     }
-    Ok(Outcome::Passed)
+    attach::run(mode).context("ttmem-attach")
 }
 
 fn run_subject(subject: &Subject, mode: Mode) -> anyhow::Result<()> {
-    // The committed baselines.
     let file = format!("crates/{}/benches/instructions.txt", subject.package);
-    let path = root().join(&file);
+    let binary = build(subject)?;
+    let names = read(&mut program(&binary))?;
+    let names: Vec<&str> = names.lines().collect();
+    judge(&file, mode, &names, |name| {
+        measure(&binary, name, subject.events)
+    })
+}
+
+/// Measures some workloads and holds them against a file of baselines, or writes it.
+fn judge(
+    file: &str,
+    mode: Mode,
+    names: &[&str],
+    measure: impl Fn(&str) -> anyhow::Result<PerEvent>,
+) -> anyhow::Result<()> {
+    let path = root().join(file);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if mode == Mode::Bless && error.kind() == std::io::ErrorKind::NotFound => {
             String::new()
         }
-        Err(error) => return Err(error).context(file),
+        Err(error) => return Err(error).context(file.to_owned()),
     };
-    let baselines = Baselines::parse(&text).context(file.clone())?;
-    let binary = build(subject)?;
-    let measure = |name: &str| measure(&binary, name, subject.events);
-    let names = read(&mut program(&binary))?;
+    let baselines = Baselines::parse(&text).context(file.to_owned())?;
     let mut measured = Vec::new();
-    for name in names.lines() {
+    for &name in names {
         let baseline = baselines.of(name).filter(|_known| mode == Mode::Compare);
         let count = match baseline {
             Some(baseline) => least(
@@ -105,7 +119,7 @@ fn run_subject(subject: &Subject, mode: Mode) -> anyhow::Result<()> {
     let tools = tools()?;
     if mode == Mode::Bless {
         let blessed = baselines.blessed(&measured, tools);
-        fs::write(&path, blessed.to_string()).context(file)?;
+        fs::write(&path, blessed.to_string()).context(file.to_owned())?;
         print!("{blessed}");
         return Ok(());
     }
@@ -157,6 +171,17 @@ fn executable(messages: &str) -> Option<&str> {
 
 /// Runs a workload once and counts.
 fn measure(binary: &Path, workload: &str, events: u64) -> anyhow::Result<PerEvent> {
+    let count = count(binary, workload, events, &[])?;
+    Ok(PerEvent::new(count, events))
+}
+
+/// The instructions of one run of a workload, with some variables set.
+fn count(
+    binary: &Path,
+    workload: &str,
+    events: u64,
+    variables: &[(&str, &OsStr)],
+) -> anyhow::Result<u64> {
     let mut valgrind = program("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -164,7 +189,8 @@ fn measure(binary: &Path, workload: &str, events: u64) -> anyhow::Result<PerEven
         .arg(format!("--toggle-collect={COUNTED}"))
         .arg(binary)
         .arg(workload)
-        .arg(events.to_string());
+        .arg(events.to_string())
+        .envs(variables.iter().copied());
     let output = valgrind.output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -173,13 +199,13 @@ fn measure(binary: &Path, workload: &str, events: u64) -> anyhow::Result<PerEven
             output.status
         );
     }
-    let count = collected(&said);
-    let count = count.with_context(|| format!("valgrind gave no count for {workload}\n{said}"))?;
+    let count = collected(&said)
+        .with_context(|| format!("valgrind gave no count for {workload}\n{said}"))?;
     // Not one instruction per event: the function was not found by its name.
     if count < events {
         bail!("valgrind counted {count} instructions in {COUNTED} for {events} of {workload}");
     }
-    Ok(PerEvent::new(count, events))
+    Ok(count)
 }
 
 /// The number in callgrind's line `==pid== Collected : n`.

@@ -36,6 +36,7 @@ usage: cargo xtask WORD
   examples                    builds every example in every way there is, and runs it against a
                               server, under valgrind and with sanitizers
   ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step
+  ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
@@ -72,6 +73,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
         ["loom"] => loom::run()?,
         ["ttnn", rest @ ..] => ttnn::run(rest)?,
+        ["ttnn-bench"] => ttnn::bench()?,
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             return Ok(());

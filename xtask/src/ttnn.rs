@@ -4,21 +4,28 @@
 //! and compare what ttnn's own allocator says with what our server says. The package
 //! `ttmem-ttnn` does it; here it is built with all it needs, and started. Where there is
 //! no Python that ttnn has wheels for, that is said and the check is skipped.
+//!
+//! `cargo xtask ttnn-bench`: what that costs the program, with everything built as it is
+//! shipped. It judges nothing; the figures go into the repository.
 
 use crate::Outcome;
 use crate::command::{cargo, program, root, run as run_command, target_dir};
 use anyhow::{Context, bail};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// How `ttmem-ttnn provision` ends where ttnn cannot run.
 const SKIPPED: i32 = 77;
 
+/// Where the figures of the benchmark are kept.
+const FIGURES: &str = "docs/bench/attach.json";
+
 /// Runs every program on every board, or those that are named.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
-    let packages = ["ttmem", "ttmem-attach", "ttmem-ttnn"];
-    let named = packages.iter().flat_map(|name| ["--package", name]);
-    run_command(&mut cargo(["build"].into_iter().chain(named)))?;
-    run_built(words)
+    build(&[])?;
+    run_harness("debug", |harness| {
+        harness.arg("run").arg(programs()).args(words)
+    })
 }
 
 /// Runs every program on every board, where the tests of the workspace are built.
@@ -27,16 +34,39 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
 /// alone would be built a second time. Here only what no test needs is missing.
 pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
     let targets = ["--workspace", "--tests", "--lib"];
-    let programs = ["ttmem", "ttmem-ttnn", "ttmem-standin-compiler"];
-    let named = programs.iter().flat_map(|name| ["--bin", name]);
+    let needed = ["ttmem", "ttmem-ttnn", "ttmem-standin-compiler"];
+    let named = needed.iter().flat_map(|name| ["--bin", name]);
     run_command(&mut cargo(
         ["build"].into_iter().chain(targets).chain(named),
     ))?;
-    run_built(&[])
+    run_harness("debug", |harness| harness.arg("run").arg(programs()))
 }
 
-/// As [`run`], when everything is built.
-fn run_built(words: &[&str]) -> anyhow::Result<Outcome> {
+/// Measures what tracking costs.
+pub(crate) fn bench() -> anyhow::Result<Outcome> {
+    build(&["--release"])?;
+    run_harness("release", |harness| {
+        harness
+            .arg("bench")
+            .arg(programs())
+            .arg(root().join(FIGURES))
+    })
+}
+
+/// Builds the harness and what it preloads and starts.
+fn build(profile: &[&str]) -> anyhow::Result<()> {
+    let packages = ["ttmem", "ttmem-attach", "ttmem-ttnn"];
+    let named = packages.iter().flat_map(|name| ["--package", name]);
+    let words = ["build"].iter().chain(profile).copied().chain(named);
+    run_command(&mut cargo(words))
+}
+
+/// Makes ttnn ready, and runs the harness with some words.
+fn run_harness(
+    profile: &str,
+    with_words: impl FnOnce(&mut Command) -> &mut Command,
+) -> anyhow::Result<Outcome> {
+    let harness = || program(target_dir().join(profile).join("ttmem-ttnn"));
     let provision = harness()
         .arg("provision")
         .stdin(Stdio::null())
@@ -44,14 +74,14 @@ fn run_built(words: &[&str]) -> anyhow::Result<Outcome> {
         .context("cannot start ttmem-ttnn")?;
     let outcome = provisioned(&provision)?;
     if outcome == Outcome::Passed {
-        let programs = root().join("tests/ttnn/python");
-        run_command(harness().arg("run").arg(programs).args(words))?;
+        run_command(with_words(&mut harness()))?;
     }
     Ok(outcome)
 }
 
-fn harness() -> Command {
-    program(target_dir().join("debug/ttmem-ttnn"))
+/// The folder with the Python programs.
+fn programs() -> PathBuf {
+    root().join("tests/ttnn/python")
 }
 
 /// What came of `ttmem-ttnn provision`.

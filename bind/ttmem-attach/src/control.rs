@@ -20,6 +20,16 @@ pub extern "C" fn ttmem_attach_flush(timeout_millis: u32) -> c_int {
     if flushed.unwrap_or(false) { 0 } else { -1 }
 }
 
+/// Stops telling of anything while `paused` is not 0: for a benchmark that compares both.
+///
+/// What happens meanwhile is never told. So what begins while it is paused must have ended
+/// before it goes on, and the other way round: a buffer that is placed and given back, a
+/// program that ran before and runs again. Only then the account is exact afterwards.
+#[unsafe(no_mangle)]
+pub extern "C" fn ttmem_attach_pause(paused: c_int) {
+    report::pause(paused != 0);
+}
+
 /// Writes one line per family of hooks: on, or off and why.
 ///
 /// Returns the length of the whole text without its final zero; what does not fit is cut.

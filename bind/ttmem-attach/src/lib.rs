@@ -32,4 +32,4 @@ mod ring_managers;
 mod runtime;
 mod symbols;
 
-pub use control::{ttmem_attach_flush, ttmem_attach_status};
+pub use control::{ttmem_attach_flush, ttmem_attach_pause, ttmem_attach_status};

@@ -13,6 +13,7 @@ use crate::runtime::dataflow::DataflowBuffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::kernel::{self, Kernel};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
@@ -32,10 +33,18 @@ pub(crate) fn tracker() -> Tracker {
     })
 }
 
+/// Whether hooks pass their calls on as if tracking were off: for a while, for a measurement.
+static PAUSED: AtomicBool = AtomicBool::new(false);
+
 /// Whether anything is to be told at all.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    tracker().is_enabled()
+    !PAUSED.load(Ordering::Relaxed) && tracker().is_enabled()
+}
+
+/// Pauses or goes on.
+pub(crate) fn pause(paused: bool) {
+    PAUSED.store(paused, Ordering::Relaxed);
 }
 
 /// A buffer's id: the runtime's own number, which begins at 0 and is never used again.

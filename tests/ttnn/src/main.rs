@@ -5,6 +5,8 @@
 //!   exit code of a test that was skipped.
 //! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM]...` runs the Python programs of a folder, or
 //!   those named, on all boards, or those named.
+//! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
+//!   puts the figures into a file.
 //!
 //! The programs and libraries it needs besides are those that cargo put beside it.
 
@@ -19,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use harness::programs::Selection;
+use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
 use harness::provision::{ProvisionError, TtnnEnvironment, provision};
 use harness::session::Session;
 
@@ -59,7 +61,11 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             Ok(selection) => run_programs(&tools, Path::new(programs), &selection),
             Err(word) => bail!("neither a board nor a program: {word}"),
         },
-        _ => bail!("usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [BOARD | PROGRAM]..."),
+        ["bench", programs, figures] => bench(&tools, Path::new(programs), Path::new(figures)),
+        _ => bail!(
+            "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [BOARD | PROGRAM]... \
+             | ttmem-ttnn bench FOLDER FIGURES"
+        ),
     }
 }
 
@@ -74,16 +80,30 @@ fn provisioned(tools: &Path) -> Result<TtnnEnvironment, ProvisionError> {
     provision(&tools.join("ttmem-standin-compiler"))
 }
 
-fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow::Result<()> {
+/// A session with the programs of a folder.
+fn session(tools: &Path, programs: &Path) -> anyhow::Result<Session> {
     let programs = std::path::absolute(programs).context("no absolute path of the programs")?;
-    let session = Session {
+    Ok(Session {
         ttnn: provisioned(tools)?,
         ttmem: existing(tools, "ttmem")?,
         attach: existing(tools, "libttmem_attach.so")?,
         programs,
         folder: tools.join("ttmem-ttnn-runs"),
         seed: seed()?,
-    };
+    })
+}
+
+fn bench(tools: &Path, programs: &Path, figures: &Path) -> anyhow::Result<()> {
+    let session = session(tools, programs)?;
+    println!("{}", session.run(BENCH_BOARD, BENCH)?);
+    let written = session.run_folder(BENCH_BOARD, BENCH).join(BENCH_FIGURES);
+    std::fs::copy(&written, figures)
+        .with_context(|| format!("cannot copy {} to {}", written.display(), figures.display()))?;
+    Ok(())
+}
+
+fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow::Result<()> {
+    let session = session(tools, programs)?;
     let (began, mut ran) = (Instant::now(), 0);
     for (board, program) in selection.runs() {
         let start = Instant::now();

@@ -73,6 +73,18 @@ pub const PROGRAMS: [Program; 14] = {
     ]
 };
 
+/// The program that measures what tracking costs; it is none of those that compare accounts.
+pub const BENCH: Program = Program {
+    name: "overhead",
+    needs_mesh: false,
+};
+
+/// The board it runs on: the one with the least to do besides.
+pub const BENCH_BOARD: TestBoard = BOARDS[0];
+
+/// The file with its figures, in the folder that it runs in.
+pub const BENCH_FIGURES: &str = "attach.json";
+
 /// The programs and boards to run, each with each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
@@ -135,7 +147,7 @@ mod tests {
     #[test]
     fn every_program_is_there() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
-        for program in PROGRAMS {
+        for program in PROGRAMS.iter().chain([&BENCH]) {
             let path = folder.join(program.name).with_extension("py");
             assert!(path.exists(), "{}", path.display());
         }

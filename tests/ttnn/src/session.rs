@@ -102,9 +102,7 @@ impl Session {
     ///
     /// When it cannot run, or did not pass.
     pub fn run(&self, board: TestBoard, program: Program) -> Result<String, RunProgramError> {
-        let folder = self
-            .folder
-            .join(format!("{}-{}", board.kind.name(), program.name));
+        let folder = self.run_folder(board, program);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(file_error(&folder))?;
         }
@@ -132,6 +130,13 @@ impl Session {
             &mut self.python(&folder, &server, AFTERWARDS),
         )?;
         fs::read_to_string(&summary).map_err(file_error(&summary))
+    }
+
+    /// Where a program runs on a board, and leaves its files.
+    #[must_use]
+    pub fn run_folder(&self, board: TestBoard, program: Program) -> PathBuf {
+        let name = format!("{}-{}", board.kind.name(), program.name);
+        self.folder.join(name)
     }
 
     /// The interpreter with a program of ours, as good as without the user's settings.

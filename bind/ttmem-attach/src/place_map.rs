@@ -38,16 +38,33 @@ impl<const SLOTS: usize> PlaceMap<SLOTS> {
         }
     }
 
+    /// Where to begin to look for a key.
+    #[inline]
+    fn start(key: usize) -> usize {
+        // Objects are aligned: their low bits say nothing.
+        (key >> 4).wrapping_mul(0x9E37_79B9) % SLOTS
+    }
+
     /// The slots in which the key may be, in the order to look at.
     fn path(&self, key: usize) -> impl Iterator<Item = &Slot> {
-        // Objects are aligned: their low bits say nothing.
-        let start = (key >> 4).wrapping_mul(0x9E37_79B9) % SLOTS;
+        let start = Self::start(key);
         self.slots[start..].iter().chain(&self.slots[..start])
     }
 
     /// The value of a key.
     #[inline]
     pub(crate) fn get(&self, key: usize) -> Option<usize> {
+        // Nearly always it is the first; a key that stands for a state is no object's.
+        let first = &self.slots[Self::start(key)];
+        // SYNC(place): pairs with the store of the key behind its value.
+        if first.key.load(Ordering::Acquire) == key && key > GONE {
+            return Some(first.value.load(Ordering::Relaxed));
+        }
+        self.search(key)
+    }
+
+    #[cold]
+    fn search(&self, key: usize) -> Option<usize> {
         for slot in self.path(key) {
             // SYNC(place): pairs with the store of the key behind its value.
             match slot.key.load(Ordering::Acquire) {

@@ -76,12 +76,16 @@ impl Place {
     }
 
     /// Counts an event of the allocator; now and then its statistics are told.
+    #[inline]
     pub(crate) fn count_event(&self) {
         if self.device.is_some() && !self.capacities_told.swap(true, Ordering::Relaxed) {
             // A chip's own allocator is hardly ever used: only then it is told of.
             FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
         }
-        let events = self.events.fetch_add(1, Ordering::Relaxed);
+        // Not in one step, which would cost more: one that is lost is no harm.
+        let events = self.events.load(Ordering::Relaxed);
+        self.events
+            .store(events.saturating_add(1), Ordering::Relaxed);
         if events >= EVENTS_BETWEEN_STATISTICS {
             self.verify();
         }
@@ -166,10 +170,21 @@ fn resized(opened: &Regions, mut now: Regions) -> Regions {
 ///
 /// # Safety
 /// `device` is null or a live `IDevice` that is initialised.
+#[inline]
 pub(crate) unsafe fn place_of(device: Object) -> Option<&'static Place> {
     if let Some(place) = known_place(device) {
         return Some(place);
     }
+    // SAFETY: as the caller vouches.
+    unsafe { tell_of(device) }
+}
+
+/// Tells of a device that is new.
+///
+/// # Safety
+/// As of [`place_of`].
+#[cold]
+unsafe fn tell_of(device: Object) -> Option<&'static Place> {
     let accessors = FAMILY.need(&*device::ACCESSORS)?;
     let _telling = TELLING.lock()?;
     // SAFETY: as the caller vouches.
@@ -177,6 +192,7 @@ pub(crate) unsafe fn place_of(device: Object) -> Option<&'static Place> {
 }
 
 /// What is known of a device object, which need not be alive: it is not looked at.
+#[inline]
 pub(crate) fn known_place(device: Object) -> Option<&'static Place> {
     let place = PLACES.get(device.addr())?;
     let place = std::ptr::with_exposed_provenance::<Place>(place);

@@ -7,6 +7,7 @@
 
 use crate::regions::Regions;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use ttmem_event::{MeshId, ProgramId, TextId};
@@ -35,7 +36,34 @@ pub(crate) struct Program {
 }
 
 /// Programs by the address of their object.
-type Table = Mutex<HashMap<usize, Program>>;
+type Programs = HashMap<usize, Program, BuildHasherDefault<AddressHasher>>;
+
+type Table = Mutex<Programs>;
+
+/// Spreads addresses, which nobody chooses to collide: one multiplication.
+#[derive(Debug, Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_usize(&mut self, address: usize) {
+        let address = u64::try_from(address).unwrap_or_default();
+        let product = (self.0 ^ address).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // The best bits of a product are its upper ones; the table uses both ends.
+        self.0 = product ^ (product >> 32);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// This process's table, which is never freed; null before the first program.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -45,7 +73,7 @@ pub(crate) fn forget() {
     TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
-fn lock() -> MutexGuard<'static, HashMap<usize, Program>> {
+fn lock() -> MutexGuard<'static, Programs> {
     // SYNC(table): pairs with the exchange that publishes a new one.
     let mut table = TABLE.load(Ordering::Acquire);
     if table.is_null() {

@@ -13,7 +13,7 @@ use crate::runtime::dataflow::DataflowBuffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::kernel::{self, Kernel};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
@@ -22,29 +22,53 @@ use ttmem_event::{
     ProgramId, Source, TextId, TraceId, What,
 };
 
+/// Nobody has asked for the tracker yet: it is not configured.
+const FRESH: u8 = 0;
+/// What happens is told.
+const TELLING: u8 = 1;
+/// Hooks pass their calls on as if tracking were off: for a while, for a measurement.
+const PAUSED: u8 = 2;
+
+/// One of the words above: all that a hook has to look at, besides the tracker's own.
+static STATE: AtomicU8 = AtomicU8::new(FRESH);
+
 /// The tracker of this process; the first call configures it.
+#[inline]
 pub(crate) fn tracker() -> Tracker {
-    static TRACKER: OnceLock<Tracker> = OnceLock::new();
-    *TRACKER.get_or_init(|| {
+    if STATE.load(Ordering::Relaxed) == FRESH {
+        configure();
+    }
+    Tracker
+}
+
+#[cold]
+fn configure() {
+    static CONFIGURED: OnceLock<Tracker> = OnceLock::new();
+    CONFIGURED.get_or_init(|| {
         Tracker::start(Config {
             source: Source::Attached,
             ..Config::from_env()
         })
-    })
+    });
+    // Who paused it meanwhile has the last word.
+    let _paused = STATE.compare_exchange(FRESH, TELLING, Ordering::Relaxed, Ordering::Relaxed);
 }
-
-/// Whether hooks pass their calls on as if tracking were off: for a while, for a measurement.
-static PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Whether anything is to be told at all.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    !PAUSED.load(Ordering::Relaxed) && tracker().is_enabled()
+    match STATE.load(Ordering::Relaxed) {
+        TELLING => Tracker.is_enabled(),
+        PAUSED => false,
+        _fresh => tracker().is_enabled(),
+    }
 }
 
 /// Pauses or goes on.
 pub(crate) fn pause(paused: bool) {
-    PAUSED.store(paused, Ordering::Relaxed);
+    tracker();
+    let state = if paused { PAUSED } else { TELLING };
+    STATE.store(state, Ordering::Relaxed);
 }
 
 /// A buffer's id: the runtime's own number, which begins at 0 and is never used again.

@@ -24,6 +24,17 @@ pub(crate) fn forget() {
     INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
+/// Notes the newest buffer that was told of.
+///
+/// Not in one step, which would cost more than all the rest: of two threads at once, the
+/// older may be noted. What a child then tells of the other one counts there as inherited.
+#[inline]
+fn note_newest(id: u64) {
+    if id > NEWEST.load(Ordering::Relaxed) {
+        NEWEST.store(id, Ordering::Relaxed);
+    }
+}
+
 thread_local! {
     /// The end of the bank from which this thread's newest block was taken.
     static NEWEST_DIRECTION: Cell<Option<Direction>> = const { Cell::new(None) };
@@ -52,7 +63,7 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     }
     facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
     let banks = place.banks(facts.class);
-    NEWEST.fetch_max(report::buffer_id(unique_id).0, Ordering::Relaxed);
+    note_newest(report::buffer_id(unique_id).0);
     let operation = creating::operation();
     FAMILY.contain(|| {
         let mesh = place.mesh;

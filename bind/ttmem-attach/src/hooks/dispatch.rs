@@ -129,7 +129,7 @@ pub(super) fn sending() -> Option<ProgramId> {
 /// # Safety
 /// The programs are alive.
 unsafe fn tell_sent() -> Option<()> {
-    let sent = with_pending(std::mem::take);
+    let mut sent = with_pending(std::mem::take);
     let status = launches::take_status();
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
     for Pending {
@@ -138,7 +138,7 @@ unsafe fn tell_sent() -> Option<()> {
         mesh,
         operation,
         is_announced: _,
-    } in sent
+    } in sent.drain(..)
     {
         if object.is_null() {
             continue;
@@ -177,6 +177,12 @@ unsafe fn tell_sent() -> Option<()> {
             report::dispatched(mesh, program, runtime_id, operation, ran_before, *PATH);
         });
     }
+    // Its room is kept for the next operation.
+    with_pending(|all| {
+        if all.is_empty() {
+            *all = sent;
+        }
+    });
     Some(())
 }
 

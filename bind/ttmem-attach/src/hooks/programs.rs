@@ -34,6 +34,15 @@ pub(crate) unsafe fn with_program<R>(
     if object.is_null() {
         return None;
     }
+    let mut look = Some(look);
+    let known = FAMILY.contain(|| {
+        programs::with_known(object.addr(), |program| {
+            look.take().map(|look| look(program))
+        })
+    });
+    let Some(look) = look else {
+        return known.flatten();
+    };
     // SAFETY: as the caller vouches.
     let runtime_id = unsafe { accessors.runtime_id(object) };
     FAMILY.contain(|| {

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "the table is replaced as a whole in a child")]
 
 use crate::regions::Regions;
+use crate::runtime::circular::CircularBuffer;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -25,6 +26,8 @@ pub(crate) struct Program {
     pub(crate) dataflow: u64,
     /// Dataflow buffers that are inside of tensors: their places follow these.
     pub(crate) borrowed: Vec<u32>,
+    /// Its circular buffers, as they were told of.
+    pub(crate) circular: Circulars,
     /// Where its circular buffers end.
     pub(crate) regions: Regions,
     /// Bytes of its binary in DRAM, once it is there.
@@ -33,6 +36,31 @@ pub(crate) struct Program {
     pub(crate) command_bytes: u64,
     /// Its kernels: objects and their kinds of core.
     pub(crate) kernels: Vec<(usize, u8)>,
+}
+
+/// The circular buffers of a program, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Circulars {
+    pub(crate) told: Vec<CircularBuffer>,
+    /// Whether the program was asked for them after it was sent.
+    pub(crate) checked: bool,
+}
+
+impl Circulars {
+    /// Notes one that is told of.
+    pub(crate) fn note(&mut self, number: u32, buffer: CircularBuffer) {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        if at >= self.told.len() {
+            self.told
+                .resize(at.saturating_add(1), CircularBuffer::default());
+        }
+        self.told[at] = buffer;
+    }
+
+    /// Whether any may be elsewhere when the program is sent again: those inside of tensors.
+    pub(crate) fn can_move(&self) -> bool {
+        !self.checked || self.told.iter().any(|buffer| buffer.is_global)
+    }
 }
 
 /// Programs by the address of their object.
@@ -116,6 +144,23 @@ pub(crate) fn remove(object: usize) -> Option<Program> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_lies_inside_of_tensors_can_move() {
+        let mut circular = Circulars::default();
+        assert!(circular.can_move());
+        circular.checked = true;
+        assert!(!circular.can_move());
+        circular.note(1, CircularBuffer::default());
+        assert!(!circular.can_move());
+        let global = CircularBuffer {
+            is_global: true,
+            ..CircularBuffer::default()
+        };
+        circular.note(0, global);
+        assert!(circular.can_move());
+        assert_eq!(circular.told.len(), 2);
+    }
 
     #[test]
     fn an_address_names_another_program_after_destruction() {

@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 14] = {
+pub const PROGRAMS: [Program; 15] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -60,6 +60,7 @@ pub const PROGRAMS: [Program; 14] = {
         on_any("rings"),
         on_any("slow_dispatch"),
         on_any("named_buffers"),
+        on_any("inside_tensors"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("global_buffers"),

@@ -10,6 +10,7 @@ use super::{OnException, interpose};
 use crate::family::Family;
 use crate::programs::Program;
 use crate::regions::Regions;
+use crate::runtime::circular::CircularBuffer;
 use crate::runtime::vector::ranges_at;
 use crate::runtime::{Object, device};
 use crate::{places, programs, report};
@@ -119,6 +120,15 @@ unsafe fn tell_allocated(
             if next.is_first {
                 program.regions.clear();
             }
+            program.circular.note(
+                next.number,
+                CircularBuffer {
+                    is_global,
+                    address,
+                    size_bytes,
+                    cores,
+                },
+            );
             if !is_global {
                 let end = address.saturating_add(size_bytes);
                 program.regions.add(&ranges, end);

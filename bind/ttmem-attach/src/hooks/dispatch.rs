@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::{number_of, with_program};
-use super::{OnException, dataflow, interpose, kernels, launches, real_function};
+use super::{OnException, dataflow, inside_tensors, interpose, kernels, launches, real_function};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::program::{self, implementation};
@@ -146,7 +146,7 @@ unsafe fn tell_sent() -> Option<()> {
         // SAFETY: as the caller vouches.
         let runtime_id = unsafe { accessors.runtime_id(object) };
         // SAFETY: as above.
-        let (program, ran_before, renamed, borrows) = unsafe {
+        let (program, ran_before, renamed, borrows, circulars_move) = unsafe {
             with_program(object, |program| {
                 let renamed = std::mem::replace(&mut program.name, operation) != operation;
                 let ran_before = program.sent_to.contains(&mesh);
@@ -158,12 +158,17 @@ unsafe fn tell_sent() -> Option<()> {
                     ran_before,
                     renamed,
                     !program.borrowed.is_empty(),
+                    program.circular.can_move(),
                 )
             })
         }?;
         if borrows {
             // SAFETY: as above; the tensors that it borrows from are known by now.
             unsafe { dataflow::tell_placed(object, device) };
+        }
+        if circulars_move {
+            // SAFETY: as above; it was sent.
+            unsafe { inside_tensors::tell_moved(object, mesh) };
         }
         if !ran_before {
             // SAFETY: as above; what was sent is built.

@@ -12,6 +12,7 @@ pub(crate) mod dataflow;
 pub(crate) mod devices;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
+pub(crate) mod inside_tensors;
 pub(crate) mod kernels;
 pub(crate) mod launches;
 pub(crate) mod prefetchers;
@@ -25,12 +26,13 @@ pub(crate) mod traces;
 use crate::family::Family;
 
 /// Every family, in the order of the status.
-static FAMILIES: [&Family; 14] = [
+static FAMILIES: [&Family; 15] = [
     &devices::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
     &programs::FAMILY,
     &cbs::FAMILY,
+    &inside_tensors::FAMILY,
     &dataflow::FAMILY,
     &dispatch::FAMILY,
     &kernels::FAMILY,
@@ -54,7 +56,7 @@ pub(crate) fn describe() -> String {
 
 /// Decides the families that were not used yet.
 fn decide() {
-    use crate::runtime::{buffer, dataflow as dataflow_buffer, device, kernel, program};
+    use crate::runtime::{buffer, circular, dataflow as dataflow_buffer, device, kernel, program};
     for family in [
         &devices::FAMILY,
         &buffers::FAMILY,
@@ -70,6 +72,7 @@ fn decide() {
     for family in [&programs::FAMILY, &dispatch::FAMILY] {
         family.need(&*program::ACCESSORS);
     }
+    inside_tensors::FAMILY.need(&*circular::ACCESSORS);
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);
     launches::FAMILY.need(&*buffer::ACCESSORS);

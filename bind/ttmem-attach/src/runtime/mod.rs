@@ -9,6 +9,7 @@
 
 pub(crate) mod allocator;
 pub(crate) mod buffer;
+pub(crate) mod circular;
 pub(crate) mod commands;
 pub(crate) mod dataflow;
 pub(crate) mod device;

@@ -1,0 +1,138 @@
+//! Circular buffers, asked of the program that has them.
+//!
+//! Everything comes through exported functions. One of them, the address, throws for what
+//! is not placed: programs are asked only when all is.
+
+#![expect(unsafe_code, reason = "calls the runtime's accessors")]
+
+use super::{Object, accessors};
+use crate::family::Doubt;
+use crate::symbols;
+use std::sync::LazyLock;
+use ttmem_event::{CoreRange, CoreSet};
+
+/// `std::span` of shared pointers, as it is returned in two registers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    first: *const Shared,
+    count: usize,
+}
+
+/// `std::shared_ptr`: the object and its count.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    object: Object,
+    count: Object,
+}
+
+/// `tt::xy_pair`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    x: u64,
+    y: u64,
+}
+
+accessors! {
+    /// What is asked of programs and of their circular buffers.
+    struct CircularAccessors {
+        circular_buffers: fn(Object) -> Span = c"_ZNK2tt8tt_metal6detail11ProgramImpl16circular_buffersEv";
+        address: fn(Object) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl7addressEv";
+        uses_index: fn(Object, u32) -> bool = c"_ZNK2tt8tt_metal18CircularBufferImpl17uses_buffer_indexEj";
+        num_pages: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl9num_pagesEj";
+        page_size: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl9page_sizeEj";
+        is_on_core: fn(Object, *const Pair) -> bool = c"_ZNK2tt8tt_metal18CircularBufferImpl18is_on_logical_coreERKNS_7xy_pairE";
+    }
+}
+
+/// The accessors of this process's runtime.
+pub(crate) static ACCESSORS: LazyLock<Result<CircularAccessors, Doubt>> = LazyLock::new(|| {
+    // SAFETY: the loader gives the runtime's function of each name.
+    unsafe { CircularAccessors::find_all(symbols::find) }
+});
+
+/// No grid of cores has a longer side.
+const GRID_SIDE: u16 = 32;
+
+/// A core has so many indices for circular buffers, and fewer on some architectures.
+const INDICES: u32 = 64;
+
+/// A circular buffer, as far as it is told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CircularBuffer {
+    /// Whether it lies inside of a tensor.
+    pub(crate) is_global: bool,
+    pub(crate) address: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) cores: CoreSet,
+}
+
+impl CircularAccessors {
+    /// The objects of a program's circular buffers, in the order in which it has them.
+    ///
+    /// # Safety
+    /// `program` is a live `ProgramImpl` that no other thread changes while they are taken.
+    pub(crate) unsafe fn objects(&self, program: Object) -> impl Iterator<Item = Object> + use<> {
+        // SAFETY: as the caller vouches.
+        let span = unsafe { (self.circular_buffers)(program) };
+        let count = if span.first.is_null() { 0 } else { span.count };
+        (0..count).map(move |at| {
+            // SAFETY: the span has so many elements, in the memory of the program.
+            let shared = unsafe { span.first.add(at) };
+            // SAFETY: as above.
+            unsafe { shared.read() }.object
+        })
+    }
+
+    /// Where a circular buffer lies.
+    ///
+    /// # Safety
+    /// `object` is a live `CircularBufferImpl` that is placed.
+    pub(crate) unsafe fn address(&self, object: Object) -> u64 {
+        // SAFETY: as the caller vouches.
+        u64::from(unsafe { (self.address)(object) })
+    }
+
+    /// Its size on each core.
+    ///
+    /// # Safety
+    /// `object` is a live `CircularBufferImpl` of a program that was sent.
+    pub(crate) unsafe fn size_bytes(&self, object: Object) -> u64 {
+        // SAFETY: as the caller vouches.
+        let used = (0..INDICES).find(|&index| unsafe { (self.uses_index)(object, index) });
+        let Some(index) = used else {
+            return 0;
+        };
+        // SAFETY: as above; of an index that it uses, and with pages that could be sent, this
+        // does not throw.
+        let pages = unsafe { (self.num_pages)(object, index) };
+        // SAFETY: as above.
+        let page_bytes = unsafe { (self.page_size)(object, index) };
+        u64::from(pages) * u64::from(page_bytes)
+    }
+
+    /// The cores that it is on.
+    ///
+    /// # Safety
+    /// `object` is a live `CircularBufferImpl`.
+    pub(crate) unsafe fn cores(&self, object: Object) -> CoreSet {
+        let all = (0..GRID_SIDE).flat_map(|y| (0..GRID_SIDE).map(move |x| (x, y)));
+        let its = all.filter(|&(x, y)| {
+            let pair = Pair {
+                x: u64::from(x),
+                y: u64::from(y),
+            };
+            // SAFETY: as the caller vouches; the pair outlives the call.
+            unsafe { (self.is_on_core)(object, &raw const pair) }
+        });
+        let ranges = its.map(|(x, y)| CoreRange {
+            x_first: x,
+            y_first: y,
+            x_last: x,
+            y_last: y,
+        });
+        CoreSet::from_ranges(ranges).unwrap_or_default()
+    }
+}

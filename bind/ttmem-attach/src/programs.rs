@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "the table is replaced as a whole in a child")]
 
+use crate::hooks::scratchpads::Scratchpad;
 use crate::regions::Regions;
 use crate::runtime::circular::CircularBuffer;
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ pub(crate) struct Program {
     pub(crate) borrowed: Vec<u32>,
     /// Its circular buffers, as they were told of.
     pub(crate) circular: Circulars,
+    /// Its scratchpads.
+    pub(crate) scratchpads: Vec<Scratchpad>,
     /// Where its circular buffers end.
     pub(crate) regions: Regions,
     /// Bytes of its binary in DRAM, once it is there.

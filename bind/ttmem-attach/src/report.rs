@@ -6,6 +6,7 @@
 pub(crate) mod prefetcher;
 pub(crate) mod rings;
 
+use crate::hooks::scratchpads::Scratchpad;
 use crate::regions::Clash;
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
 use crate::runtime::buffer::Buffer;
@@ -284,6 +285,24 @@ pub(crate) fn dataflow_buffers(
             address: buffer.address.unwrap_or_default(),
             size_bytes: buffer.size_bytes,
             cores: tracker().cores(&buffer.cores),
+        });
+    }
+}
+
+/// Scratchpads are numbered from here on, behind a program's other storage.
+const FIRST_SCRATCHPAD: u32 = 1 << 16;
+
+/// A program placed its scratchpads.
+pub(crate) fn scratchpads(mesh: MeshId, program: ProgramId, scratchpads: &[Scratchpad]) {
+    for (number, scratchpad) in (FIRST_SCRATCHPAD..).zip(scratchpads) {
+        tracker().track_allocate_cb(&CbAllocation {
+            mesh,
+            program,
+            cb: number,
+            kind: CbKind::Scratchpad,
+            address: scratchpad.address,
+            size_bytes: scratchpad.size_bytes,
+            cores: tracker().cores(&scratchpad.cores),
         });
     }
 }

@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 15] = {
+pub const PROGRAMS: [Program; 16] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -64,6 +64,7 @@ pub const PROGRAMS: [Program; 15] = {
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("global_buffers"),
+        on_any("scratchpads"),
         on_any("clashes"),
         on_any("alive_at_close"),
         Program {

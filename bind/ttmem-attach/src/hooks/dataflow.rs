@@ -1,8 +1,11 @@
 //! Dataflow buffers, which the runtime tells nobody of: read when they are placed.
+//!
+//! Scratchpads are placed with them, checked with them, and told with them.
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::with_program;
+use super::scratchpads::{self, Scratchpad};
 use super::{OnException, cbs, interpose};
 use crate::family::Family;
 use crate::regions::Regions;
@@ -14,7 +17,7 @@ use ttmem_event::MeshId;
 
 pub(crate) static FAMILY: Family = Family::new("dataflow buffers");
 
-/// The dataflow buffers of a program; none if they are off or there are none.
+/// The dataflow buffers of a program; none if they are off.
 ///
 /// # Safety
 /// `object` is a live `ProgramImpl` that only this thread changes.
@@ -22,7 +25,6 @@ unsafe fn read(object: Object) -> Option<Vec<DataflowBuffer>> {
     let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     match unsafe { accessors.read(object) } {
-        Ok(buffers) if buffers.is_empty() => None,
         Ok(buffers) => Some(buffers),
         Err(doubt) => {
             FAMILY.turn_off(&doubt.to_string());
@@ -31,19 +33,20 @@ unsafe fn read(object: Object) -> Option<Vec<DataflowBuffer>> {
     }
 }
 
-/// A number that differs when anything about the buffers does.
-fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer]) -> u64 {
+/// A number that differs when anything about the storage does.
+fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer], scratchpads: &[Scratchpad]) -> u64 {
     let mut hasher = DefaultHasher::new();
     mesh.hash(&mut hasher);
     for buffer in buffers {
         (buffer.number, buffer.address, buffer.size_bytes).hash(&mut hasher);
         buffer.cores.hash(&mut hasher);
     }
+    scratchpads.hash(&mut hasher);
     // 0 stands for nothing told yet.
     hasher.finish().max(1)
 }
 
-/// Tells of a program's dataflow buffers, if they are not what was last told.
+/// Tells of a program's dataflow buffers and scratchpads, if they are not what was last told.
 ///
 /// # Safety
 /// `object` is a live `ProgramImpl` that only this thread changes, `device` an
@@ -52,10 +55,14 @@ pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
     FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     let mut buffers = unsafe { read(object) }?;
+    let scratchpads = scratchpads::of(object);
+    if buffers.is_empty() && scratchpads.is_empty() {
+        return None;
+    }
     // SAFETY: as above.
     let place = unsafe { places::place_of(device) }?;
     dataflow::without_aliases(&mut buffers);
-    let fingerprint = fingerprint(place.mesh, &buffers);
+    let fingerprint = fingerprint(place.mesh, &buffers, &scratchpads);
     // SAFETY: as above.
     let (program, told, borrowed) = unsafe {
         with_program(object, |program| {
@@ -75,11 +82,12 @@ pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
             report::storage_freed(place.mesh, program);
         }
         report::dataflow_buffers(place.mesh, program, &buffers, &borrowed);
+        report::scratchpads(place.mesh, program, &scratchpads);
     });
     Some(())
 }
 
-/// Tells of dataflow buffers that did not fit.
+/// Tells of dataflow buffers that, with the scratchpads above them, did not fit.
 ///
 /// # Safety
 /// As of [`tell_placed`]; the allocator's lock is not held.
@@ -91,6 +99,10 @@ unsafe fn tell_clash(object: Object, device: Object) -> Option<()> {
         if let Some(address) = buffer.address {
             regions.add(&buffer.cores.ranges(), address + buffer.size_bytes);
         }
+    }
+    for scratchpad in scratchpads::of(object) {
+        let end = scratchpad.address + scratchpad.size_bytes;
+        regions.add(&scratchpad.cores.ranges(), end);
     }
     // SAFETY: as above.
     unsafe { cbs::tell_clash(object, device, &regions) }
@@ -131,16 +143,22 @@ mod tests {
             size_bytes: 64,
             cores: CoreSet::grid(2, 2),
         };
+        let scratchpad = Scratchpad {
+            address: 8192,
+            size_bytes: 64,
+            cores: CoreSet::grid(2, 2),
+        };
         let fingerprints = [
-            fingerprint(MeshId(1), &[buffer]),
-            fingerprint(MeshId(2), &[buffer]),
-            fingerprint(MeshId(1), &[buffer, buffer]),
+            fingerprint(MeshId(1), &[buffer], &[]),
+            fingerprint(MeshId(2), &[buffer], &[]),
+            fingerprint(MeshId(1), &[buffer, buffer], &[]),
             fingerprint(
                 MeshId(1),
                 &[DataflowBuffer {
                     size_bytes: 128,
                     ..buffer
                 }],
+                &[],
             ),
             fingerprint(
                 MeshId(1),
@@ -148,6 +166,7 @@ mod tests {
                     address: None,
                     ..buffer
                 }],
+                &[],
             ),
             fingerprint(
                 MeshId(1),
@@ -155,11 +174,14 @@ mod tests {
                     cores: CoreSet::grid(2, 1),
                     ..buffer
                 }],
+                &[],
             ),
+            fingerprint(MeshId(1), &[buffer], &[scratchpad]),
+            fingerprint(MeshId(1), &[], &[scratchpad]),
         ];
         for (at, one) in fingerprints.iter().enumerate() {
             assert!(!fingerprints[..at].contains(one), "{at}");
         }
-        assert_eq!(fingerprints[0], fingerprint(MeshId(1), &[buffer]));
+        assert_eq!(fingerprints[0], fingerprint(MeshId(1), &[buffer], &[]));
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod prefetchers;
 pub(crate) mod programs;
 mod queues;
 pub(crate) mod rings;
+pub(crate) mod scratchpads;
 mod slow;
 pub(crate) mod system_kernels;
 pub(crate) mod traces;
@@ -26,7 +27,7 @@ pub(crate) mod traces;
 use crate::family::Family;
 
 /// Every family, in the order of the status.
-static FAMILIES: [&Family; 15] = [
+static FAMILIES: &[&Family] = &[
     &devices::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
@@ -34,6 +35,7 @@ static FAMILIES: [&Family; 15] = [
     &cbs::FAMILY,
     &inside_tensors::FAMILY,
     &dataflow::FAMILY,
+    &scratchpads::FAMILY,
     &dispatch::FAMILY,
     &kernels::FAMILY,
     &launches::FAMILY,
@@ -56,7 +58,9 @@ pub(crate) fn describe() -> String {
 
 /// Decides the families that were not used yet.
 fn decide() {
-    use crate::runtime::{buffer, circular, dataflow as dataflow_buffer, device, kernel, program};
+    use crate::runtime::{
+        buffer, circular, dataflow as dataflow_buffer, device, kernel, program, scratchpad,
+    };
     for family in [
         &devices::FAMILY,
         &buffers::FAMILY,
@@ -80,6 +84,8 @@ fn decide() {
     system_kernels::FAMILY.need(&*kernel::ACCESSORS);
     prefetchers::FAMILY.need(&*prefetchers::SYMBOLS);
     rings::FAMILY.need(&*rings::SYMBOLS);
+    scratchpads::FAMILY.need(&*kernel::ACCESSORS);
+    scratchpads::FAMILY.need(&*scratchpad::ACCESSORS);
 }
 
 /// The runtime's function of a name, as a function of type `$type`.

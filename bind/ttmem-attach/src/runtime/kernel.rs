@@ -98,13 +98,7 @@ impl KernelAccessors {
         // SAFETY: as above.
         let hash = unsafe { (f.hash)(kernel) };
         // SAFETY: as above.
-        let ranges = unsafe { (f.cores)(kernel) };
-        // SAFETY: a set of core ranges is a vector of them, and this one is ours.
-        let cores = unsafe { cores_of_vector(&ranges) };
-        if !ranges.memory().is_null() {
-            // SAFETY: it is ours, and the runtime got its memory by `operator new`.
-            unsafe { (f.free)(ranges.memory()) };
-        }
+        let cores = unsafe { self.cores(kernel) };
         // SAFETY: an object with virtual functions begins with the address of its table.
         let table = unsafe { kernel.cast::<*const usize>().read() };
         // SAFETY: the tables of all kernels begin with the slots of their common base.
@@ -128,6 +122,22 @@ impl KernelAccessors {
             binary_bytes,
             text_bytes,
         })
+    }
+
+    /// The cores of a kernel.
+    ///
+    /// # Safety
+    /// `kernel` is a live `Kernel`.
+    pub(crate) unsafe fn cores(&self, kernel: Object) -> Option<CoreSet> {
+        // SAFETY: as the caller vouches.
+        let ranges = unsafe { (self.functions.cores)(kernel) };
+        // SAFETY: a set of core ranges is a vector of them, and this one is ours.
+        let cores = unsafe { cores_of_vector(&ranges) };
+        if !ranges.memory().is_null() {
+            // SAFETY: it is ours, and the runtime got its memory by `operator new`.
+            unsafe { (self.functions.free)(ranges.memory()) };
+        }
+        cores
     }
 
     /// A kernel's name.

@@ -15,6 +15,7 @@ pub(crate) mod dataflow;
 pub(crate) mod device;
 pub(crate) mod kernel;
 pub(crate) mod program;
+pub(crate) mod scratchpad;
 pub(crate) mod text;
 pub(crate) mod vector;
 

@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "reads objects of the runtime")]
 
 use crate::hooks::devices::FAMILY;
+use crate::hooks::identities;
 use crate::patient_lock::PatientLock;
 use crate::place_map::PlaceMap;
 use crate::quiet::Moment;
@@ -274,7 +275,10 @@ unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Opti
         unsafe { accessors.allocators().regions(chip.allocator) }
     };
     let reserved = regions[Class::L1.index()].base;
-    let ids = FAMILY.contain(|| Some(report::chip_opened(&chip, reserved)))?;
+    let identity = u32::try_from(chip.id)
+        .map(identities::of)
+        .unwrap_or_default();
+    let ids = FAMILY.contain(|| Some(report::chip_opened(&chip, &identity, reserved)))?;
     keep(
         device,
         Place {

@@ -6,6 +6,7 @@
 pub(crate) mod prefetcher;
 pub(crate) mod rings;
 
+use crate::hooks::identities::Identity;
 use crate::hooks::scratchpads::Scratchpad;
 use crate::regions::Clash;
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
@@ -125,16 +126,18 @@ pub(crate) struct ChipIds {
 }
 
 /// A chip was opened.
-pub(crate) fn chip_opened(chip: &Chip, l1_reserved_bytes: u64) -> ChipIds {
+pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u64) -> ChipIds {
     let tracker = tracker();
     let logical_id = u32::try_from(chip.id).unwrap_or_default();
     let small = |number: u64| u16::try_from(number).unwrap_or_default();
+    let board = identity.board.as_deref();
+    let board = board.map_or(TextId::NONE, |board| tracker.text(board));
     let device = tracker.device(&DeviceDefinition {
         id: DeviceId(0),
         logical_id,
-        unique_id: None,
+        unique_id: identity.unique_id,
         arch: u16::try_from(chip.arch).map_or(Arch::Unknown(0), Arch::from_code),
-        board: TextId::NONE,
+        board,
         remote: Some(!chip.is_local),
         grid_columns: small(chip.columns),
         grid_rows: small(chip.rows),

@@ -65,9 +65,10 @@ struct Definition<'n> {
 
 /// The definition of a symbol in whatever library has it, if that is not this one.
 ///
-/// Functions of ttnn are not in the runtime's library.
+/// Functions of ttnn are not in the runtime's library, and of data that many libraries have
+/// the first that was loaded is everybody's.
 #[cold]
-fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
+pub(crate) fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
     let found = ptr::null_mut();
     let mut definition = Definition { name, found };
     // SAFETY: the callback has the type the function asks for and keeps nothing.

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import ttmem_account
+import ttmem_machine
 import ttnn
 
 # The names of ttnn with the words of our read API.
@@ -95,6 +96,7 @@ class Check:
             self.bases[fields["class"]] = fields["base"]
         self.number_meshes(self.account.snapshot())
         self.compare("open")
+        self.compare_chips()
 
     def number_meshes(self, snapshot):
         """Finds our numbers of the meshes that are new: both sides count them as they open."""
@@ -143,6 +145,15 @@ class Check:
         except AccountsDiffer as difference:
             where = f"after step {self.steps}, {name}: {difference}"
             raise AccountsDiffer(f"{where}\n{ttmem_account.hook_status()}") from None
+
+    def compare_chips(self):
+        """Which chips these are: they have an id of their own, and a board."""
+        described = ttmem_machine.chips()
+        told = {device["id"]: device for device in self.account.snapshot()["devices"]}
+        for chip in {chip for mesh in self.meshes for chip in mesh.get_device_ids()}:
+            unique_id, board = described[chip]
+            equal(f"device {chip} unique id", int(told[chip]["unique_id"] or "0", 16), unique_id)
+            equal(f"device {chip} board", told[chip]["board"], board)
 
     def compare_figures(self, snapshot):
         """Totals: of every allocator, and of every device over its allocators."""

@@ -12,6 +12,7 @@ pub(crate) mod dataflow;
 pub(crate) mod devices;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
+pub(crate) mod identities;
 pub(crate) mod inside_tensors;
 pub(crate) mod kernels;
 pub(crate) mod launches;
@@ -29,6 +30,7 @@ use crate::family::Family;
 /// Every family, in the order of the status.
 static FAMILIES: &[&Family] = &[
     &devices::FAMILY,
+    &identities::FAMILY,
     &buffers::FAMILY,
     &failures::FAMILY,
     &programs::FAMILY,
@@ -59,7 +61,7 @@ pub(crate) fn describe() -> String {
 /// Decides the families that were not used yet.
 fn decide() {
     use crate::runtime::{
-        buffer, circular, dataflow as dataflow_buffer, device, kernel, program, scratchpad,
+        buffer, circular, cluster, dataflow as dataflow_buffer, device, kernel, program, scratchpad,
     };
     for family in [
         &devices::FAMILY,
@@ -78,6 +80,7 @@ fn decide() {
     }
     inside_tensors::FAMILY.need(&*circular::ACCESSORS);
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
+    identities::FAMILY.need(&*cluster::ACCESSORS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);
     launches::FAMILY.need(&*buffer::ACCESSORS);
     launches::FAMILY.need(&*launches::ACCESSORS);

@@ -1,8 +1,8 @@
 //! The runtime's objects, read through its own accessors.
 //!
 //! Each set of accessors is found once, whole or not at all. No layout is assumed where
-//! an accessor exists; where one is, of `std::vector`, of `CoreRangeSet`, which is one, of
-//! `std::string` and of dataflow buffers, values are checked before they are believed.
+//! an accessor exists; where one is, of the containers of the standard library and of
+//! storage of programs, values are checked before they are believed.
 //!
 //! Hooks ask only of objects that the runtime has just passed to them, and only where
 //! the runtime does not hold the allocator's lock, which does not nest.
@@ -10,6 +10,7 @@
 pub(crate) mod allocator;
 pub(crate) mod buffer;
 pub(crate) mod circular;
+pub(crate) mod cluster;
 pub(crate) mod commands;
 pub(crate) mod dataflow;
 pub(crate) mod device;

@@ -52,10 +52,13 @@ class Account:
         """Totals per device, allocator and process."""
         return self.get("/api/v1/snapshot")
 
+    def events(self):
+        """The last events of this process, the last one last."""
+        return self.get(f"/api/v1/last?pid={os.getpid()}&count={EVENTS_KEPT}")["events"]
+
     def last_events(self, name):
         """The fields of the last events of this name, as far as they are kept."""
-        events = self.get(f"/api/v1/last?pid={os.getpid()}&count={EVENTS_KEPT}")["events"]
-        return [event["fields"] for event in events if event["event"] == name]
+        return [event["fields"] for event in self.events() if event["event"] == name]
 
     def last_event(self, name):
         """The fields of the last event of this name; None if it is none of the last ones."""

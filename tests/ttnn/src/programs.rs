@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 16] = {
+pub const PROGRAMS: [Program; 17] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -61,6 +61,7 @@ pub const PROGRAMS: [Program; 16] = {
         on_any("slow_dispatch"),
         on_any("named_buffers"),
         on_any("inside_tensors"),
+        on_any("program_cache"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("global_buffers"),

@@ -15,8 +15,8 @@ use ttmem_event::TextId;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
 ///
-/// Three times as many as there are operations today.
-static NAMES: PlaceMap<1024> = PlaceMap::new();
+/// Four times as many as there are such places in ttnn today.
+static NAMES: PlaceMap<4096> = PlaceMap::new();
 
 /// Forgets the names, whose texts are the parent's.
 pub(crate) fn forget() {

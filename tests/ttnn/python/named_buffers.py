@@ -1,7 +1,6 @@
 """Names the operation of every buffer: also of one that is refused, and never an earlier one.
 
-What creates a tensor outside of any operation is named for what it is, and what the runtime
-allocates for itself has no name.
+What creates a tensor outside of any operation is named for what it is, and so is a semaphore.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -87,7 +86,7 @@ def main():
         kept.append(names.step(f"second {name}", operation, [name], grid_refusals))
     add = operations["BinaryNg"]
     kept.append(names.step("add in a thread", lambda: in_thread(add), ["BinaryNg"]))
-    names.step("a semaphore", lambda: kept.append(semaphore(device)), [None])
+    names.step("a semaphore", lambda: kept.append(semaphore(device)), ["GlobalSemaphore"])
 
     large = check.step("create a large one", lambda: zeros(device, LARGE, dram))
     live = check.step("fill l1", lambda: fill(device, LARGE, l1))

@@ -3,13 +3,19 @@
 //! The runtime's calls for buffers do not say who asks. ttnn creates its device tensors
 //! in two functions, each of which is on the stack while the buffer is placed or refused;
 //! the address they return to names the operation. The name holds during the call, to
-//! its end or until an exception passes, so it is never that of an earlier operation.
+//! its end or until an exception passes, so it is never that of an earlier operation. Of
+//! what the runtime allocates for itself, semaphores and global circular buffers are
+//! named for what they are.
 //!
-//! Only on x86-64, where a result that does not fit in registers is passed as a first
-//! argument; elsewhere buffers have no operation.
+//! Tensors only on x86-64, where a result that does not fit in registers is passed as a
+//! first argument; elsewhere they have no operation.
 
 #![expect(unsafe_code, reason = "is called in place of ttnn's functions")]
 
+use super::buffers::FAMILY;
+use super::interpose;
+use crate::report;
+use crate::runtime::Object;
 use std::cell::Cell;
 use ttmem_event::TextId;
 
@@ -47,6 +53,38 @@ impl During {
 impl Drop for During {
     fn drop(&mut self) {
         let _ending = OPERATION.try_with(|operation| operation.set(self.outer));
+    }
+}
+
+/// The time in which the runtime allocates something that has a name of its own.
+fn during(name: &str) -> During {
+    let named = FAMILY.is_on() && report::is_on();
+    During::begin(if named {
+        FAMILY.contain(|| report::tracker().text(name))
+    } else {
+        TextId::NONE
+    })
+}
+
+interpose! {
+    /// `void GlobalCircularBufferImpl::setup_cb_buffers(BufferType, u32)`.
+    "_ZN2tt8tt_metal12experimental24GlobalCircularBufferImpl16setup_cb_buffersENS0_10BufferTypeEj"
+    fn setup_global_cb(buffer: Object, class: u32, blocks: u32) |real| {
+        let _during = during("GlobalCircularBuffer");
+        // SAFETY: the caller's own arguments.
+        unsafe { real(buffer, class, blocks) }
+    }
+}
+
+interpose! {
+    /// `void GlobalSemaphoreImpl::setup_buffer(optional<u32>, BufferType, optional<u64>)`.
+    ///
+    /// The last one comes in two registers.
+    "_ZN2tt8tt_metal19GlobalSemaphoreImpl12setup_bufferESt8optionalIjENS0_10BufferTypeES2_ImE"
+    fn setup_semaphore(semaphore: Object, value: u64, class: u32, address: u64, given: u64) |real| {
+        let _during = during("GlobalSemaphore");
+        // SAFETY: the caller's own arguments.
+        unsafe { real(semaphore, value, class, address, given) }
     }
 }
 

@@ -62,6 +62,7 @@ impl Family {
     }
 
     /// What a family needs, if it is on and the runtime has it.
+    #[inline]
     pub(crate) fn need<T>(&self, found: &'static Result<T, Doubt>) -> Option<&'static T> {
         if !self.is_on() {
             return None;
@@ -69,20 +70,30 @@ impl Family {
         match found {
             Ok(found) => Some(found),
             Err(doubt) => {
-                self.turn_off(&doubt.to_string());
+                self.doubt(doubt);
                 None
             }
         }
     }
 
+    #[cold]
+    fn doubt(&self, doubt: &Doubt) {
+        self.turn_off(&doubt.to_string());
+    }
+
     /// Runs our own part of a hook; if it panics, the family is off and the host goes on.
     ///
     /// Never around a call into the runtime: its exceptions cannot pass here.
+    #[inline(always)]
     pub(crate) fn contain<R: Default>(&self, part: impl FnOnce() -> R) -> R {
-        catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|_panic| {
-            self.turn_off("an internal failure");
-            R::default()
-        })
+        catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|_panic| self.give_up())
+    }
+
+    /// What is left to do after a panic of ours.
+    #[cold]
+    fn give_up<R: Default>(&self) -> R {
+        self.turn_off("an internal failure");
+        R::default()
     }
 
     /// One line for the status.

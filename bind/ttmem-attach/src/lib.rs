@@ -31,5 +31,6 @@ mod report;
 mod ring_managers;
 mod runtime;
 mod symbols;
+mod thread;
 
 pub use control::{ttmem_attach_flush, ttmem_attach_pause, ttmem_attach_status};

@@ -6,29 +6,101 @@
 //! thread may begin before they are recorded. Threads that change something announce
 //! it; the one that takes statistics closes a gate, looks whether it is alone, and the
 //! others wait at the gate for the microsecond that takes.
+//!
+//! Changes happen all the time and statistics hardly ever, so announcing must cost next
+//! to nothing. Every thread has a seat of its own, where it writes without a locked
+//! instruction and without a fence: it is the one who looks that asks the system to have
+//! every thread pass a fence. Where the system cannot do that, threads pass one themselves.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#![expect(unsafe_code, reason = "makes a system call")]
+
+use crate::thread;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
-static BEGUN: AtomicU64 = AtomicU64::new(0);
-static ENDED: AtomicU64 = AtomicU64::new(0);
 
 /// A gate that stays closed for longer was closed by a thread that a fork left behind.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// A thread's seat; on a cache line of its own, so that threads do not disturb each other.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Seat {
+    taken: AtomicBool,
+    /// Whether the thread is between a change and its event.
+    changing: AtomicBool,
+}
+
+/// The seats, for more threads than programs use devices from.
+static SEATS: [Seat; 64] = [const {
+    Seat {
+        taken: AtomicBool::new(false),
+        changing: AtomicBool::new(false),
+    }
+}; 64];
+
+/// The number of a thread that found no seat free: it stands, and is counted.
+const STANDING: usize = usize::MAX >> 1;
+/// The same while it is between a change and its event.
+const STANDING_CHANGING: usize = STANDING + 1;
+
+static BEGUN_STANDING: AtomicU64 = AtomicU64::new(0);
+static ENDED_STANDING: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the system lets a thread have all others pass a fence: not known, yes, no.
+static FENCES_FOR_ALL: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
+/// Gives the seat back when the thread ends.
+#[derive(Debug)]
+struct Leaving;
+
 thread_local! {
-    /// Whether this thread is between a change and its event.
-    static CHANGING: Cell<bool> = const { Cell::new(false) };
+    static LEAVING: Leaving = const { Leaving };
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        thread::with(|block| {
+            if let Some(seat) = seat_of(block.seat.replace(STANDING)) {
+                seat.changing.store(false, Ordering::Release);
+                seat.taken.store(false, Ordering::Release);
+            }
+        });
+    }
+}
+
+/// The seat of a number.
+#[inline]
+fn seat_of(number: usize) -> Option<&'static Seat> {
+    SEATS.get(number.wrapping_sub(1))
+}
+
+/// Takes a seat for this thread; its number, or that of one that stands.
+#[cold]
+fn sit_down() -> usize {
+    // A thread that is ending could not give it back.
+    let can_give_back = LEAVING.try_with(|_leaving| ()).is_ok();
+    let free = |seat: &Seat| !seat.taken.swap(true, Ordering::Acquire);
+    let found = can_give_back.then(|| SEATS.iter().position(free)).flatten();
+    found.map_or(STANDING, |index| index + 1)
 }
 
 /// Begins anew, in a child in which only this thread exists.
 pub(crate) fn forget() {
     CLOSED.store(false, Ordering::SeqCst);
-    let changing = CHANGING.try_with(Cell::get).unwrap_or(false);
-    ENDED.store(0, Ordering::SeqCst);
-    BEGUN.store(u64::from(changing), Ordering::SeqCst);
+    let own = thread::with(|block| block.seat.get());
+    for (index, seat) in SEATS.iter().enumerate() {
+        if index + 1 != own {
+            seat.changing.store(false, Ordering::Relaxed);
+            seat.taken.store(false, Ordering::Relaxed);
+        }
+    }
+    ENDED_STANDING.store(0, Ordering::SeqCst);
+    BEGUN_STANDING.store(u64::from(own == STANDING_CHANGING), Ordering::SeqCst);
 }
 
 /// Announces a change by this thread.
@@ -36,21 +108,63 @@ pub(crate) fn forget() {
 /// One that is still announced was given up by an exception: it counts on as this one.
 #[inline]
 pub(crate) fn begin() {
-    if CHANGING.try_with(|changing| changing.replace(true)) != Ok(false) {
-        return;
+    let number = thread::with(|block| block.seat.get());
+    let Some(seat) = seat_of(number) else {
+        return begin_without_seat(number);
+    };
+    seat.changing.store(true, Ordering::Relaxed);
+    pass_fence();
+    wait_at_gate();
+}
+
+/// What the other side's fence for all is paired with.
+#[inline]
+fn pass_fence() {
+    // SYNC(gate): announced before the gate is looked at; the other side closes before it looks.
+    if FENCES_FOR_ALL.load(Ordering::Relaxed) == YES {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
     }
-    // SYNC(gate): counted before the gate is looked at; the other side closes before it counts.
-    BEGUN.fetch_add(1, Ordering::SeqCst);
-    if CLOSED.load(Ordering::SeqCst) {
+}
+
+#[inline]
+fn wait_at_gate() {
+    if CLOSED.load(Ordering::Relaxed) {
         wait();
+    }
+}
+
+#[cold]
+fn begin_without_seat(number: usize) {
+    if number == 0 {
+        let number = sit_down();
+        thread::with(|block| block.seat.set(number));
+        return begin();
+    }
+    if number == STANDING {
+        thread::with(|block| block.seat.set(STANDING_CHANGING));
+        BEGUN_STANDING.fetch_add(1, Ordering::SeqCst);
+        pass_fence();
+        wait_at_gate();
     }
 }
 
 /// The allocator and the events agree again.
 #[inline]
 pub(crate) fn end() {
-    if CHANGING.try_with(|changing| changing.replace(false)) == Ok(true) {
-        ENDED.fetch_add(1, Ordering::SeqCst);
+    let number = thread::with(|block| block.seat.get());
+    match seat_of(number) {
+        Some(seat) => seat.changing.store(false, Ordering::Release),
+        None => end_without_seat(number),
+    }
+}
+
+#[cold]
+fn end_without_seat(number: usize) {
+    if number == STANDING_CHANGING {
+        thread::with(|block| block.seat.set(STANDING));
+        ENDED_STANDING.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -66,6 +180,34 @@ fn wait() {
     }
 }
 
+/// Has every thread of the process pass a fence; false when that cannot be known.
+fn fence_for_all() -> bool {
+    fence(Ordering::SeqCst);
+    match FENCES_FOR_ALL.load(Ordering::Relaxed) {
+        YES => {
+            if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+                return true;
+            }
+            // Others may have relied on it until now: from the next time on they do not.
+            FENCES_FOR_ALL.store(NO, Ordering::SeqCst);
+            false
+        }
+        UNKNOWN => {
+            let can = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            FENCES_FOR_ALL.store(if can { YES } else { NO }, Ordering::SeqCst);
+            // Nobody relied on it before.
+            true
+        }
+        _no => true,
+    }
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    let none: libc::c_int = 0;
+    // SAFETY: neither command touches memory of the process.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
+}
+
 /// A moment in which no other thread changes anything; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Moment(());
@@ -77,9 +219,13 @@ impl Moment {
             return None;
         }
         let moment = Self(());
-        // SYNC(gate): closed before it is counted. ENDED first: it never runs ahead of BEGUN.
-        let ended = ENDED.load(Ordering::SeqCst);
-        (BEGUN.load(Ordering::SeqCst) == ended).then_some(moment)
+        // SYNC(gate): closed before it is looked who has announced what.
+        let ordered = fence_for_all();
+        let sitting = |seat: &Seat| !seat.changing.load(Ordering::Acquire);
+        // ENDED first: it never runs ahead of BEGUN.
+        let ended = ENDED_STANDING.load(Ordering::SeqCst);
+        let standing = BEGUN_STANDING.load(Ordering::SeqCst) == ended;
+        (ordered && standing && SEATS.iter().all(sitting)).then_some(moment)
     }
 }
 

@@ -6,8 +6,8 @@ use super::{OnException, creating, interpose, traces};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::buffer;
-use crate::{places, quiet, report};
-use std::cell::Cell;
+use crate::thread::Block;
+use crate::{places, quiet, report, thread};
 use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::{Class, Direction};
 
@@ -35,18 +35,13 @@ fn note_newest(id: u64) {
     }
 }
 
-thread_local! {
-    /// The end of the bank from which this thread's newest block was taken.
-    static NEWEST_DIRECTION: Cell<Option<Direction>> = const { Cell::new(None) };
-}
-
 /// Tells that a buffer was placed.
 ///
 /// # Safety
 /// `buffer` is a live `Buffer`, and the allocator's lock is not held.
 unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
-    let direction = NEWEST_DIRECTION.try_with(Cell::take).ok().flatten();
+    let direction = thread::with(Block::take_newest_direction);
     // SAFETY: as the caller vouches.
     let address = unsafe { accessors.address(buffer) }?;
     // SAFETY: as above; a buffer that was just placed is on an open device.
@@ -154,7 +149,7 @@ interpose! {
         } else {
             Direction::BottomUp
         };
-        let _gone_at_exit = NEWEST_DIRECTION.try_with(|newest| newest.set(Some(direction)));
+        thread::with(|block| block.set_newest_direction(direction));
         address
     }
 }

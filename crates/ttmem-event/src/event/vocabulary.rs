@@ -557,6 +557,8 @@ events! {
 
 impl What {
     /// Whether only the old protocol's sessions may say this.
+    // Where an event is written down its kind is known, and then this is nothing at all.
+    #[inline(always)]
     #[must_use]
     pub const fn is_legacy(&self) -> bool {
         self.kind() >= 64

@@ -1,0 +1,134 @@
+//! What every thread keeps for the hooks: a few words, reached in two instructions.
+//!
+//! A hook looks at these words on every call. The usual way to a thread's variable from
+//! inside of a library is a call into the loader, which costs more than the hook itself;
+//! the fast way is open to libraries that are loaded when the program starts, as a
+//! preloaded one is, but has no word in the language yet. So on x86-64 the block is defined
+//! and found by the assembler; elsewhere it is a variable like any other.
+//!
+//! The block begins as zeroes, needs no end, and is there from the first instruction of a
+//! thread to its last: also while the thread's other variables are being destroyed.
+
+use std::cell::Cell;
+use ttmem_event::Direction;
+
+/// The words of a thread; zeroes stand for "none" in each of them.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// The thread's place among those that change something: its number, from 1 on.
+    pub(crate) seat: Cell<usize>,
+    /// The end of the bank from which its newest block was taken: 1 above, 2 below.
+    newest_direction: Cell<u8>,
+    padding: [u8; 47],
+}
+
+/// The size that is written in the assembler's part.
+const BLOCK_BYTES: usize = 56;
+const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
+const _: () = assert!(align_of::<Block>() <= 64);
+
+impl Block {
+    /// Notes the end of the bank from which the newest block was taken.
+    #[inline]
+    pub(crate) fn set_newest_direction(&self, direction: Direction) {
+        self.newest_direction.set(match direction {
+            Direction::TopDown => 1,
+            Direction::BottomUp => 2,
+        });
+    }
+
+    /// The end of the bank from which the newest block was taken, once.
+    #[inline]
+    pub(crate) fn take_newest_direction(&self) -> Option<Direction> {
+        match self.newest_direction.replace(0) {
+            1 => Some(Direction::TopDown),
+            2 => Some(Direction::BottomUp),
+            _none => None,
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod place {
+    #![expect(unsafe_code, reason = "finds a thread's variable by the platform's rules")]
+
+    use super::{BLOCK_BYTES, Block};
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.ttmem_attach_block, \"awT\", @nobits",
+        ".hidden ttmem_attach_block",
+        ".globl ttmem_attach_block",
+        ".type ttmem_attach_block, @object",
+        ".size ttmem_attach_block, {size}",
+        ".p2align 6",
+        "ttmem_attach_block:",
+        ".zero {size}",
+        ".popsection",
+        size = const BLOCK_BYTES,
+    );
+
+    /// Looks at this thread's block.
+    #[inline(always)]
+    pub(crate) fn with<R>(look: impl FnOnce(&Block) -> R) -> R {
+        let block: *const Block;
+        // SAFETY: the loader keeps the distance of the block from the thread's own pointer, which
+        // every thread has at offset 0 of its segment, in the table of offsets; both are only read.
+        unsafe {
+            asm!(
+                "mov {block}, qword ptr fs:[0]",
+                "add {block}, qword ptr [rip + ttmem_attach_block@GOTTPOFF]",
+                block = out(reg) block,
+                options(pure, readonly, nostack),
+            );
+        }
+        // SAFETY: the block is this thread's, as large and aligned as said above, begins as
+        // zeroes, which is valid for it, and only this thread uses it, through cells.
+        look(unsafe { &*block })
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod place {
+    use super::Block;
+    use std::cell::Cell;
+
+    thread_local! {
+        static BLOCK: Block = const {
+            Block {
+                seat: Cell::new(0),
+                newest_direction: Cell::new(0),
+                padding: [0; 47],
+            }
+        };
+    }
+
+    /// Looks at this thread's block.
+    #[inline]
+    pub(crate) fn with<R>(look: impl FnOnce(&Block) -> R) -> R {
+        // It has no destructor, so it is always there.
+        BLOCK.with(look)
+    }
+}
+
+pub(crate) use place::with;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_has_a_block_of_its_own() {
+        with(|block| block.set_newest_direction(Direction::TopDown));
+        let other = std::thread::spawn(|| {
+            let before = with(Block::take_newest_direction);
+            with(|block| block.set_newest_direction(Direction::BottomUp));
+            (before, with(Block::take_newest_direction))
+        });
+        let other = other.join().expect("it does not panic");
+        assert_eq!(other, (None, Some(Direction::BottomUp)));
+        assert_eq!(with(Block::take_newest_direction), Some(Direction::TopDown));
+        assert_eq!(with(Block::take_newest_direction), None);
+    }
+}

@@ -86,8 +86,7 @@ class Ring:
 
     def last_events(self):
         ttmem_account.flush()
-        count = ttmem_account.EVENTS_KEPT
-        return self.account.get(f"/api/v1/last?pid={os.getpid()}&count={count}")["events"]
+        return self.account.events()
 
     def last_events_behind(self, known):
         events = self.last_events()

@@ -11,12 +11,14 @@
 //! * [`kernel`]: whose text it is and how long it is to be.
 //! * [`text_base`]: where the linker would have placed it.
 //! * [`executable`]: the ELF file.
+//! * [`witness`]: what the process looked like, for tests of what is preloaded into it.
 
 mod executable;
 mod invocation;
 mod kernel;
 mod text_base;
 mod version;
+mod witness;
 
 use std::fs;
 use std::io::Write as _;
@@ -31,6 +33,7 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args();
     let program = arguments.next().unwrap_or_default();
     let arguments: Vec<String> = arguments.collect();
+    witness::testify()?;
     match Invocation::parse(&arguments)? {
         Invocation::Version => {
             let line = version::version_line(Path::new(&program))?;

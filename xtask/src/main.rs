@@ -35,7 +35,8 @@ usage: cargo xtask WORD
                               --bless writes new baselines
   examples                    builds every example in every way there is, and runs it against a
                               server, under valgrind and with sanitizers
-  ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step
+  ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step;
+                              and behaviours, compared with themselves without ttmem
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";

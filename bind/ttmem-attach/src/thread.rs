@@ -51,7 +51,10 @@ impl Block {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod place {
-    #![expect(unsafe_code, reason = "finds a thread's variable by the platform's rules")]
+    #![expect(
+        unsafe_code,
+        reason = "finds a thread's variable by the platform's rules"
+    )]
 
     use super::{BLOCK_BYTES, Block};
     use std::arch::{asm, global_asm};

@@ -9,8 +9,10 @@
 //! the wheel, and a compiler for device kernels. [`python`] looks for the first, [`provision`]
 //! puts the second and a stand-in for the third into a cache, once. [`descriptor`] writes the
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
-//! where, and [`session`] runs it.
+//! where, and [`session`] runs it. [`behaviour`] runs programs twice, plain and under
+//! `ttmem run`, and compares what became of them.
 
+pub mod behaviour;
 pub mod descriptor;
 pub mod links;
 pub mod programs;

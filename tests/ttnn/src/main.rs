@@ -3,8 +3,8 @@
 //! * `ttmem-ttnn provision` makes ttnn ready to run. Where there is no Python that ttnn has
 //!   wheels for, or none that makes virtual environments, it says so and ends with 77, the
 //!   exit code of a test that was skipped.
-//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM]...` runs the Python programs of a folder, or
-//!   those named, on all boards, or those named.
+//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR]...` runs the Python programs of a
+//!   folder, or those named, on all boards, or those named; and behaviours: all, or those named.
 //! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
 //!   puts the figures into a file.
 //!
@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
 use harness::provision::{ProvisionError, TtnnEnvironment, provision};
 use harness::session::Session;
@@ -57,13 +58,20 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             println!("ttnn is ready: {}", ttnn.python.display());
             Ok(())
         }
-        ["run", programs, words @ ..] => match Selection::parse(words) {
-            Ok(selection) => run_programs(&tools, Path::new(programs), &selection),
-            Err(word) => bail!("neither a board nor a program: {word}"),
-        },
+        ["run", programs, words @ ..] => {
+            let session = session(&tools, Path::new(programs))?;
+            let (behaviours, others) = behaviour::select(words);
+            if words.is_empty() || !others.is_empty() {
+                match Selection::parse(&others) {
+                    Ok(selection) => run_programs(&session, &selection)?,
+                    Err(word) => bail!("neither a board nor a program nor a behaviour: {word}"),
+                }
+            }
+            run_behaviours(&session, &behaviours)
+        }
         ["bench", programs, figures] => bench(&tools, Path::new(programs), Path::new(figures)),
         _ => bail!(
-            "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [BOARD | PROGRAM]... \
+            "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [WORD]... \
              | ttmem-ttnn bench FOLDER FIGURES"
         ),
     }
@@ -82,12 +90,11 @@ fn provisioned(tools: &Path) -> Result<TtnnEnvironment, ProvisionError> {
 
 /// A session with the programs of a folder.
 fn session(tools: &Path, programs: &Path) -> anyhow::Result<Session> {
-    let programs = std::path::absolute(programs).context("no absolute path of the programs")?;
     Ok(Session {
         ttnn: provisioned(tools)?,
         ttmem: existing(tools, "ttmem")?,
         attach: existing(tools, "libttmem_attach.so")?,
-        programs,
+        programs: std::path::absolute(programs).context("no absolute path of the programs")?,
         folder: tools.join("ttmem-ttnn-runs"),
         seed: seed()?,
     })
@@ -102,8 +109,7 @@ fn bench(tools: &Path, programs: &Path, figures: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow::Result<()> {
-    let session = session(tools, programs)?;
+fn run_programs(session: &Session, selection: &Selection) -> anyhow::Result<()> {
     let (began, mut ran) = (Instant::now(), 0);
     for (board, program) in selection.runs() {
         let start = Instant::now();
@@ -119,6 +125,30 @@ fn run_programs(tools: &Path, programs: &Path, selection: &Selection) -> anyhow:
     }
     let seconds = began.elapsed().as_secs_f64();
     println!("{ran} runs in {seconds:.0} s, and the accounts were equal after every step");
+    Ok(())
+}
+
+/// Runs each, plain and tracked; all of them, so that one failure does not hide another.
+fn run_behaviours(session: &Session, behaviours: &[Behaviour]) -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    for &behaviour in behaviours {
+        let start = Instant::now();
+        let ran = run_behaviour(session, behaviour);
+        let seconds = start.elapsed().as_secs_f64();
+        match ran {
+            Ok(()) => println!("{:<22} {seconds:>5.1} s  as without", behaviour.name),
+            Err(error) => {
+                println!("{:<22} {seconds:>5.1} s  {error}", behaviour.name);
+                failed.push(behaviour.name);
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("not as without ttmem: {}", failed.join(", "));
+    }
+    if !behaviours.is_empty() {
+        println!("{} behaviours are as without ttmem", behaviours.len());
+    }
     Ok(())
 }
 

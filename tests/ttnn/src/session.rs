@@ -31,7 +31,7 @@ const LINES_OF_FAILURE: usize = 40;
 const AFTERWARDS: &str = "nothing_left.py";
 
 /// Settings of the user that would reach ttnn or the attach library.
-const OTHERS_SETTINGS: [&str; 5] = ["TTMEM_", "TT_", "TTNN_", "PYTHON", "LD_PRELOAD"];
+pub(crate) const OTHERS_SETTINGS: [&str; 5] = ["TTMEM_", "TT_", "TTNN_", "PYTHON", "LD_PRELOAD"];
 
 /// What a session is made of.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ fn run_to_end(name: &str, folder: &Path, command: &mut Command) -> Result<(), Ru
 }
 
 /// The end of a file, or why it cannot be told.
-fn last_lines(path: &Path) -> String {
+pub(crate) fn last_lines(path: &Path) -> String {
     match fs::read(path) {
         Ok(said) => {
             let said = String::from_utf8_lossy(&said);
@@ -218,7 +218,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunProgramError {
 
 /// A program that does not outlive the session.
 #[derive(Debug)]
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

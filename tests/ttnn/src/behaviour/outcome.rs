@@ -1,0 +1,136 @@
+//! What became of a run, and in what two of them differ.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use super::normal::normal;
+
+/// What a shell adds to the number of the signal that ended a program.
+const KILLED_BY: i32 = 128;
+
+/// How a report begins.
+const REPORT: &str = "ttmem: ";
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The exit code as shells tell it: `ttmem run` tells of signals in no other way.
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    /// What the program told.
+    result: String,
+}
+
+impl Outcome {
+    /// Reads what a run in this folder has left: the files of its streams and `result`.
+    pub(super) fn read(status: ExitStatus, folder: &Path) -> Self {
+        let shown = folder.to_string_lossy();
+        let text = |name: &str| {
+            // A program that tells nothing has no file; one that should have differs by that.
+            let bytes = fs::read(folder.join(name)).unwrap_or_default();
+            normal(&String::from_utf8_lossy(&bytes), &shown)
+        };
+        let killed = status.signal().map(|signal| KILLED_BY + signal);
+        Self {
+            code: status.code().or(killed),
+            stdout: text("stdout"),
+            stderr: text("stderr"),
+            result: text("result"),
+        }
+    }
+
+    /// Takes the report of `ttmem run` from the end of what was said on standard error.
+    pub(super) fn take_report(&mut self) -> Option<String> {
+        let place = match self.stderr.starts_with(REPORT) {
+            true => 0,
+            false => self.stderr.find(&format!("\n{REPORT}"))?,
+        };
+        Some(self.stderr.split_off(place))
+    }
+
+    /// The first difference from another run, named.
+    pub(super) fn difference(&self, tracked: &Self) -> Option<String> {
+        if self.code != tracked.code {
+            return Some(format!(
+                "exit code: plain {:?}, tracked {:?}\n{}",
+                self.code, tracked.code, tracked.stderr
+            ));
+        }
+        [
+            ("result", &self.result, &tracked.result),
+            ("stderr", &self.stderr, &tracked.stderr),
+            ("stdout", &self.stdout, &tracked.stdout),
+        ]
+        .into_iter()
+        .find_map(|(what, plain, tracked)| {
+            let (number, [plain, tracked]) = first_difference(plain, tracked)?;
+            Some(format!(
+                "{what}, line {number}:\n  plain:   {plain}\n  tracked: {tracked}"
+            ))
+        })
+    }
+}
+
+/// The first line at which two texts part, and what each has there.
+fn first_difference<'t>(one: &'t str, other: &'t str) -> Option<(usize, [&'t str; 2])> {
+    const NOTHING: &str = "(no more)";
+    let (mut ones, mut others) = (one.lines(), other.lines());
+    for number in 1.. {
+        match (ones.next(), others.next()) {
+            (None, None) => return None,
+            (one, other) if one == other => {}
+            (one, other) => {
+                return Some((number, [one.unwrap_or(NOTHING), other.unwrap_or(NOTHING)]));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(code: i32, result: &str) -> Outcome {
+        Outcome {
+            code: Some(code),
+            stdout: String::new(),
+            stderr: String::new(),
+            result: result.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_report_is_taken_from_the_end_of_what_was_said() {
+        let mut run = outcome(0, "");
+        assert_eq!(run.take_report(), None);
+        run.stderr = "own words\nttmem: python ended\nand more".to_owned();
+        let report = run.take_report().expect("it is there");
+        assert_eq!(report.trim_start(), "ttmem: python ended\nand more");
+        assert_eq!(run.stderr, "own words");
+        run.stderr = report.trim_start().to_owned();
+        assert!(run.take_report().is_some());
+        assert_eq!(run.stderr, "");
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let plain = outcome(0, "a\nb");
+        assert_eq!(plain.difference(&plain), None);
+        let other = plain.difference(&outcome(0, "a\nc")).expect("another line");
+        assert!(
+            other.starts_with("result, line 2:\n  plain:   b\n  tracked: c"),
+            "{other}"
+        );
+        let shorter = plain.difference(&outcome(0, "a")).expect("a line less");
+        assert!(shorter.ends_with("tracked: (no more)"), "{shorter}");
+        let code = plain.difference(&outcome(3, "a\nb")).expect("another code");
+        assert!(
+            code.starts_with("exit code: plain Some(0), tracked Some(3)"),
+            "{code}"
+        );
+    }
+}

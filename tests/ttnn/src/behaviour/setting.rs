@@ -1,0 +1,208 @@
+//! Where the two runs of a behaviour take place: the same board, folders of their own.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+use ttmem_event::catalogue::BoardKind;
+
+use super::pair::RunBehaviourError;
+use super::{Behaviour, Way};
+use crate::descriptor::cluster_descriptor;
+use crate::session::{OTHERS_SETTINGS, Session};
+
+/// The board that all of them run on.
+const BOARD: BoardKind = BoardKind::N150;
+
+/// Before the unique id of the board's only chip, in its descriptor.
+const UNIQUE_IDS: &str = "chip_unique_ids:\n  0: ";
+
+/// The lowest bit of a unique id in which chips of one board do not differ.
+const SERIAL_SHIFT: u32 = 8;
+
+/// A library that a user could have preloaded.
+const OWN_LIBRARY: &str = "int users_own_answer(void) { return 42; }\n";
+
+/// Where the runs of a behaviour take place.
+#[derive(Debug)]
+pub(super) struct Setting<'s> {
+    session: &'s Session,
+    behaviour: Behaviour,
+    folder: PathBuf,
+    /// Short, as the path of a socket must be; and nobody listens there by default.
+    socket_folder: TempDir,
+    descriptor: PathBuf,
+    /// Where the runtime keeps its own figures of the board's chip.
+    upstream_file: PathBuf,
+    own_library: Option<PathBuf>,
+}
+
+impl<'s> Setting<'s> {
+    /// Makes an empty folder, a board and whatever else the behaviour needs.
+    pub(super) fn prepare(
+        session: &'s Session,
+        behaviour: Behaviour,
+    ) -> Result<Self, RunBehaviourError> {
+        let folder = session.folder.join(format!("behaviour-{}", behaviour.name));
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(file_error(&folder))?;
+        }
+        fs::create_dir_all(&folder).map_err(file_error(&folder))?;
+        let (yaml, chip) = own_board().ok_or(RunBehaviourError::NoDescriptor)?;
+        let descriptor = folder.join("cluster.yaml");
+        fs::write(&descriptor, yaml).map_err(file_error(&descriptor))?;
+        let own_library = if behaviour.own_library {
+            Some(compile_own_library(&folder)?)
+        } else {
+            None
+        };
+        let setting = Self {
+            session,
+            behaviour,
+            folder,
+            socket_folder: tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?,
+            descriptor,
+            upstream_file: PathBuf::from(format!("/dev/shm/tt_device_{chip}_memory")),
+            own_library,
+        };
+        setting.clean();
+        Ok(setting)
+    }
+
+    /// A folder for one of the runs.
+    pub(super) fn run_folder(&self, name: &str) -> Result<PathBuf, RunBehaviourError> {
+        let folder = self.folder.join(name);
+        for made in [
+            folder.clone(),
+            folder.join("kernels"),
+            folder.join("witnesses"),
+        ] {
+            fs::create_dir_all(&made).map_err(file_error(&made))?;
+        }
+        Ok(folder)
+    }
+
+    /// Where a server may have its socket.
+    pub(super) fn socket_folder(&self) -> &Path {
+        self.socket_folder.path()
+    }
+
+    /// Removes what the runtime keeps after the end of a run: the chip is no other run's.
+    pub(super) fn clean(&self) {
+        // Mostly it is there; without the runtime or with its tracking off it is not.
+        let _was_there = fs::remove_file(&self.upstream_file);
+    }
+
+    /// These words, with the program that types Ctrl-C before them if the way asks for it.
+    pub(super) fn in_terminal(&self, folder: &Path, words: Vec<OsString>) -> Vec<OsString> {
+        if self.behaviour.way != Way::Terminal {
+            return words;
+        }
+        let mut all = vec![
+            self.session.ttnn.python.clone().into_os_string(),
+            self.program("terminal.py").into_os_string(),
+            folder.join("result").into_os_string(),
+        ];
+        all.extend(words);
+        all
+    }
+
+    /// The program in its environment, with some words before it.
+    pub(super) fn command(&self, folder: &Path, before: Vec<OsString>) -> Command {
+        let mut words = before;
+        if self.behaviour.is_python() {
+            words.push(self.session.ttnn.python.clone().into_os_string());
+            words.push(self.program(self.behaviour.program).into_os_string());
+            words.push(folder.join("result").into_os_string());
+            words.push(folder.join("expected").into_os_string());
+        } else {
+            words.push(self.behaviour.program.into());
+        }
+        words.extend(self.behaviour.words.iter().map(OsString::from));
+        let mut words = words.into_iter();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        for (name, _value) in std::env::vars_os() {
+            let shown = name.to_string_lossy();
+            if OTHERS_SETTINGS
+                .iter()
+                .any(|prefix| shown.starts_with(prefix))
+            {
+                command.env_remove(&name);
+            }
+        }
+        let kernel_cache = if self.behaviour.cold_kernels {
+            folder.join("kernels")
+        } else {
+            self.session.ttnn.kernel_cache.clone()
+        };
+        command
+            .args(words)
+            .current_dir(folder)
+            .env("XDG_RUNTIME_DIR", self.socket_folder.path())
+            .env("TT_METAL_CACHE", kernel_cache)
+            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &self.descriptor)
+            .env("TTMEM_STANDIN_WITNESSES", folder.join("witnesses"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("LOGURU_LEVEL", "WARNING")
+            .envs(self.behaviour.variables.iter().copied());
+        if let Some(library) = &self.own_library {
+            command.env("LD_PRELOAD", library);
+        }
+        command
+    }
+
+    fn program(&self, file: &str) -> PathBuf {
+        self.session.programs.join("behaviours").join(file)
+    }
+}
+
+/// The board's descriptor with a unique id that no other run has, and that id.
+fn own_board() -> Option<(String, u64)> {
+    let yaml = cluster_descriptor(BOARD)?;
+    let (_before, rest) = yaml.split_once(UNIQUE_IDS)?;
+    let usual = rest.lines().next()?;
+    let own = usual.parse::<u64>().ok()? | u64::from(std::process::id()) << SERIAL_SHIFT;
+    // Of a board with one chip, the id of the board is the same number.
+    Some((yaml.replace(usual, &own.to_string()), own))
+}
+
+fn compile_own_library(folder: &Path) -> Result<PathBuf, RunBehaviourError> {
+    let source = folder.join("own.c");
+    fs::write(&source, OWN_LIBRARY).map_err(file_error(&source))?;
+    let library = folder.join("libown.so");
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"].map(OsStr::new))
+        .args([&library, &source])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| RunBehaviourError::Start {
+            program: "cc".into(),
+            source,
+        })?;
+    if output.status.success() {
+        return Ok(library);
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(RunBehaviourError::NoLibrary { said })
+}
+
+pub(super) fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunBehaviourError {
+    let path = path.to_path_buf();
+    move |source| RunBehaviourError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_has_an_id_of_its_own_in_both_places() {
+        let (yaml, own) = own_board().expect("the board can be described");
+        let usual = cluster_descriptor(BOARD).expect("as above");
+        assert!(!usual.contains(&own.to_string()));
+        assert_eq!(yaml.matches(&own.to_string()).count(), 2, "{yaml}");
+    }
+}

@@ -20,3 +20,4 @@ pub mod provision;
 pub mod python;
 pub mod server;
 pub mod session;
+pub mod wheels;

@@ -25,9 +25,13 @@ use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
 use harness::provision::{ProvisionError, TtnnEnvironment, provision};
 use harness::session::Session;
+use harness::wheels::{NEWEST, WheelVersion};
 
 /// The exit code of a test that could not run here.
 const SKIPPED: u8 = 77;
+
+/// The variable with a release of ttnn to run in the place of the newest.
+const WHEEL_VARIABLE: &str = "TTMEM_TESTS_TTNN";
 
 /// The variable with a seed for the programs that take one.
 const SEED_VARIABLE: &str = "TTMEM_TESTS_SEED";
@@ -84,8 +88,17 @@ fn tools_folder() -> anyhow::Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-fn provisioned(tools: &Path) -> Result<TtnnEnvironment, ProvisionError> {
-    provision(&tools.join("ttmem-standin-compiler"))
+fn provisioned(tools: &Path) -> anyhow::Result<TtnnEnvironment> {
+    let standin = tools.join("ttmem-standin-compiler");
+    Ok(provision(chosen_wheel()?, &standin)?)
+}
+
+/// The release to run: the newest, if no other is asked for.
+fn chosen_wheel() -> anyhow::Result<WheelVersion> {
+    match std::env::var(WHEEL_VARIABLE) {
+        Ok(text) => text.parse().context(WHEEL_VARIABLE),
+        Err(_unset) => Ok(NEWEST),
+    }
 }
 
 /// A session with the programs of a folder.

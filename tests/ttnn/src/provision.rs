@@ -14,15 +14,7 @@ use std::process::{Command, Stdio};
 use thiserror::Error;
 
 use crate::python::{Interpreter, PYTHON_VARIABLE, find_interpreter};
-
-/// The release of ttnn that the tests are made for.
-pub const TTNN_VERSION: &str = "0.81.1";
-
-/// What `import ttnn` asks for besides itself.
-///
-/// The wheel names nine packages, pandas and seaborn among them; neither the import nor
-/// the operations of the tests touch the other seven.
-const PACKAGES_NEEDED: [&str; 2] = ["loguru==0.7.3", "graphviz==0.21"];
+use crate::wheels::{WheelVersion, packages_needed};
 
 /// Where ttnn looks for its kernel compiler, inside its package.
 const COMPILER_PLACE: &str = "runtime/sfpi/compiler/bin/riscv-tt-elf-g++";
@@ -104,15 +96,15 @@ impl ProvisionError {
     }
 }
 
-/// Finds or makes the environment, with `standin` as its kernel compiler.
+/// Finds or makes the environment of a release, with `standin` as its kernel compiler.
 ///
 /// # Errors
 ///
 /// Where tests are to be skipped, one that [`ProvisionError::is_missing_python`] is true of;
 /// the others are failures.
-pub fn provision(standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
+pub fn provision(wheel: WheelVersion, standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
     let interpreter = find_interpreter().ok_or(ProvisionError::NoInterpreter)?;
-    provision_in(&cache_folder()?, &interpreter, standin)
+    provision_in(&cache_folder()?, &interpreter, wheel, standin)
 }
 
 /// As [`provision`], with the folder and the interpreter given.
@@ -123,9 +115,10 @@ pub fn provision(standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
 pub fn provision_in(
     cache: &Path,
     interpreter: &Interpreter,
+    wheel: WheelVersion,
     standin: &Path,
 ) -> Result<TtnnEnvironment, ProvisionError> {
-    let name = format!("ttnn-{TTNN_VERSION}-{}", interpreter.release.name());
+    let name = format!("ttnn-{wheel}-{}", interpreter.release.name());
     let folder = cache.join(&name);
     make_folder(cache)?;
     let lock_path = cache.join(format!("{name}.lock"));
@@ -134,9 +127,9 @@ pub fn provision_in(
     lock.lock().map_err(file_error(&lock_path))?;
 
     let stamp_path = folder.join(STAMP);
-    let stamp = format!("ttnn=={TTNN_VERSION} {}\n", PACKAGES_NEEDED.join(" "));
+    let stamp = format!("ttnn=={wheel} {}\n", packages_needed(wheel).join(" "));
     if fs::read_to_string(&stamp_path).ok().as_deref() != Some(stamp.as_str()) {
-        make_environment(&folder, interpreter)?;
+        make_environment(&folder, interpreter, wheel)?;
         fs::write(&stamp_path, &stamp).map_err(file_error(&stamp_path))?;
     }
 
@@ -153,7 +146,7 @@ pub fn provision_in(
 }
 
 /// `$XDG_CACHE_HOME/ttmem-tests`, or the same below `~/.cache`.
-fn cache_folder() -> Result<PathBuf, ProvisionError> {
+pub fn cache_folder() -> Result<PathBuf, ProvisionError> {
     env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute())
@@ -162,7 +155,11 @@ fn cache_folder() -> Result<PathBuf, ProvisionError> {
         .ok_or(ProvisionError::NoCacheFolder)
 }
 
-fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), ProvisionError> {
+fn make_environment(
+    folder: &Path,
+    interpreter: &Interpreter,
+    wheel: WheelVersion,
+) -> Result<(), ProvisionError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(file_error(folder))?;
     }
@@ -179,7 +176,6 @@ fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), Prov
         },
         other => other,
     })?;
-    let wheel = format!("ttnn=={TTNN_VERSION}");
     run(
         "installing ttnn",
         Command::new(folder.join("bin/python"))
@@ -189,8 +185,8 @@ fn make_environment(folder: &Path, interpreter: &Interpreter) -> Result<(), Prov
                 "--no-deps",
                 "--only-binary=:all:",
             ])
-            .arg(&wheel)
-            .args(PACKAGES_NEEDED),
+            .arg(format!("ttnn=={wheel}"))
+            .args(packages_needed(wheel)),
     )
 }
 

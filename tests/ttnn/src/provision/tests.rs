@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::python::PythonRelease;
+use crate::wheels::{NEWEST, WHEELS};
 use std::os::unix::fs::PermissionsExt as _;
 use tempfile::TempDir;
 
@@ -38,8 +39,12 @@ impl Machine {
     }
 
     fn provision(&self) -> Result<TtnnEnvironment, ProvisionError> {
+        self.provision_wheel(NEWEST)
+    }
+
+    fn provision_wheel(&self, wheel: WheelVersion) -> Result<TtnnEnvironment, ProvisionError> {
         let cache = self.folder.path().join("cache");
-        provision_in(&cache, &self.interpreter, &self.standin)
+        provision_in(&cache, &self.interpreter, wheel, &self.standin)
     }
 
     fn times_made(&self) -> usize {
@@ -70,6 +75,17 @@ fn an_environment_is_made_once_and_kept() {
     let again = machine.provision().expect("it is there");
     assert_eq!(first.python, again.python);
     assert_eq!(machine.times_made(), 1);
+}
+
+#[test]
+fn every_release_has_an_environment_of_its_own() {
+    let machine = Machine::new("exit 0");
+    let [one, other] = [WHEELS[0], WHEELS[1]].map(|wheel| {
+        let ttnn = machine.provision_wheel(wheel);
+        ttnn.expect("all scripts succeed").python
+    });
+    assert_ne!(one, other);
+    assert_eq!(machine.times_made(), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@
     reason = "exports C functions and fills a caller's buffer"
 )]
 
-use crate::{hooks, report, symbols};
+use crate::{generation, hooks, report, symbols};
 use std::ffi::{c_char, c_int};
 use std::panic::catch_unwind;
 use std::time::Duration;
@@ -30,7 +30,8 @@ pub extern "C" fn ttmem_attach_pause(paused: c_int) {
     report::pause(paused != 0);
 }
 
-/// Writes one line per family of hooks: on, or off and why.
+/// Writes where the runtime is and what it is like, and one line per family of hooks: on, or
+/// off and why.
 ///
 /// Returns the length of the whole text without its final zero; what does not fit is cut.
 ///
@@ -57,7 +58,12 @@ fn status() -> String {
     if !symbols::is_runtime_loaded() {
         return "no TT-Metal in this process\n".to_owned();
     }
-    hooks::describe()
+    let library = symbols::library().unwrap_or_default();
+    let like = match generation::of(|name| symbols::find(name).is_some()) {
+        Some(generation) => format!("like ttnn {}", generation.releases),
+        None => "like no ttnn that is known".to_owned(),
+    };
+    format!("runtime: {library}, {like}\n{}", hooks::describe())
 }
 
 #[cfg(test)]

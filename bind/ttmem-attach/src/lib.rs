@@ -6,7 +6,7 @@
 //!
 //! * `hooks`: the functions, one module per family. A family is on only if all that
 //!   it needs is there (`family`); otherwise its functions just pass the call on.
-//! * `symbols`: the real functions behind those names.
+//! * `symbols`: the real functions behind those names; `generation`: what release they are like.
 //! * `runtime`: the runtime's objects, read through its own accessors.
 //! * `places` and `programs`: what is known of its devices and programs.
 //! * `report`: what becomes which event. Nothing there touches the runtime.
@@ -19,6 +19,7 @@
 mod control;
 mod family;
 mod forks;
+mod generation;
 mod hooks;
 mod operation;
 mod patient_lock;

@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const RUNTIME_LIBRARY: &[u8] = b"/libtt_metal.so";
 
 /// A function whose presence tells that an object is, or contains, the runtime.
-const LANDMARK: &CStr = c"_ZN2tt8tt_metal12GraphTracker8instanceEv";
+///
+/// Every release has it, and this library does not define it.
+const LANDMARK: &CStr = c"_ZNK2tt8tt_metal6Buffer7addressEv";
 
 /// A handle of the runtime's library; null before it is loaded.
 static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -42,6 +44,24 @@ pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
 /// Whether TT-Metal is loaded.
 pub(crate) fn is_runtime_loaded() -> bool {
     find(LANDMARK).is_some()
+}
+
+/// The path of the library that the runtime is in.
+pub(crate) fn library() -> Option<String> {
+    let landmark = find(LANDMARK)?;
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `found` is writable; the address is not read.
+    if unsafe { libc::dladdr(landmark.as_ptr(), found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
+    let name = unsafe { found.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's names are C strings that stay while the library is loaded.
+    let name = unsafe { CStr::from_ptr(name) };
+    Some(name.to_string_lossy().into_owned())
 }
 
 /// The real function of a hook that was called.
@@ -176,6 +196,7 @@ mod tests {
     #[test]
     fn a_process_without_the_runtime_has_none_of_its_symbols() {
         assert!(!is_runtime_loaded());
+        assert_eq!(library(), None);
         assert_eq!(find(c"_ZNK2tt8tt_metal6Buffer4sizeEv"), None);
         assert_eq!(find_anywhere(c"_ZNK2tt8tt_metal6Buffer4sizeEv"), None);
     }

@@ -4,8 +4,9 @@
 
 use super::{OnException, creating, interpose, traces};
 use crate::family::Family;
-use crate::runtime::Object;
-use crate::runtime::buffer;
+use crate::runtime::buffer::{self, Buffer, BufferAccessors};
+use crate::runtime::creation::{self, Creation};
+use crate::runtime::{Object, TwoWords};
 use crate::thread::Block;
 use crate::{places, quiet, report, thread};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ static INHERITED: AtomicU64 = AtomicU64::new(0);
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
     INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+    creation::forget();
 }
 
 /// Notes the newest buffer that was told of.
@@ -35,6 +37,25 @@ fn note_newest(id: u64) {
     }
 }
 
+/// Everything about a buffer; a family whose buffers are not as expected is turned off.
+///
+/// # Safety
+/// `buffer` is a live `Buffer` that this thread is creating on an open device.
+pub(super) unsafe fn read(
+    accessors: &BufferAccessors,
+    buffer: Object,
+    family: &Family,
+) -> Option<Buffer> {
+    // SAFETY: as the caller vouches.
+    match unsafe { accessors.read(buffer) } {
+        Ok(facts) => facts,
+        Err(doubt) => {
+            family.turn_off(&doubt.to_string());
+            None
+        }
+    }
+}
+
 /// Tells that a buffer was placed.
 ///
 /// # Safety
@@ -45,14 +66,14 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     // SAFETY: as the caller vouches.
     let address = unsafe { accessors.address(buffer) }?;
     // SAFETY: as above; a buffer that was just placed is on an open device.
-    let mut facts = unsafe { accessors.read(buffer) }?;
+    let mut facts = unsafe { read(accessors, buffer, &FAMILY) }?;
     if facts.class == Class::System {
         return None;
     }
     // SAFETY: as above.
-    let unique_id = unsafe { accessors.unique_id(buffer) };
-    // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
+    // SAFETY: as above.
+    let unique_id = unsafe { accessors.begin(buffer, facts.device) };
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
     }
@@ -78,12 +99,10 @@ unsafe fn tell_freed(buffer: Object) -> Option<()> {
     // SAFETY: as the caller vouches.
     unsafe { accessors.address(buffer) }?;
     // SAFETY: as above.
-    let unique_id = unsafe { accessors.unique_id(buffer) };
+    let (unique_id, device) = unsafe { accessors.end(buffer) }?;
     if report::buffer_id(unique_id).0 <= INHERITED.load(Ordering::Relaxed) {
         return None;
     }
-    // SAFETY: as above.
-    let device = unsafe { accessors.device(buffer) };
     // What was told of is on a device that is known; any other may be gone.
     let place = places::known_place(device)?;
     quiet::begin();
@@ -132,8 +151,19 @@ interpose! {
     }
 }
 
+/// Notes from which end of its bank a block was taken.
+fn note_direction(bottom_up: u64) {
+    // A flag leaves the upper bits of its register undefined.
+    let direction = if bottom_up & 0xff == 0 {
+        Direction::TopDown
+    } else {
+        Direction::BottomUp
+    };
+    thread::with(|block| block.set_newest_direction(direction));
+}
+
 interpose! {
-    /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)`.
+    /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)`, from 0.79 on.
     "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EERKS5_ISt13unordered_setIjSt4hashIjESt8equal_toIjESaIjEEE"
     fn allocate_in_banks(
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
@@ -143,13 +173,77 @@ interpose! {
         let address = unsafe {
             real(manager, size, page, bottom_up, cores, shards, allocator, reserved, excluded)
         };
-        // A flag leaves the upper bits of its register undefined.
-        let direction = if bottom_up & 0xff == 0 {
-            Direction::TopDown
-        } else {
-            Direction::BottomUp
-        };
-        thread::with(|block| block.set_newest_direction(direction));
+        note_direction(bottom_up);
         address
+    }
+}
+
+interpose! {
+    /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.69 - 0.78.
+    "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EE"
+    fn allocate_in_banks_beside_reserved(
+        manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
+        allocator: u64, reserved: u64
+    ) -> u64 |real| {
+        // SAFETY: the caller's own arguments.
+        let address = unsafe {
+            real(manager, size, page, bottom_up, cores, shards, allocator, reserved)
+        };
+        note_direction(bottom_up);
+        address
+    }
+}
+
+interpose! {
+    /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.64 - 0.68.
+    "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEE"
+    fn allocate_in_banks_of_allocator(
+        manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
+        allocator: u64
+    ) -> u64 |real| {
+        // SAFETY: the caller's own arguments.
+        let address = unsafe { real(manager, size, page, bottom_up, cores, shards, allocator) };
+        note_direction(bottom_up);
+        address
+    }
+}
+
+interpose! {
+    /// `shared_ptr<Buffer> Buffer::create(IDevice*, u64, u64, BufferType, …)`: places it, too.
+    ///
+    /// The result comes through a hidden first argument. Whatever it is, it passes through.
+    "_ZN2tt8tt_metal6Buffer6createEPNS0_7IDeviceEmmNS0_10BufferTypeERKNS0_18BufferShardingArgsESt8optionalIbES8_IN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEE"
+    fn create_buffer(
+        result: u64, device: Object, size_bytes: u64, page_bytes: u64, class: u64, sharding: u64,
+        bottom_up: u64, sub_device: u64
+    ) -> TwoWords |real| {
+        let matters = FAMILY.is_on()
+            && report::is_on()
+            && FAMILY.need(&*buffer::ACCESSORS).is_some_and(BufferAccessors::needs_creation);
+        if !matters {
+            // SAFETY: the caller's own arguments.
+            return unsafe {
+                real(result, device, size_bytes, page_bytes, class, sharding, bottom_up, sub_device)
+            };
+        }
+        // A 32-bit word leaves the upper half of its register undefined.
+        let class = class & u64::from(u32::MAX);
+        let creation = Creation {
+            device,
+            size_bytes,
+            page_bytes,
+            class: u32::try_from(class).unwrap_or(u32::MAX),
+        };
+        let outer = creation::replace(Some(creation));
+        let failed = OnException::new(|| {
+            creation::replace(outer);
+        });
+        // SAFETY: the caller's own arguments.
+        let created = unsafe {
+            real(result, device, size_bytes, page_bytes, class, sharding, bottom_up, sub_device)
+        };
+        failed.disarm();
+        creation::replace(outer);
+        created
     }
 }

@@ -7,17 +7,28 @@
 
 use super::programs::with_program;
 use super::{OnException, interpose};
-use crate::family::Family;
+use crate::family::{Doubt, Family};
 use crate::programs::Program;
 use crate::regions::Regions;
 use crate::runtime::circular::CircularBuffer;
 use crate::runtime::vector::ranges_at;
 use crate::runtime::{Object, device};
-use crate::{places, programs, report};
+use crate::{places, programs, report, symbols};
 use std::cell::RefCell;
+use std::ffi::CStr;
+use std::sync::LazyLock;
 use ttmem_event::{CoreSet, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("circular buffers");
+
+/// A runtime without it gives circular buffers back without saying whose they were.
+const DEALLOCATE: &CStr = c"_ZN2tt8tt_metal6detail11ProgramImpl27deallocate_circular_buffersEv";
+
+/// Whether this process's runtime tells whose circular buffers it gives back.
+pub(crate) static GIVEN_BACK: LazyLock<Result<(), Doubt>> = LazyLock::new(|| {
+    symbols::find(DEALLOCATE).ok_or(Doubt::Missing(DEALLOCATE))?;
+    Ok(())
+});
 
 /// The program whose circular buffers this thread places or gives back.
 #[derive(Debug)]
@@ -99,6 +110,7 @@ unsafe fn tell_allocated(
     is_global: bool,
     device: Object,
 ) -> Option<()> {
+    FAMILY.need(&*GIVEN_BACK)?;
     FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     let ranges = unsafe { ranges_at(cores) };

@@ -8,15 +8,10 @@
 use super::interpose;
 use crate::family::Family;
 use crate::report;
-use crate::runtime::Object;
 use crate::runtime::text::text_at;
+use crate::runtime::{Object, TwoWords};
 
 pub(crate) static FAMILY: Family = Family::new("compiler cache");
-
-/// A result of at most two words.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct TwoWords(u64, u64);
 
 /// The kernel in the path `…/kernels/NAME/HASH/PROCESSOR/…` of a binary that stands for it.
 fn kernel_in(path: &str) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, creating, interpose};
+use super::{OnException, buffers, creating, interpose};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
 use crate::{places, quiet, report};
@@ -12,12 +12,13 @@ pub(crate) static FAMILY: Family = Family::new("failures");
 /// Tells that a buffer could not be placed.
 ///
 /// # Safety
-/// `buffer` is a live `Buffer` on an open device, and the allocator's lock is not held.
+/// `buffer` is a live `Buffer` that this thread is creating on an open device, and the
+/// allocator's lock is not held.
 unsafe fn tell_refused(buffer: Object) -> Option<()> {
-    let buffers = FAMILY.need(&*buffer::ACCESSORS)?;
+    let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
-    let facts = unsafe { buffers.read(buffer) }?;
+    let facts = unsafe { buffers::read(accessors, buffer, &FAMILY) }?;
     // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
     let allocator = place.allocator()?;
@@ -34,12 +35,12 @@ unsafe fn tell_refused(buffer: Object) -> Option<()> {
 /// Notes that a buffer was placed by an allocator that is not its device's.
 ///
 /// # Safety
-/// `buffer` is a live `Buffer`.
+/// `buffer` is a live `Buffer` that this thread is creating.
 #[cold]
 unsafe fn note_foreign(buffer: Object) -> Option<()> {
-    let buffers = FAMILY.need(&*buffer::ACCESSORS)?;
+    let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     // SAFETY: as the caller vouches.
-    let device = unsafe { buffers.device(buffer) };
+    let device = unsafe { accessors.device(buffer) }?;
     places::known_place(device)?.add_foreign_buffer();
     Some(())
 }

@@ -79,6 +79,7 @@ fn decide() {
         family.need(&*program::ACCESSORS);
     }
     inside_tensors::FAMILY.need(&*circular::ACCESSORS);
+    cbs::FAMILY.need(&*cbs::GIVEN_BACK);
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
     identities::FAMILY.need(&*cluster::ACCESSORS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);

@@ -2,9 +2,11 @@
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
+use super::vector::Vector;
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
+use std::mem::MaybeUninit;
 use std::sync::LazyLock;
 use ttmem_event::Class;
 
@@ -30,17 +32,28 @@ pub(crate) struct OptionalWord {
     has_value: u64,
 }
 
+/// The place for the result of `get_statistics`: before 0.70 a vector follows.
+#[repr(C)]
+#[derive(Debug)]
+struct StatisticsPlace {
+    statistics: Statistics,
+    addresses: Vector,
+    /// No runtime writes this far; if one did, it would not be beyond the place.
+    spare: [u64; 9],
+}
+
 accessors! {
     /// What is asked of an allocator.
     ///
-    /// The result of `get_statistics` is larger than two words, so both languages pass a
-    /// hidden place for it. Classes are passed as 32-bit words, kinds of memory as bytes.
+    /// The result of `get_statistics` is larger than two words: its place is passed as a
+    /// first argument. Classes are passed as 32-bit words, kinds of memory as bytes.
     struct AllocatorAccessors {
         num_banks: fn(Object, *const u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_num_banksERKNS0_10BufferTypeE";
         alignment: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_alignmentENS0_10BufferTypeE";
         base: fn(Object, *const u8) -> u64 = c"_ZNK2tt8tt_metal13AllocatorImpl23get_base_allocator_addrERKNS0_10HalMemTypeE";
-        statistics: fn(Object, *const u32) -> Statistics = c"_ZNK2tt8tt_metal13AllocatorImpl14get_statisticsERKNS0_10BufferTypeE";
+        statistics: fn(*mut StatisticsPlace, Object, *const u32) -> Object = c"_ZNK2tt8tt_metal13AllocatorImpl14get_statisticsERKNS0_10BufferTypeE";
         lowest_l1_address: fn(Object, u32) -> OptionalWord = c"_ZNK2tt8tt_metal13AllocatorImpl30get_lowest_occupied_l1_addressEj";
+        free: fn(Object) -> () = c"_ZdlPv";
     }
 }
 
@@ -109,8 +122,16 @@ impl AllocatorAccessors {
     /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
     pub(crate) unsafe fn statistics(&self, allocator: Object, class: Class) -> Statistics {
         let code = u32::from(class.code());
-        // SAFETY: as the caller vouches.
-        unsafe { (self.statistics)(allocator, &raw const code) }
+        let mut place = MaybeUninit::<StatisticsPlace>::zeroed();
+        // SAFETY: as the caller vouches; the place is larger than any result.
+        unsafe { (self.statistics)(place.as_mut_ptr(), allocator, &raw const code) };
+        // SAFETY: zero is valid for each of its fields, and what is written are such fields.
+        let place = unsafe { place.assume_init() };
+        if !place.addresses.memory().is_null() {
+            // SAFETY: the vector is ours, and the runtime got its memory by `operator new`.
+            unsafe { (self.free)(place.addresses.memory()) };
+        }
+        place.statistics
     }
 
     /// The lowest address of L1 that a buffer has.

@@ -1,33 +1,91 @@
 //! Buffers.
+//!
+//! What every runtime can be asked is asked. The rest is asked where functions for it
+//! exist, from 0.79 on, and otherwise taken from the buffer's creation.
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
+use super::creation::{self, Creation};
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
 use std::sync::LazyLock;
 use ttmem_event::{Class, Layout};
 
 accessors! {
-    /// What is asked of a buffer.
-    struct BufferAccessors {
+    /// What every buffer can be asked.
+    struct Common {
         address: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Buffer7addressEv";
-        size: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6Buffer4sizeEv";
         page_size: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6Buffer9page_sizeEv";
         aligned_size_per_bank: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6Buffer21aligned_size_per_bankEv";
+        is_allocated: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Buffer12is_allocatedEv";
+    }
+}
+
+accessors! {
+    /// What a buffer can be asked from 0.79 on.
+    struct Asked {
+        size: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6Buffer4sizeEv";
         buffer_type: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Buffer11buffer_typeEv";
         buffer_layout: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Buffer13buffer_layoutEv";
         unique_id: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6Buffer9unique_idEv";
-        is_allocated: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Buffer12is_allocatedEv";
         device: fn(Object) -> Object = c"_ZNK2tt8tt_metal6Buffer6deviceEv";
     }
+}
+
+accessors! {
+    /// What confirms that a buffer is what was created before.
+    struct Confirmed {
+        num_pages: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Buffer9num_pagesEv";
+        is_l1: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Buffer5is_l1Ev";
+        is_dram: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Buffer7is_dramEv";
+        is_trace: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Buffer8is_traceEv";
+    }
+}
+
+/// The function by which older runtimes create buffers; without it nothing is known of them.
+const CREATE: &CStr = c"_ZN2tt8tt_metal6Buffer6createEPNS0_7IDeviceEmmNS0_10BufferTypeERKNS0_18BufferShardingArgsESt8optionalIbES8_IN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEE";
+
+/// Where the rest comes from.
+#[derive(Debug)]
+enum Rest {
+    Asked(Asked),
+    Created(Confirmed),
+}
+
+/// What is asked of a buffer.
+#[derive(Debug)]
+pub(crate) struct BufferAccessors {
+    common: Common,
+    rest: Rest,
 }
 
 /// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock::new(|| {
     // SAFETY: the loader gives the runtime's function of each name.
-    unsafe { BufferAccessors::find_all(symbols::find) }
+    unsafe { find(symbols::find) }
 });
+
+/// Finds the accessors of a runtime.
+///
+/// # Safety
+/// What `find` gives for a mangled name is the function of that name.
+unsafe fn find(find: impl Fn(&CStr) -> Option<NonNull<c_void>>) -> Result<BufferAccessors, Doubt> {
+    // SAFETY: as the caller vouches.
+    let common = unsafe { Common::find_all(&find) }?;
+    // SAFETY: as above.
+    let rest = match unsafe { Asked::find_all(&find) } {
+        Ok(asked) => Rest::Asked(asked),
+        Err(_older) => {
+            find(CREATE).ok_or(Doubt::Missing(CREATE))?;
+            // SAFETY: as above.
+            Rest::Created(unsafe { Confirmed::find_all(&find) }?)
+        }
+    };
+    Ok(BufferAccessors { common, rest })
+}
 
 /// A buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +98,18 @@ pub(crate) struct Buffer {
     pub(crate) page_bytes: u64,
 }
 
+/// What differs in where it comes from.
+struct Origin {
+    device: Object,
+    class: u32,
+    layout: Option<u32>,
+    size_bytes: u64,
+}
+
 impl BufferAccessors {
-    /// The runtime's number of a buffer, which it never uses again.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn unique_id(&self, buffer: Object) -> u64 {
-        // SAFETY: as the caller vouches.
-        unsafe { (self.unique_id)(buffer) }
+    /// Whether it matters what buffers are created with.
+    pub(crate) fn needs_creation(&self) -> bool {
+        matches!(self.rest, Rest::Created(_))
     }
 
     /// Where a buffer lies; none if it was never placed, as in a capture without a device.
@@ -56,59 +118,197 @@ impl BufferAccessors {
     /// `buffer` is a live `Buffer`.
     pub(crate) unsafe fn address(&self, buffer: Object) -> Option<u64> {
         // SAFETY: as the caller vouches.
-        if !unsafe { (self.is_allocated)(buffer) } {
+        if !unsafe { (self.common.is_allocated)(buffer) } {
             return None;
         }
         // SAFETY: as above; of a buffer that is allocated this does not throw.
-        let address = u64::from(unsafe { (self.address)(buffer) });
+        let address = u64::from(unsafe { (self.common.address)(buffer) });
         (address != 0).then_some(address)
     }
 
-    /// Bytes of a buffer over all banks of one device.
+    /// Bytes of a buffer over all banks of one device, with the padding of its pages where
+    /// nothing else is known.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer`.
     pub(crate) unsafe fn size_bytes(&self, buffer: Object) -> u64 {
-        // SAFETY: as the caller vouches.
-        unsafe { (self.size)(buffer) }
+        match &self.rest {
+            // SAFETY: as the caller vouches.
+            Rest::Asked(asked) => unsafe { (asked.size)(buffer) },
+            Rest::Created(confirmed) => {
+                // SAFETY: as above.
+                let pages = unsafe { (confirmed.num_pages)(buffer) };
+                // SAFETY: as above.
+                let page_bytes = unsafe { (self.common.page_size)(buffer) };
+                page_bytes.saturating_mul(u64::from(pages))
+            }
+        }
     }
 
-    /// The device object that a buffer is on: a mesh or a chip.
+    /// The device object that a buffer is placed on: a mesh or a chip.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer` that this thread is creating.
+    pub(crate) unsafe fn device(&self, buffer: Object) -> Option<Object> {
+        match &self.rest {
+            // SAFETY: as the caller vouches.
+            Rest::Asked(asked) => Some(unsafe { (asked.device)(buffer) }),
+            Rest::Created(_) => creation::current().map(|creation| creation.device),
+        }
+    }
+
+    /// The number of a buffer that was placed on a device: no other has it, ever.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn device(&self, buffer: Object) -> Object {
-        // SAFETY: as the caller vouches.
-        unsafe { (self.device)(buffer) }
+    pub(crate) unsafe fn begin(&self, buffer: Object, device: Object) -> u64 {
+        match &self.rest {
+            // SAFETY: as the caller vouches.
+            Rest::Asked(asked) => unsafe { (asked.unique_id)(buffer) },
+            Rest::Created(_) => creation::begin(buffer, device),
+        }
+    }
+
+    /// The number and the device of a buffer that is given back; none if it was never told of.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer`.
+    pub(crate) unsafe fn end(&self, buffer: Object) -> Option<(u64, Object)> {
+        match &self.rest {
+            Rest::Asked(asked) => {
+                // SAFETY: as the caller vouches.
+                let unique_id = unsafe { (asked.unique_id)(buffer) };
+                // SAFETY: as above.
+                let device = unsafe { (asked.device)(buffer) };
+                Some((unique_id, device))
+            }
+            Rest::Created(_) => {
+                let ended = creation::end(buffer)?;
+                let device = std::ptr::without_provenance(ended.device);
+                Some((ended.number, device))
+            }
+        }
     }
 
     /// Everything that an event needs; none of a class that we do not know.
     ///
     /// # Safety
-    /// `buffer` is a live `Buffer` whose device is open.
-    pub(crate) unsafe fn read(&self, buffer: Object) -> Option<Buffer> {
+    /// `buffer` is a live `Buffer` that this thread is creating on an open device.
+    pub(crate) unsafe fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
         // SAFETY: as the caller vouches.
+        let page_bytes = unsafe { (self.common.page_size)(buffer) };
+        let origin = match &self.rest {
+            // SAFETY: as above.
+            Rest::Asked(asked) => unsafe { asked.read(buffer) },
+            // SAFETY: as above.
+            Rest::Created(confirmed) => unsafe { confirmed.read(buffer, page_bytes) }?,
+        };
+        let Some(class) = u8::try_from(origin.class).ok().and_then(Class::from_code) else {
+            return Ok(None);
+        };
+        let layout = origin.layout.and_then(|layout| u8::try_from(layout).ok());
+        // SAFETY: as above; it asks the device's allocator, which an open device has.
+        let per_bank_bytes = unsafe { (self.common.aligned_size_per_bank)(buffer) };
+        Ok(Some(Buffer {
+            device: origin.device,
+            class,
+            layout: layout
+                .and_then(Layout::from_code)
+                .unwrap_or(Layout::Unknown),
+            size_bytes: origin.size_bytes,
+            per_bank_bytes,
+            page_bytes,
+        }))
+    }
+}
+
+impl Asked {
+    /// # Safety
+    /// `buffer` is a live `Buffer`.
+    unsafe fn read(&self, buffer: Object) -> Origin {
+        // SAFETY: as the caller vouches.
+        let device = unsafe { (self.device)(buffer) };
+        // SAFETY: as above.
         let class = unsafe { (self.buffer_type)(buffer) };
         // SAFETY: as above.
         let layout = unsafe { (self.buffer_layout)(buffer) };
-        let class = u8::try_from(class).ok().and_then(Class::from_code)?;
-        let layout = u8::try_from(layout).ok().and_then(Layout::from_code);
-        // SAFETY: as above.
-        let device = unsafe { (self.device)(buffer) };
         // SAFETY: as above.
         let size_bytes = unsafe { (self.size)(buffer) };
-        // SAFETY: as above; it asks the device's allocator, which an open device has.
-        let per_bank_bytes = unsafe { (self.aligned_size_per_bank)(buffer) };
-        // SAFETY: as above.
-        let page_bytes = unsafe { (self.page_size)(buffer) };
-        Some(Buffer {
+        Origin {
             device,
             class,
-            layout: layout.unwrap_or(Layout::Unknown),
+            layout: Some(layout),
             size_bytes,
-            per_bank_bytes,
+        }
+    }
+}
+
+impl Confirmed {
+    /// What the buffer that this thread creates was created with, if the buffer confirms it.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer`.
+    unsafe fn read(&self, buffer: Object, page_bytes: u64) -> Result<Origin, Doubt> {
+        let unseen = Doubt::Unexpected("a buffer was placed that nobody created");
+        let creation = creation::current().ok_or(unseen)?;
+        // SAFETY: as the caller vouches.
+        let pages = unsafe { (self.num_pages)(buffer) };
+        // SAFETY: as above.
+        let is_l1 = unsafe { (self.is_l1)(buffer) };
+        // SAFETY: as above.
+        let is_dram = unsafe { (self.is_dram)(buffer) };
+        // SAFETY: as above.
+        let is_trace = unsafe { (self.is_trace)(buffer) };
+        let said = Said {
             page_bytes,
+            pages: u64::from(pages),
+            is_l1,
+            is_dram,
+            is_trace,
+        };
+        if !said.confirms(&creation) {
+            return Err(Doubt::Unexpected("a buffer is not what was created"));
+        }
+        // SAFETY: as above.
+        let layout = unsafe { creation::layout_of(buffer, &creation) };
+        Ok(Origin {
+            device: creation.device,
+            class: creation.class,
+            layout,
+            size_bytes: creation.size_bytes,
         })
+    }
+}
+
+/// What a buffer of an older runtime says of itself.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    page_bytes: u64,
+    pages: u64,
+    is_l1: bool,
+    is_dram: bool,
+    is_trace: bool,
+}
+
+impl Said {
+    /// Whether this is the buffer that was created.
+    fn confirms(&self, creation: &Creation) -> bool {
+        let class = u8::try_from(creation.class).ok().and_then(Class::from_code);
+        let kinds = match class {
+            Some(Class::Dram) => [false, true, false],
+            Some(Class::Trace) => [false, true, true],
+            Some(Class::L1 | Class::L1Small) => [true, false, false],
+            _other => [false, false, false],
+        };
+        // A page of the whole buffer may be given as 0 and set by the buffer itself.
+        let pages = creation.size_bytes.checked_div(self.page_bytes);
+        let as_large = pages.unwrap_or_default() == self.pages;
+        let as_paged = creation.page_bytes == self.page_bytes || creation.page_bytes == 0;
+        // Trace regions lie in DRAM, which not every runtime says of them.
+        let as_kind = self.is_l1 == kinds[0]
+            && self.is_trace == kinds[2]
+            && (self.is_dram == kinds[1] || self.is_trace);
+        as_large && as_paged && as_kind
     }
 }
 
@@ -116,13 +316,81 @@ impl BufferAccessors {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_missing_accessor_is_enough_to_have_none() {
-        let missing = c"_ZNK2tt8tt_metal6Buffer9unique_idEv";
-        let somewhere = std::ptr::NonNull::<u64>::dangling().cast();
-        let find = |name: &std::ffi::CStr| (name != missing).then_some(somewhere);
+    /// Finds the accessors of a runtime that lacks those whose names have `missing` in them.
+    fn find_without(missing: &str) -> Result<BufferAccessors, Doubt> {
+        let somewhere = NonNull::<u64>::dangling().cast();
+        let finder = |name: &CStr| {
+            let lacks = name.to_string_lossy().contains(missing);
+            (!lacks).then_some(somewhere)
+        };
         // SAFETY: none of them is called.
-        let found = unsafe { BufferAccessors::find_all(find) };
-        assert_eq!(found.err(), Some(Doubt::Missing(missing)));
+        unsafe { find(finder) }
+    }
+
+    #[test]
+    fn one_missing_accessor_of_all_runtimes_is_enough_to_have_none() {
+        let missing = c"_ZNK2tt8tt_metal6Buffer7addressEv";
+        assert_eq!(
+            find_without("7address").err(),
+            Some(Doubt::Missing(missing))
+        );
+    }
+
+    #[test]
+    fn without_the_newer_accessors_buffers_must_be_seen_being_created() {
+        let newer = find_without("nothing").expect("all are there");
+        assert!(!newer.needs_creation());
+        let older = find_without("9unique_id").expect("creation is seen");
+        assert!(older.needs_creation());
+        let somewhere = NonNull::<u64>::dangling().cast();
+        let finder = |name: &CStr| {
+            let lacks = name == CREATE || name == c"_ZNK2tt8tt_metal6Buffer9unique_idEv";
+            (!lacks).then_some(somewhere)
+        };
+        // SAFETY: none of them is called.
+        let neither = unsafe { find(finder) };
+        assert_eq!(neither.err(), Some(Doubt::Missing(CREATE)));
+    }
+
+    #[test]
+    fn a_buffer_confirms_its_class_its_pages_and_its_size() {
+        let creation = Creation {
+            device: std::ptr::null(),
+            size_bytes: 8192,
+            page_bytes: 2048,
+            class: u32::from(Class::L1.code()),
+        };
+        let said = Said {
+            page_bytes: 2048,
+            pages: 4,
+            is_l1: true,
+            is_dram: false,
+            is_trace: false,
+        };
+        assert!(said.confirms(&creation));
+        let small = u32::from(Class::L1Small.code());
+        assert!(said.confirms(&Creation {
+            class: small,
+            ..creation
+        }));
+        for other in [Class::Dram, Class::Trace, Class::System] {
+            let class = u32::from(other.code());
+            assert!(!said.confirms(&Creation { class, ..creation }), "{other:?}");
+        }
+        assert!(!said.confirms(&Creation {
+            size_bytes: 4096,
+            ..creation
+        }));
+        assert!(!said.confirms(&Creation {
+            page_bytes: 1024,
+            ..creation
+        }));
+        let trace = Said {
+            is_l1: false,
+            is_trace: true,
+            ..said
+        };
+        let class = u32::from(Class::Trace.code());
+        assert!(trace.confirms(&Creation { class, ..creation }));
     }
 }

@@ -1,17 +1,18 @@
 //! Dataflow buffers, whose fields no accessor gives.
 //!
-//! The layout is that of 0.81.1. It is used only if the runtime has the functions of
-//! that generation, and only while every value makes sense: the first that does not
-//! ends it for good.
+//! Three shapes of them are known, from 0.74 to 0.81.1. The first that makes sense of all of
+//! a program's buffers is the runtime's, and only while every value makes sense: the
+//! first that does not ends it for good.
 
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
-use super::vector::{Vector, cores_at};
+use super::vector::{Vector, cores_of_vector, vector_at};
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use ttmem_event::CoreSet;
 
 accessors! {
@@ -21,17 +22,13 @@ accessors! {
     }
 }
 
-/// Functions that came with the layout that is known.
-const GENERATION: [&CStr; 2] = [
-    c"_ZN2tt8tt_metal12experimental3dfb6detail18DataflowBufferImpl11update_sizeESt8optionalIjES6_",
-    c"_ZN2tt8tt_metal6detail11ProgramImpl24reserve_program_local_l1EPKNS0_7IDeviceERKNS0_12CoreRangeSetE",
-];
+/// A function that came with the first shape that is known.
+const CAME_WITH: &CStr =
+    c"_ZN2tt8tt_metal12experimental3dfb6detail18DataflowBufferImpl11update_sizeESt8optionalIjES6_";
 
 /// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Doubt>> = LazyLock::new(|| {
-    for name in GENERATION {
-        symbols::find(name).ok_or(Doubt::Missing(name))?;
-    }
+    symbols::find(CAME_WITH).ok_or(Doubt::Missing(CAME_WITH))?;
     // SAFETY: the loader gives the runtime's function of each name.
     unsafe { DataflowAccessors::find_all(symbols::find) }
 });
@@ -56,29 +53,78 @@ pub(crate) struct DataflowBuffer {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Shared {
-    object: *const Layout,
+    object: Object,
     count: Object,
 }
 
-/// The beginning of `DataflowBufferImpl`, as far as it is read.
-#[repr(C)]
+/// Where the fields of `DataflowBufferImpl` are that are read, in bytes from its beginning.
+#[derive(Debug)]
+struct Shape {
+    cores: usize,
+    /// Bytes of an entry, and behind them the number of entries.
+    entry: usize,
+    groups: usize,
+}
+
+/// The shapes of 0.74 - 0.76, of 0.80, and of 0.77 - 0.79 and 0.81.
+///
+/// In this order: what an earlier one finds in the place of a vector in an object of a later
+/// one is a small number and a pointer, which cannot begin a vector.
+static SHAPES: [Shape; 3] = [
+    Shape {
+        cores: 8,
+        entry: 32,
+        groups: 0x78,
+    },
+    Shape {
+        cores: 16,
+        entry: 40,
+        groups: 0x78,
+    },
+    Shape {
+        cores: 16,
+        entry: 40,
+        groups: 0x80,
+    },
+];
+
+/// The place of this runtime's shape in the list, once it is sure.
+static SHAPE: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// The fields of `DataflowBufferImpl` that are read.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct Fields {
     number: u32,
-    context: u32,
-    device_slot: u32,
-    padding: u32,
     cores: Vector,
     entry_bytes: u32,
     entries: u32,
-    /// The rest of the configuration, and what is derived from it.
-    unread: [u64; 10],
     groups: Vector,
 }
 
-const _: () = assert!(std::mem::offset_of!(Layout, cores) == 16);
-const _: () = assert!(std::mem::offset_of!(Layout, entry_bytes) == 40);
-const _: () = assert!(std::mem::offset_of!(Layout, groups) == 0x80);
+impl Shape {
+    /// The fields of an object that may be of this shape.
+    ///
+    /// # Safety
+    /// `object` is a live `DataflowBufferImpl`, which is larger than any shape.
+    unsafe fn read(&self, object: Object) -> Fields {
+        let at = |offset: usize| object.wrapping_byte_add(offset);
+        // SAFETY: it is within the object, as the caller vouches.
+        let number = unsafe { object.cast::<u32>().read() };
+        // SAFETY: as above.
+        let cores = unsafe { vector_at(at(self.cores)) };
+        // SAFETY: as above.
+        let [entry_bytes, entries] = unsafe { at(self.entry).cast::<[u32; 2]>().read() };
+        // SAFETY: as above.
+        let groups = unsafe { vector_at(at(self.groups)) };
+        Fields {
+            number,
+            cores,
+            entry_bytes,
+            entries,
+            groups,
+        }
+    }
+}
 
 /// `DfbGroup`: cores that share one setting.
 #[repr(C)]
@@ -116,31 +162,53 @@ impl DataflowAccessors {
         let list = list.ok_or(odd.clone())?;
         // SAFETY: it is a vector of shared pointers.
         let list = unsafe { list.elements::<Shared>() }.ok_or(odd)?;
-        list.iter()
-            .map(|shared| {
-                let odd = Doubt::Unexpected("dataflow buffers are laid out in another way");
-                if shared.object.is_null() || !shared.object.is_aligned() {
-                    return Err(odd);
-                }
-                // SAFETY: the list holds live objects, which are larger than what is read.
-                let layout = unsafe { shared.object.read() };
-                // SAFETY: the object is the program's, which does not change meanwhile.
-                unsafe { understand(&layout) }.ok_or(odd)
-            })
-            .collect()
+        // SAFETY: the list holds live objects of a program that does not change meanwhile.
+        unsafe { read_all(list, &SHAPE) }.ok_or(Doubt::Unexpected(
+            "dataflow buffers are laid out in another way",
+        ))
     }
+}
+
+/// The dataflow buffers of a list, in the first shape that makes sense of them all.
+///
+/// A shape that was sure once is the only one to try; it is when it finds cores in a group.
+///
+/// # Safety
+/// The list holds live objects that are not changed meanwhile.
+unsafe fn read_all(list: &[Shared], sure: &AtomicUsize) -> Option<Vec<DataflowBuffer>> {
+    let known = sure.load(Ordering::Relaxed);
+    let to_try = SHAPES.iter().enumerate();
+    let mut to_try = to_try.filter(|(at, _shape)| known == usize::MAX || known == *at);
+    to_try.find_map(|(at, shape)| {
+        let mut has_groups = false;
+        let understood = list.iter().map(|shared| {
+            if shared.object.is_null() || !shared.object.cast::<usize>().is_aligned() {
+                return None;
+            }
+            // SAFETY: as the caller vouches.
+            let fields = unsafe { shape.read(shared.object) };
+            has_groups |= !fields.groups.memory().is_null();
+            // SAFETY: as above.
+            unsafe { understand(&fields) }
+        });
+        let understood: Vec<DataflowBuffer> = understood.collect::<Option<_>>()?;
+        if has_groups {
+            sure.store(at, Ordering::Relaxed);
+        }
+        Some(understood)
+    })
 }
 
 /// What a dataflow buffer's fields say; none if they make no sense.
 ///
 /// # Safety
-/// The vectors of `layout`, if they are such, are alive.
-unsafe fn understand(layout: &Layout) -> Option<DataflowBuffer> {
+/// The vectors of `fields`, if they are such, are alive.
+unsafe fn understand(fields: &Fields) -> Option<DataflowBuffer> {
     // SAFETY: as the caller vouches; it is checked to look like a vector of ranges.
-    let cores = unsafe { cores_at((&raw const layout.cores).cast()) }?;
+    let cores = unsafe { cores_of_vector(&fields.cores) }?;
     // SAFETY: as above.
-    let groups = unsafe { layout.groups.elements::<Group>() }?;
-    let size_bytes = u64::from(layout.entry_bytes) * u64::from(layout.entries);
+    let groups = unsafe { fields.groups.elements::<Group>() }?;
+    let size_bytes = u64::from(fields.entry_bytes) * u64::from(fields.entries);
     let mut address = 0;
     for group in groups {
         // SAFETY: as above.
@@ -159,7 +227,7 @@ unsafe fn understand(layout: &Layout) -> Option<DataflowBuffer> {
     let sized = size_bytes > 0 && size_bytes <= MAX_BUFFER_BYTES;
     let sensible = sized && address <= MAX_L1_BYTES && !cores.is_empty();
     sensible.then_some(DataflowBuffer {
-        number: layout.number,
+        number: fields.number,
         address: (address != 0).then_some(address),
         size_bytes,
         cores,

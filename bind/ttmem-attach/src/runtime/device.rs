@@ -42,6 +42,10 @@ const MESH_TABLE: &CStr = c"_ZTVN2tt8tt_metal11distributed10MeshDeviceE";
 const CHIP_TABLE: &CStr = c"_ZTVN2tt8tt_metal6DeviceE";
 const MESH_ID: &CStr = c"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv";
 
+/// A runtime without it closes meshes in a way that is not seen: they would stay open for ever.
+const CLOSE_MESH: &CStr =
+    c"_ZN2tt8tt_metal11distributed14MeshDeviceImpl10close_implEPNS1_10MeshDeviceE";
+
 /// How many entries of a virtual table are searched: `id` is among the first.
 const SEARCHED_ENTRIES: usize = 16;
 
@@ -96,6 +100,7 @@ fn find() -> Result<DeviceAccessors, Doubt> {
     // SAFETY: the loader gives the runtime's function of each name.
     let functions = unsafe { Functions::find_all(symbols::find) }?;
     let allocators = allocator::ACCESSORS.as_ref().map_err(Clone::clone)?;
+    symbols::find(CLOSE_MESH).ok_or(Doubt::Missing(CLOSE_MESH))?;
     let (mesh_table, chip_table) = (table_at(MESH_TABLE)?, table_at(CHIP_TABLE)?);
     let entries = std::ptr::with_exposed_provenance::<[usize; SEARCHED_ENTRIES]>(mesh_table);
     // SAFETY: the table of a class with so many virtual functions has these entries.

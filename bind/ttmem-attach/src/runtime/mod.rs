@@ -12,6 +12,7 @@ pub(crate) mod buffer;
 pub(crate) mod circular;
 pub(crate) mod cluster;
 pub(crate) mod commands;
+pub(crate) mod creation;
 pub(crate) mod dataflow;
 pub(crate) mod device;
 pub(crate) mod kernel;
@@ -26,6 +27,11 @@ use std::ffi::{CStr, c_void};
 
 /// An object of the runtime.
 pub(crate) type Object = *const c_void;
+
+/// A result of at most two words, which is passed on as it came.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TwoWords(u64, u64);
 
 /// The address point of a virtual table: behind the offset and the type.
 fn table_at(name: &'static CStr) -> Result<usize, Doubt> {

@@ -75,16 +75,6 @@ pub(crate) unsafe fn ranges_at(place: Object) -> Option<Vec<CoreRange>> {
     ranges_of(ranges)
 }
 
-/// The cores of a `CoreRangeSet`.
-///
-/// # Safety
-/// The place holds a `CoreRangeSet` that is not changed meanwhile.
-pub(crate) unsafe fn cores_at(place: Object) -> Option<CoreSet> {
-    // SAFETY: as the caller vouches.
-    let ranges = unsafe { ranges_at(place) }?;
-    CoreSet::from_ranges(ranges).ok()
-}
-
 /// The cores of the vector of a `CoreRangeSet`.
 ///
 /// # Safety
@@ -122,7 +112,7 @@ mod tests {
 
     fn cores(vector: &Vector) -> Option<CoreSet> {
         // SAFETY: it is a vector of ranges, or must be recognised as none.
-        unsafe { cores_at((&raw const *vector).cast()) }
+        unsafe { cores_of_vector(vector) }
     }
 
     #[test]

@@ -34,30 +34,79 @@ impl Fabricated {
         fabricated
     }
 
-    fn layout(&self) -> Layout {
-        Layout {
+    fn fields(&self) -> Fields {
+        Fields {
             number: 3,
-            context: 0,
-            device_slot: 3,
-            padding: 0,
             cores: vector_of(&self.ranges),
             entry_bytes: 2048,
             entries: 4,
-            unread: [0; 10],
             groups: vector_of(&self.groups),
         }
     }
+
+    /// An object with these fields, of one of the shapes.
+    fn object(&self, shape: &Shape) -> Box<[usize; 32]> {
+        let mut object = Box::new([0; 32]);
+        let fields = self.fields();
+        object[0] = 3;
+        object[shape.entry / 8] = 4 << 32 | 2048;
+        for (offset, vector) in [(shape.cores, fields.cores), (shape.groups, fields.groups)] {
+            // SAFETY: a vector is three words.
+            let words = unsafe { std::mem::transmute::<Vector, [usize; 3]>(vector) };
+            object[offset / 8..][..3].copy_from_slice(&words);
+        }
+        object
+    }
 }
 
-fn understood(layout: &Layout) -> Option<DataflowBuffer> {
+fn understood(fields: &Fields) -> Option<DataflowBuffer> {
     // SAFETY: the vectors are the test's own.
-    unsafe { understand(layout) }
+    unsafe { understand(fields) }
+}
+
+/// What a list of one object says, and the shape that is sure afterwards.
+fn read_one(object: &[usize; 32], known: usize) -> (Option<Vec<DataflowBuffer>>, usize) {
+    let sure = AtomicUsize::new(known);
+    let list = [Shared {
+        object: object.as_ptr().cast(),
+        count: std::ptr::null(),
+    }];
+    // SAFETY: the object is larger than any shape, and its vectors are the test's own.
+    let read = unsafe { read_all(&list, &sure) };
+    (read, sure.into_inner())
+}
+
+#[test]
+fn every_shape_is_recognised_and_then_the_only_one() {
+    let fabricated = Fabricated::at(&[236_896, 236_896]);
+    let expected = understood(&fabricated.fields()).expect("it makes sense");
+    for (at, shape) in SHAPES.iter().enumerate() {
+        let object = fabricated.object(shape);
+        let (read, sure) = read_one(&object, usize::MAX);
+        assert_eq!((read, sure), (Some(vec![expected]), at), "{shape:?}");
+        let other = (at + 1) % SHAPES.len();
+        assert_eq!(read_one(&object, other), (None, other), "{shape:?}");
+    }
+}
+
+#[test]
+fn a_buffer_without_groups_decides_nothing() {
+    let mut fabricated = Fabricated::at(&[]);
+    fabricated.groups.clear();
+    for shape in &SHAPES {
+        let mut object = fabricated.object(shape);
+        object[shape.groups / 8..][..3].fill(0);
+        let (read, sure) = read_one(&object, usize::MAX);
+        assert_eq!(sure, usize::MAX);
+        let buffers = read.expect("it makes sense");
+        assert_eq!((buffers[0].size_bytes, buffers[0].address), (8192, None));
+    }
 }
 
 #[test]
 fn a_placed_buffer_is_understood() {
     let fabricated = Fabricated::at(&[236_896, 236_896]);
-    let buffer = understood(&fabricated.layout()).expect("it makes sense");
+    let buffer = understood(&fabricated.fields()).expect("it makes sense");
     assert_eq!(buffer.number, 3);
     assert_eq!(buffer.address, Some(236_896));
     assert_eq!(buffer.size_bytes, 8192);
@@ -67,31 +116,31 @@ fn a_placed_buffer_is_understood() {
 #[test]
 fn a_borrowing_buffer_has_no_place_yet() {
     let fabricated = Fabricated::at(&[0, 0]);
-    let buffer = understood(&fabricated.layout()).expect("it makes sense");
+    let buffer = understood(&fabricated.fields()).expect("it makes sense");
     assert_eq!(buffer.address, None);
 }
 
 #[test]
 fn what_makes_no_sense_is_doubted() {
     let fabricated = Fabricated::at(&[4096, 8192]);
-    assert_eq!(understood(&fabricated.layout()), None, "two addresses");
+    assert_eq!(understood(&fabricated.fields()), None, "two addresses");
     let fabricated = Fabricated::at(&[4096]);
-    let good = fabricated.layout();
+    let good = fabricated.fields();
     assert!(understood(&good).is_some());
-    let nothing = Layout { entries: 0, ..good };
+    let nothing = Fields { entries: 0, ..good };
     assert_eq!(understood(&nothing), None, "no bytes");
-    let huge = Layout {
+    let huge = Fields {
         entry_bytes: u32::MAX,
         entries: u32::MAX,
         ..good
     };
     assert_eq!(understood(&huge), None, "more than any L1");
-    let nowhere = Layout {
+    let nowhere = Fields {
         cores: Vector::EMPTY,
         ..good
     };
     assert_eq!(understood(&nowhere), None, "no cores");
-    let crooked = Layout {
+    let crooked = Fields {
         groups: vector_of(&[1_u8, 2, 3]),
         ..good
     };

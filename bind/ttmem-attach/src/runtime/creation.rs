@@ -1,0 +1,192 @@
+//! Buffers as they are created, for runtimes whose buffers cannot be asked everything.
+//!
+//! Up to 0.78 a buffer's size, class, layout, device and number are read inline: there is
+//! no function to call. All but the last are arguments of `Buffer::create`, on the thread
+//! on which the buffer is placed a moment later; there they are kept, and compared with
+//! what the buffer does say. The number is one of ours, kept by the buffer's address
+//! from its placing to its end.
+
+#![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
+
+use super::Object;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// What a buffer is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Creation {
+    pub(crate) device: Object,
+    pub(crate) size_bytes: u64,
+    pub(crate) page_bytes: u64,
+    /// The runtime's number of the class.
+    pub(crate) class: u32,
+}
+
+thread_local! {
+    /// What this thread creates.
+    static CREATING: Cell<Option<Creation>> = const { Cell::new(None) };
+}
+
+/// Changes what this thread creates; what it was before. A thread that is ending creates nothing.
+pub(crate) fn replace(creation: Option<Creation>) -> Option<Creation> {
+    CREATING
+        .try_with(|creating| creating.replace(creation))
+        .ok()
+        .flatten()
+}
+
+/// What this thread creates.
+pub(crate) fn current() -> Option<Creation> {
+    CREATING.try_with(Cell::get).ok().flatten()
+}
+
+/// The beginning of a `Buffer` as it is up to 0.78.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    /// What makes shared pointers to itself.
+    shared: [usize; 2],
+    device: Object,
+    size_bytes: u64,
+    class: u32,
+    layout: u32,
+}
+
+/// The runtime's number of a buffer's layout; none unless everything around it is as created.
+///
+/// # Safety
+/// `buffer` is a live `Buffer`, none of which is smaller than what is read.
+pub(crate) unsafe fn layout_of(buffer: Object, creation: &Creation) -> Option<u32> {
+    // SAFETY: as the caller vouches.
+    let head = unsafe { buffer.cast::<Head>().read() };
+    let as_created = head.device == creation.device
+        && head.size_bytes == creation.size_bytes
+        && head.class == creation.class;
+    as_created.then_some(head.layout)
+}
+
+/// A buffer that was told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    /// The address of its device.
+    pub(crate) device: usize,
+}
+
+/// Buffers by their address.
+type Table = Mutex<HashMap<usize, Numbered>>;
+
+/// This process's table, which is never freed; null before the first buffer.
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The next number, which is never used again: a child goes on where its parent was.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Begins with an empty table: in a child, the buffers and the lock are its parent's.
+pub(crate) fn forget() {
+    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
+}
+
+fn lock() -> MutexGuard<'static, HashMap<usize, Numbered>> {
+    // SYNC(numbers): pairs with the exchange that publishes a new one.
+    let mut table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        let new = Box::into_raw(Box::<Table>::default());
+        let null = std::ptr::null_mut();
+        // SYNC(numbers): who finds it finds it made. One that came too late is left behind.
+        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
+        table = found.err().unwrap_or(new);
+    }
+    // SAFETY: it is a table that was made above and is never freed.
+    let table: &'static Table = unsafe { &*table };
+    // Buffers are whole after every step: a panic leaves nothing broken.
+    table.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// Gives a buffer that was placed its number.
+///
+/// One that is there at this address died with its device, which nobody was told of.
+pub(crate) fn begin(buffer: Object, device: Object) -> u64 {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let device = device.addr();
+    lock().insert(buffer.addr(), Numbered { number, device });
+    number
+}
+
+/// Forgets a buffer that is given back; none if it was not told of.
+pub(crate) fn end(buffer: Object) -> Option<Numbered> {
+    lock().remove(&buffer.addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATION: Creation = Creation {
+        device: std::ptr::without_provenance(0x1000),
+        size_bytes: 4096,
+        page_bytes: 2048,
+        class: 1,
+    };
+
+    #[test]
+    fn a_layout_is_believed_only_beside_what_was_created() {
+        let head = Head {
+            shared: [1, 2],
+            device: CREATION.device,
+            size_bytes: CREATION.size_bytes,
+            class: CREATION.class,
+            layout: 2,
+        };
+        let layout = |creation| {
+            // SAFETY: it is laid out as the beginning of a buffer.
+            unsafe { layout_of((&raw const head).cast(), &creation) }
+        };
+        assert_eq!(layout(CREATION), Some(2));
+        let size_bytes = 8192;
+        assert_eq!(
+            layout(Creation {
+                size_bytes,
+                ..CREATION
+            }),
+            None
+        );
+        assert_eq!(
+            layout(Creation {
+                class: 0,
+                ..CREATION
+            }),
+            None
+        );
+        let device = std::ptr::without_provenance(0x2000);
+        assert_eq!(layout(Creation { device, ..CREATION }), None);
+    }
+
+    #[test]
+    fn creations_nest() {
+        let before = replace(Some(CREATION));
+        assert_eq!(before, None);
+        assert_eq!(current(), Some(CREATION));
+        assert_eq!(replace(before), Some(CREATION));
+        assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn a_number_ends_with_its_buffer_and_is_never_used_again() {
+        let buffer: Object = std::ptr::without_provenance(0x9000);
+        let first = begin(buffer, CREATION.device);
+        let expected = Numbered {
+            number: first,
+            device: 0x1000,
+        };
+        assert_eq!(end(buffer), Some(expected));
+        assert_eq!(end(buffer), None);
+        // The second dies unseen with its device; a third has its address.
+        let second = begin(buffer, CREATION.device);
+        let third = begin(buffer, CREATION.device);
+        assert!(first < second && second < third);
+        assert_eq!(end(buffer).map(|buffer| buffer.number), Some(third));
+    }
+}

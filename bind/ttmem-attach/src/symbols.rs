@@ -9,7 +9,7 @@
 #![expect(unsafe_code, reason = "asks the loader through its C interface")]
 
 use crate::family::Doubt;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -77,50 +77,45 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
         })
 }
 
-/// What a walk for one symbol looks for and finds.
-struct Definition<'n> {
-    name: &'n CStr,
-    found: *mut c_void,
-}
-
 /// The definition of a symbol in whatever library has it, if that is not this one.
 ///
 /// Functions of ttnn are not in the runtime's library, and of data that many libraries have
 /// the first that was loaded is everybody's.
 #[cold]
 pub(crate) fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
-    let found = ptr::null_mut();
-    let mut definition = Definition { name, found };
-    // SAFETY: the callback has the type the function asks for and keeps nothing.
-    unsafe { libc::dl_iterate_phdr(Some(ask), (&raw mut definition).cast()) };
-    NonNull::new(definition.found)
+    let own: extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int = collect;
+    let own = object_with(own as *const c_void);
+    let elsewhere = |handle| {
+        let found = symbol_of(handle, name);
+        found.filter(|symbol| object_with(symbol.as_ptr()) != own)
+    };
+    let objects = loaded_objects();
+    let found = objects
+        .iter()
+        .find_map(|object| handle_with(object, elsewhere));
+    found.map(|(_handle, symbol)| symbol)
 }
 
-/// Takes the definition of an object that comes by, and stops there.
-extern "C" fn ask(object: *mut libc::dl_phdr_info, _size: usize, definition: *mut c_void) -> c_int {
-    // SAFETY: `find_anywhere` passed its own, which outlives the walk.
-    let definition = unsafe { &mut *definition.cast::<Definition<'_>>() };
+/// Takes the name of an object that comes by.
+///
+/// They are asked after the walk: it holds a lock that loading a library takes as well.
+extern "C" fn collect(
+    object: *mut libc::dl_phdr_info,
+    _size: usize,
+    objects: *mut c_void,
+) -> c_int {
+    // SAFETY: `loaded_objects` passed its own, which outlives the walk.
+    let objects = unsafe { &mut *objects.cast::<Vec<CString>>() };
     // SAFETY: the loader passes a valid description of a loaded object.
     let name: *const c_char = unsafe { (*object).dlpi_name };
-    // SAFETY: the loader's names are C strings. The program itself has no name, and this
-    // library comes first in its scope.
-    if name.is_null() || unsafe { *name } == 0 {
-        return 0;
+    if !name.is_null() {
+        // SAFETY: the loader's names are C strings.
+        let name = unsafe { CStr::from_ptr(name) };
+        if !name.is_empty() {
+            objects.push(name.to_owned());
+        }
     }
-    // SAFETY: the name is a C string; NOLOAD only takes a handle of what is loaded.
-    let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if handle.is_null() {
-        return 0;
-    }
-    let Some(symbol) = symbol_of(handle, definition.name) else {
-        return 0;
-    };
-    let own: extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int = ask;
-    if object_with(symbol.as_ptr()) == object_with(own as *const c_void) {
-        return 0;
-    }
-    definition.found = symbol.as_ptr();
-    1
+    0
 }
 
 /// Where the object begins that contains an address; null if none does.
@@ -133,53 +128,45 @@ fn object_with(address: *const c_void) -> *mut c_void {
 }
 
 fn symbol_of(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+    // SAFETY: the handle came from dlopen and is not closed yet; the name is a C string.
     let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
     NonNull::new(symbol)
 }
 
-/// What one walk over the loaded objects looks for and finds.
-struct Search {
-    by_name: bool,
-    found: *mut c_void,
-}
-
+/// A handle of the runtime's library, or of the one that it is built into.
 fn find_runtime() -> Option<NonNull<c_void>> {
-    [true, false].into_iter().find_map(|by_name| {
-        let found = ptr::null_mut();
-        let mut search = Search { by_name, found };
-        // SAFETY: the callback has the type the function asks for and keeps nothing.
-        unsafe { libc::dl_iterate_phdr(Some(consider), (&raw mut search).cast()) };
-        NonNull::new(search.found)
-    })
+    let objects = loaded_objects();
+    let is_its_own = |object: &CString| object.as_bytes().ends_with(RUNTIME_LIBRARY);
+    let (first, others): (Vec<CString>, Vec<CString>) = objects.into_iter().partition(is_its_own);
+    let mut all = first.iter().chain(&others);
+    all.find_map(|object| handle_with(object, |handle| symbol_of(handle, LANDMARK).map(|_| ())))
+        .map(|(handle, ())| handle)
 }
 
-/// Takes a handle of the runtime's library when it comes by, and stops there.
-extern "C" fn consider(
-    object: *mut libc::dl_phdr_info,
-    _size: usize,
-    search: *mut c_void,
-) -> c_int {
-    // SAFETY: `find_runtime` passed its own, which outlives the walk.
-    let search = unsafe { &mut *search.cast::<Search>() };
-    // SAFETY: the loader passes a valid description of a loaded object.
-    let name: *const c_char = unsafe { (*object).dlpi_name };
-    if name.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader's names are C strings.
-    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
-    // The program itself has no name: its scope begins with what was preloaded.
-    if bytes.is_empty() || (search.by_name && !bytes.ends_with(RUNTIME_LIBRARY)) {
-        return 0;
-    }
+/// What is found in a loaded object, with a handle that is kept; a handle of any other is not.
+fn handle_with<T>(
+    object: &CStr,
+    find: impl FnOnce(*mut c_void) -> Option<T>,
+) -> Option<(NonNull<c_void>, T)> {
     // SAFETY: the name is a C string; NOLOAD only takes a handle of what is loaded.
-    let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if handle.is_null() || symbol_of(handle, LANDMARK).is_none() {
-        return 0;
+    let handle = unsafe { libc::dlopen(object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let handle = NonNull::new(handle)?;
+    let found = find(handle.as_ptr());
+    if found.is_none() {
+        // SAFETY: the handle is ours, and nothing of it is used.
+        unsafe { libc::dlclose(handle.as_ptr()) };
     }
-    search.found = handle;
-    1
+    Some((handle, found?))
+}
+
+/// The names of all loaded objects but the program, in the order in which they were loaded.
+///
+/// The program itself has no name: its scope begins with what was preloaded.
+fn loaded_objects() -> Vec<CString> {
+    let mut objects = Vec::<CString>::new();
+    // SAFETY: the callback has the type the function asks for and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
+    objects
 }
 
 #[cfg(test)]

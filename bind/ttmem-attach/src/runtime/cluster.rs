@@ -35,27 +35,22 @@ pub(crate) static ACCESSORS: LazyLock<Result<ClusterAccessors, Doubt>> = LazyLoc
     let functions = unsafe { Functions::find_all(symbols::find) }?;
     Ok(ClusterAccessors {
         functions,
-        boards: board_names()?,
+        boards: board_names().unwrap_or_default(),
     })
 });
 
-/// The names of all boards.
-fn board_names() -> Result<Vec<(u32, String)>, Doubt> {
+/// The names of all boards; without the table that is known, boards have none.
+fn board_names() -> Option<Vec<(u32, String)>> {
     // Several libraries have the table; only one's is used, and the others' stay empty.
     let tables = [
         symbols::find_anywhere(BOARD_NAMES),
         symbols::find(BOARD_NAMES),
     ];
-    let mut tables = tables.into_iter().flatten().peekable();
-    tables.peek().ok_or(Doubt::Missing(BOARD_NAMES))?;
-    let names = tables.find_map(|table| {
+    tables.into_iter().flatten().find_map(|table| {
         // SAFETY: it is the table of that name, which is made when its library is loaded.
         let names = unsafe { entries::<View>(table.as_ptr().cast()) }?;
         names.iter().map(name).collect()
-    });
-    names.ok_or(Doubt::Unexpected(
-        "the names of boards are laid out in another way",
-    ))
+    })
 }
 
 /// More entries than a table of chips or boards has.

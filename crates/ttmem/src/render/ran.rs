@@ -1,17 +1,26 @@
 //! The report of a program that was run.
 
 use super::bytes_fmt::{SIZE_WIDTH, bytes, count, counted};
-use super::cells::{Paint, left, right, sentence};
+use super::cells::{Paint, clip, left, right, sentence};
 use super::layout_width;
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{PeakBytes, Process};
+use ttmem_api::{PeakBytes, Process, Released};
 
 /// Columns of a device's id, and of the word above it.
 const DEVICE_WIDTH: usize = 6;
 
 /// Columns of an operation's name in the list of holders.
-const OPERATION_WIDTH: usize = 40;
+const OPERATION_WIDTH: usize = 34;
+
+/// Columns of a class of memory.
+const CLASS_WIDTH: usize = 8;
+
+/// Columns of how many buffers of which size.
+const EACH_WIDTH: usize = 20;
+
+/// Characters of the command in the title: enough to know it again.
+const COMMAND_WIDTH: usize = 100;
 
 /// The report for people.
 pub(crate) fn ran(report: &Report, screen: Screen) -> String {
@@ -25,7 +34,8 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     let mut text = page.title();
     if report.is_tracked() {
         text.push_str(&page.table("PEAK", |device| device.peaks));
-        text.push_str(&page.table("END", |device| device.end));
+        text.push_str(&page.capacities());
+        text.push_str(&page.end());
         text.push_str(&page.holders());
         text.push_str(&page.left_behind());
         text.push_str(&page.recommended());
@@ -52,7 +62,7 @@ impl Page<'_> {
         };
         let title = format!(
             "{} {how} after {:.1} s",
-            report.command_line(),
+            clip(&report.command_line(), COMMAND_WIDTH),
             ran.took.as_secs_f64()
         );
         let mut text = self.paint.heading(&sentence("ttmem: ", &title, self.width));
@@ -83,21 +93,53 @@ impl Page<'_> {
         text
     }
 
+    /// What there is of each class, where it is the same on all devices.
+    fn capacities(&self) -> String {
+        let mut devices = self.report.devices.iter().map(|device| device.capacities);
+        let Some(first) = devices
+            .next()
+            .filter(|first| devices.all(|next| next == *first))
+        else {
+            return String::new();
+        };
+        let cells = first.map(|capacity| capacity.map_or_else(String::new, bytes));
+        let line = row("of", &cells);
+        self.paint.detail(&format!("{}\n", line.trim_end()))
+    }
+
+    /// What is held after the end: mostly nothing, which needs no table.
+    fn end(&self) -> String {
+        if self.report.devices.iter().all(DeviceUse::is_empty) {
+            return "\nEND: nothing is held\n".to_owned();
+        }
+        self.table("END", |device| device.end)
+    }
+
     fn holders(&self) -> String {
         let report = self.report;
-        if report.holders.is_empty() {
+        let (top, others) = report.top_holders();
+        if top.is_empty() {
             return String::new();
         }
-        let head = format!("\nheld by operation, at {}\n", bytes(report.most_bytes));
+        let head = format!("\nbuffers when {} were held\n", bytes(report.most_bytes));
         let mut text = self.paint.heading(&head);
-        for holder in &report.holders {
-            let operation = holder.operation.as_deref().unwrap_or("(not known)");
-            text.push_str(&format!(
-                "  {} {} {}\n",
-                left(operation, OPERATION_WIDTH),
+        for holder in top {
+            let class = holder.class.as_str().to_uppercase();
+            let each = format!("{} x {}", count(holder.buffers), bytes(holder.each_bytes));
+            let operation = holder.operation.as_deref().unwrap_or_default();
+            let line = format!(
+                "  {} {} {}  {}",
+                left(&class, CLASS_WIDTH),
                 right(&bytes(holder.bytes), SIZE_WIDTH),
-                right(&counted(holder.buffers, "buffer"), 16),
-            ));
+                right(&each, EACH_WIDTH),
+                clip(operation, OPERATION_WIDTH),
+            );
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        if others > 0 {
+            let line = format!("  and {} of other sizes\n", counted(others, "buffer"));
+            text.push_str(&self.paint.detail(&line));
         }
         text
     }
@@ -110,9 +152,10 @@ impl Page<'_> {
             counted(leaks.buffers, "buffer"),
             bytes(leaks.bytes)
         );
+        let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
-            if leaks.buffers > 0 {
+            if several && leaks.buffers > 0 {
                 let held = format!(
                     "{}, {}",
                     counted(leaks.buffers, "buffer"),
@@ -126,12 +169,7 @@ impl Page<'_> {
             (released.bytes > 0).then_some((process, released))
         });
         for (process, released) in released {
-            let given = format!(
-                "ended ({}) with {}, {}",
-                released.reason,
-                counted(released.buffers, "buffer"),
-                bytes(released.bytes)
-            );
+            let given = format!("ended ({}) with {}", released.reason, held_at_end(released));
             text.push_str(&self.of_process(process, &given));
         }
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
@@ -212,7 +250,12 @@ impl Page<'_> {
     }
 
     fn nothing(&self) -> String {
-        let mut text = self.paint.warning("not tracked: nothing was reported\n");
+        let mut text = "not tracked: nothing was reported\n".to_owned();
+        text.push_str(&sentence(
+            "",
+            self.report.when_nothing_is_right(),
+            self.width,
+        ));
         for hint in self.report.hints() {
             text.push_str(&sentence("  - ", hint, self.width));
         }
@@ -229,6 +272,20 @@ fn row(name: &str, cells: &[String]) -> String {
     }
     line.push('\n');
     line
+}
+
+/// What a process had when it ended; the bytes are those of all of it.
+fn held_at_end(released: &Released) -> String {
+    let mut parts = vec![counted(released.buffers, "buffer")];
+    for (number, noun) in [
+        (released.cbs, "circular buffer"),
+        (released.kernels, "kernel"),
+    ] {
+        if number > 0 {
+            parts.push(counted(number, noun));
+        }
+    }
+    format!("{}: {}", parts.join(", "), bytes(released.bytes))
 }
 
 /// A count and its noun, where the plural is not the word and an s.

@@ -6,6 +6,7 @@
 //! the same environment to programs that are started by other means.
 
 mod child;
+mod holders;
 mod library;
 mod report;
 mod watch;

@@ -5,11 +5,12 @@
 //! so. What a process left behind is always its own.
 
 use super::child::Ended;
-use super::watch::{Holder, ProcessKey, Watched, key};
+use super::holders::{Holder, by_operation};
+use super::watch::{ProcessKey, Watched, key};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{Device, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
 use ttmem_event::catalogue::Arch;
@@ -20,7 +21,7 @@ const TRACE_PAGE_BYTES: u64 = 8192;
 /// The largest alignment of any known architecture, for one that is not known.
 const MAX_ALIGNMENT: u64 = 64;
 
-/// Holders that are worth naming.
+/// Lines of buffers that are alike which are worth showing.
 const MAX_HOLDERS: usize = 10;
 
 /// How a program was run.
@@ -51,6 +52,8 @@ pub(crate) struct DeviceUse {
     pub(crate) peaks: PeakBytes,
     /// What it holds after the end of the program.
     pub(crate) end: PeakBytes,
+    /// How much DRAM, L1, small L1 and trace region there is, as far as it is known.
+    pub(crate) capacities: [Option<u64>; 4],
     arch: Option<String>,
     unique_id: Value,
 }
@@ -77,8 +80,8 @@ pub(crate) struct Report {
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
-    /// Who held most when `most_bytes` were held; most first.
-    pub(crate) holders: Vec<Holder>,
+    /// The buffers when `most_bytes` were held; most bytes first.
+    holders: Vec<Holder>,
     /// The most that was seen held at once, on all devices.
     pub(crate) most_bytes: u64,
     /// What to open the devices with.
@@ -123,7 +126,7 @@ impl Report {
                 .map(|(kind, times)| (kind.to_owned(), times))
                 .collect(),
             unknown_processes: watched.unknown.len(),
-            holders: watched.holders.into_iter().take(MAX_HOLDERS).collect(),
+            holders: watched.holders,
             most_bytes: watched.most_bytes,
             processes,
             ran,
@@ -156,10 +159,32 @@ impl Report {
         self.processes.iter().filter(running).count()
     }
 
-    /// The program and its arguments in one line.
+    /// The program, without the folder that it is in, and its arguments in one line.
     pub(crate) fn command_line(&self) -> String {
-        let words = self.ran.command.iter().map(|word| word.to_string_lossy());
+        let mut words = self.ran.command.iter();
+        let program = words.next().map(|program| {
+            let file = Path::new(program).file_name();
+            file.unwrap_or(program).to_string_lossy()
+        });
+        let arguments = words.map(|word| word.to_string_lossy());
+        let words = program.into_iter().chain(arguments);
         words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The buffers that held most, and how many others there were.
+    pub(crate) fn top_holders(&self) -> (&[Holder], u64) {
+        let (top, others) = self.holders.split_at(self.holders.len().min(MAX_HOLDERS));
+        let others = others.iter().map(|holder| holder.buffers);
+        (top, others.fold(0, u64::saturating_add))
+    }
+
+    /// What it may mean that nothing was reported, before what to look at.
+    pub(crate) fn when_nothing_is_right(&self) -> &'static str {
+        if self.ran.attached {
+            "That is right for a program that opens no device with TT-Metal or ttnn. If it does:"
+        } else {
+            "That is right for a program that uses no device. If it does:"
+        }
     }
 
     /// What to look at when nothing was reported.
@@ -169,7 +194,6 @@ impl Report {
             hints.push("TTMEM_DISABLE=1 is set and turns tracking off");
         }
         if self.ran.attached {
-            hints.push("the program must have opened a device with TT-Metal or ttnn");
             hints.push(
                 "the loader drops LD_PRELOAD for setuid programs and has no part in static ones; \
                  containers and `env -i` do not pass it on",
@@ -189,9 +213,19 @@ impl Report {
             Ended::Exited(code) => (Some(code), None),
             Ended::Killed(signal) => (None, Some(signal)),
         };
-        let holders = self.holders.iter().map(|holder| {
+        let operations = by_operation(&self.holders);
+        let operations = operations.iter().map(|(operation, held)| {
+            json!({
+                "operation": operation,
+                "buffers": held.buffers,
+                "bytes": held.bytes,
+            })
+        });
+        let alike = self.top_holders().0.iter().map(|holder| {
             json!({
                 "operation": holder.operation,
+                "class": holder.class,
+                "each_bytes": holder.each_bytes,
                 "buffers": holder.buffers,
                 "bytes": holder.bytes,
             })
@@ -216,7 +250,8 @@ impl Report {
             "leak_candidates": self.leak_candidates,
             "holders": {
                 "sampled_bytes": self.most_bytes,
-                "by_operation": holders.collect::<Vec<_>>(),
+                "by_operation": operations.take(MAX_HOLDERS).collect::<Vec<_>>(),
+                "alike": alike.collect::<Vec<_>>(),
             },
             "recommended": {
                 "trace_region_size": self.recommended.trace_region_bytes,
@@ -252,9 +287,30 @@ impl DeviceUse {
                 cb: device.cb.registered_bytes,
                 kernel: device.kernel.registered_bytes,
             },
+            capacities: [
+                device.dram.capacity_bytes,
+                device.l1.capacity_bytes,
+                device.l1_small.capacity_bytes,
+                device.trace.capacity_bytes,
+            ],
             arch: device.arch.clone(),
             unique_id: json!(device.unique_id),
         }
+    }
+
+    /// Whether nothing is held on it any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        let of = &self.end;
+        let held = [
+            of.dram,
+            of.l1,
+            of.l1_small,
+            of.trace,
+            of.system,
+            of.cb,
+            of.kernel,
+        ];
+        held.iter().all(|bytes| *bytes == 0)
     }
 
     fn json(&self) -> Value {

@@ -5,7 +5,10 @@ use super::watch::{Watched, Whose};
 use super::*;
 use crate::render::tests::{device, process, snapshot};
 use std::time::Duration;
-use ttmem_api::{ClassUsage, Device, LeakCandidates, Process, ProcessState, Released, Timestamp};
+use ttmem_api::{
+    CbUsage, ClassUsage, Device, KernelUsage, LeakCandidates, Process, ProcessState, Released,
+    Timestamp,
+};
 
 const PLAIN: Screen = Screen {
     width: 80,
@@ -103,7 +106,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     second.released = Some(Released {
         buffers: 3,
         cbs: 0,
-        kernels: 0,
+        kernels: 2,
         bytes: 3 << 20,
         time: Timestamp::from_unix_nanos(0),
         reason: "died".into(),
@@ -122,7 +125,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         "2 processes tracked",
         "still held at close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
-        "  pid 200 python: ended (died) with 3 buffers, 3.0 MiB",
+        "  pid 200 python: ended (died) with 3 buffers, 2 kernels: 3.0 MiB",
         "still running: 1 process, no longer tracked",
         "anomalies 0, lost 7 events, elided 0 events",
     ] {
@@ -132,6 +135,42 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     report.ran.own_server = false;
     let text = render::ran(&report, PLAIN);
     assert!(text.contains("other users: peaks are of all"), "{text}");
+}
+
+#[test]
+fn the_page_is_short_where_there_is_little_to_say() {
+    let mut one = process(100, "python", &[device(0, 0)]);
+    one.leak_candidates = LeakCandidates {
+        buffers: 2,
+        bytes: 4096,
+    };
+    let with_capacity = |id, capacity_bytes| Device {
+        dram: ClassUsage {
+            capacity_bytes: Some(capacity_bytes),
+            ..ClassUsage::default()
+        },
+        l1: ClassUsage::default().into(),
+        cb: CbUsage::default(),
+        kernel: KernelUsage::default(),
+        l1_small: ClassUsage::default(),
+        trace: ClassUsage::default(),
+        ..device(id, 0)
+    };
+    let alike = vec![with_capacity(0, 3 << 30), with_capacity(1, 3 << 30)];
+    let mut short = report(alike, vec![one.clone()]);
+    short.ran.command[0] = "/opt/venv/bin/python".into();
+    short.ran.command.push("x".repeat(300).into());
+    let text = render::ran(&short, PLAIN);
+    assert!(text.starts_with("ttmem: python model.py"), "{text}");
+    assert!(text.contains('…'), "a long command is cut\n{text}");
+    // A process that is the only one needs no line of its own.
+    assert!(text.contains("still held at close: 2 buffers, 4.0 KiB\n"));
+    assert!(!text.contains("pid 100"), "{text}");
+    assert!(text.contains("\nEND: nothing is held\n"), "{text}");
+    assert!(text.contains("\nof         3.0 GiB\n"), "{text}");
+    let different = vec![with_capacity(0, 3 << 30), with_capacity(1, 1 << 30)];
+    let text = render::ran(&report(different, vec![one]), PLAIN);
+    assert!(!text.contains("\nof "), "{text}");
 }
 
 #[test]

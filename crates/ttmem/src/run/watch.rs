@@ -2,9 +2,9 @@
 //!
 //! What a process holds is given back when it ends, and of very many that ended the server keeps
 //! the last ones only. So a thread asks for the snapshot a few times a second and remembers whose
-//! processes they are, how each was seen last, and which operations held the memory when it was
-//! most. Totals and peaks need none of this: they are the server's own.
+//! processes they are, how each was seen last, and which buffers there were when they held most. Totals and peaks need none of this: they are the server's own.
 
+use super::holders::{Holder, Holders};
 use crate::commands::reach::patiently;
 use anyhow::{Context, Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, BufferRow, Process, ProcessDevice, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, Process, ProcessDevice, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
@@ -53,17 +53,6 @@ pub(super) type ProcessKey = (Option<u32>, Option<String>);
 
 pub(super) fn key(process: &Process) -> ProcessKey {
     (process.pid, process.instance.clone())
-}
-
-/// What an operation held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
-    /// Its name, if the runtime told it.
-    pub(crate) operation: Option<String>,
-    /// Buffers.
-    pub(crate) buffers: u64,
-    /// Their charged bytes, on all devices.
-    pub(crate) bytes: u64,
 }
 
 /// What was remembered of a run.
@@ -189,33 +178,7 @@ impl Watched {
             }
         }
         // They may have been freed since the snapshot.
-        (!sums.0.is_empty()).then(|| sums.most_first())
-    }
-}
-
-/// Buffers and bytes by operation.
-#[derive(Debug, Default)]
-struct Holders(BTreeMap<Option<String>, (u64, u64)>);
-
-impl Holders {
-    fn add(&mut self, row: &BufferRow) {
-        let devices = u64::try_from(row.device_ids.len()).unwrap_or(u64::MAX);
-        let (buffers, bytes) = self.0.entry(row.operation.clone()).or_default();
-        *buffers += 1;
-        *bytes = bytes.saturating_add(row.charged_bytes.saturating_mul(devices));
-    }
-
-    fn most_first(self) -> Vec<Holder> {
-        let holders = self.0.into_iter();
-        let mut holders: Vec<Holder> = holders
-            .map(|(operation, (buffers, bytes))| Holder {
-                operation,
-                buffers,
-                bytes,
-            })
-            .collect();
-        holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
-        holders
+        sums.most_first()
     }
 }
 

@@ -33,8 +33,6 @@ CLASHING = (
     "permute",
 )
 CONVOLUTION = "conv2d at once"
-# A call with a scratchpad, by which is seen whether they are told of.
-WITH_SCRATCHPAD = "slice"
 # Without storage of their own on any core these would show nothing.
 CENTRAL = ("matmul", "softmax", "layer_norm", "conv2d", CONVOLUTION)
 
@@ -60,9 +58,6 @@ class Account:
         }
         self.rows = [row for row in check.account.rows("cbs") if row["program"] not in moves]
 
-    def kinds(self):
-        return {row["kind"] for row in self.rows}
-
     def programs(self, device):
         """The storage of each program on a device, as kind, size and number of cores."""
         programs = {}
@@ -83,21 +78,15 @@ class Account:
 
 
 class Witness:
-    """What a capture says of a call: the storage of its programs, and what is there at the end.
+    """What a capture says of a call: the storage of its programs, and what is there at the end."""
 
-    Of each program only that counts which `told` gives; the program runs on its cores all the same.
-    """
-
-    def __init__(self, captured, told):
-        self.programs = []
+    def __init__(self, captured):
+        self.programs = [storages for storages in captured if storages]
         # The last program on each core.
         self.on_core = {}
-        for storages in captured:
-            counted = told(storages)
-            if counted:
-                self.programs.append(counted)
+        for storages in self.programs:
             for core in {core for storage in storages for core in storage.cores}:
-                self.on_core[core] = counted
+                self.on_core[core] = storages
 
     def shown(self):
         """The storage of each program, in the form of our account."""
@@ -113,21 +102,6 @@ class Witness:
             there = [each for each in storages if each.kind in kinds and core in each.cores]
             found[core] = sum(each.size_bytes for each in there)
         return found
-
-
-class Told:
-    """Which storage the account is told of: all, if the library knows of scratchpads."""
-
-    def __init__(self, check, run):
-        run[WITH_SCRATCHPAD]()
-        self.scratchpads = "scratchpad" in Account(check).kinds()
-
-    def of_program(self, storages):
-        """What the account can know of the storage of a program."""
-        return [each for each in storages if self.scratchpads or each.kind != "scratchpad"]
-
-    def summary(self):
-        return "with scratchpads" if self.scratchpads else "without scratchpads"
 
 
 def l1_bytes(mesh):
@@ -197,7 +171,6 @@ def main():
     check.watch(device)
     refusals = () if arguments.is_one_chip else GRID_REFUSALS
     run = check.step("create inputs", lambda: all_operations(device))
-    told = check.step("look what is told", lambda: Told(check, run))
 
     ends, captured_ends, programs = {}, {}, 0
     for name in (name for name in run if name not in NO_CAPTURE):
@@ -207,7 +180,7 @@ def main():
         if captured is None:
             continue
         equal(f"storage after the capture of {name}", Account(check).rows, [])
-        witness = Witness(captured, told.of_program)
+        witness = Witness(captured)
         result = check.step(name, run[name])
         account = Account(check)
         compare_storage(account, device, name, witness)
@@ -223,7 +196,7 @@ def main():
         clash_until_room(check, device, CONVOLUTION, run[CONVOLUTION], ends[CONVOLUTION])
     check.step("free the inputs", run.clear)
     close_board(device, arguments)
-    compared = f"{programs} programs of {len(ends)} calls as captured, {told.summary()}"
+    compared = f"{programs} programs of {len(ends)} calls as captured"
     check.write_summary(arguments, compared)
 
 

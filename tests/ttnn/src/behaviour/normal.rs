@@ -8,7 +8,7 @@
 const TIME_SHAPE: &[u8] = b"0000-00-00 00:00:00.000";
 
 /// The part of the runtime whose lines tell how warm a cache is.
-const KERNEL_CACHE: &str = "| BuildKernels |";
+const KERNEL_CACHE: &str = " BuildKernels |";
 
 /// The library of which frames in backtraces are.
 const ATTACH: &str = "libttmem_attach.so";
@@ -99,7 +99,7 @@ mod tests {
             ("[vm:x] a", "[vm:x] a"),
             ("wrote /run/1/plain/x", "wrote FOLDER/x"),
             (
-                "a\n2026-11-15 17:32:44.313 | info | BuildKernels | 5/5\nb",
+                "a\n2026-11-15 17:32:44.313 | info     |    BuildKernels | 5/5\nb",
                 "a\nb",
             ),
         ] {

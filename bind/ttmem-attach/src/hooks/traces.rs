@@ -92,10 +92,17 @@ interpose! {
     /// `void MeshDeviceImpl::release_mesh_trace(MeshTraceId const&)`.
     "_ZN2tt8tt_metal11distributed14MeshDeviceImpl18release_mesh_traceERKN4ttsl10StrongTypeIjNS1_14MeshTraceIdTagEEE"
     fn release_mesh_trace(mesh: Object, trace: Object) |real| {
-        // SAFETY: the caller passes a trace's number, which may be gone afterwards.
-        unsafe { tell(mesh, trace, report::trace_released) };
+        // The number may lie in what is released, so a copy of it is kept.
+        let number = if trace.is_null() {
+            0
+        } else {
+            // SAFETY: the caller passes a trace's number.
+            unsafe { trace.cast::<u32>().read() }
+        };
         // SAFETY: the caller's own arguments.
         unsafe { real(mesh, trace) };
+        // SAFETY: it is the copy.
+        unsafe { tell(mesh, (&raw const number).cast(), report::trace_released) };
     }
 }
 

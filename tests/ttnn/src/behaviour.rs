@@ -102,7 +102,7 @@ impl Behaviour {
 }
 
 /// Every behaviour.
-pub const BEHAVIOURS: [Behaviour; 30] = [
+pub const BEHAVIOURS: [Behaviour; 31] = [
     Behaviour::new("ends-return", "endings.py", &["return", "freed"]),
     Behaviour::new("ends-exit-3", "endings.py", &["exit-3", "freed"]),
     Behaviour::new("ends-exception", "endings.py", &["exception", "freed"]),
@@ -118,6 +118,7 @@ pub const BEHAVIOURS: [Behaviour; 30] = [
     Behaviour::new("open-sigkill", "endings.py", &["sigkill", "open"]),
     Behaviour::new("open-abort", "endings.py", &["abort", "open"]),
     Behaviour::new("refusals", "refusals.py", &[]),
+    Behaviour::new("regions", "regions.py", &[]),
     Behaviour::new("captures", "captures.py", &[]),
     Behaviour::new("shm-usual", "upstream_files.py", &[]),
     Behaviour::new("shm-on", "upstream_files.py", &[]).with(&[(SHM_VARIABLE, "0")]),

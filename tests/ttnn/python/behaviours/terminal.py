@@ -11,6 +11,9 @@ import sys
 
 CTRL_C = b"\x03"
 
+# Nothing to read for so long: whoever writes has written.
+QUIET_SECONDS = 0.05
+
 
 def is_ready(result):
     try:
@@ -27,11 +30,12 @@ def main():
         os.execvp(command[0], command)
     typed = False
     while True:
-        if not typed and is_ready(result):
-            os.write(terminal, CTRL_C)
-            typed = True
-        readable, _, _ = select.select([terminal], [], [], 0.02)
+        readable, _, _ = select.select([terminal], [], [], QUIET_SECONDS)
         if not readable:
+            # Not before all was read: with Ctrl-C a terminal drops what it has not shown yet.
+            if not typed and is_ready(result):
+                os.write(terminal, CTRL_C)
+                typed = True
             continue
         try:
             said = os.read(terminal, 1 << 16)

@@ -86,7 +86,7 @@ pub enum RunBehaviourError {
 /// When it cannot run, or the two runs differ, or the report is wrong.
 pub fn run_behaviour(session: &Session, behaviour: Behaviour) -> Result<(), RunBehaviourError> {
     let setting = Setting::prepare(session, behaviour)?;
-    let plain = {
+    let mut plain = {
         let folder = setting.run_folder("plain")?;
         let command = setting.command(&folder, setting.in_terminal(&folder, Vec::new()));
         let status = run_to_end(behaviour, "plain", &folder, command)?;
@@ -112,6 +112,10 @@ pub fn run_behaviour(session: &Session, behaviour: Behaviour) -> Result<(), RunB
         if !said.contains("1 process tracked") {
             return Err(RunBehaviourError::Report(format!("on stderr is {said:?}")));
         }
+    }
+    if behaviour.way == Way::Terminal {
+        plain.forget_order();
+        tracked.forget_order();
     }
     if let Some(difference) = plain.difference(&tracked) {
         return Err(RunBehaviourError::Differs(difference));

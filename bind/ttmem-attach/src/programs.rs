@@ -25,6 +25,8 @@ pub(crate) struct Program {
     pub(crate) sent_to: Vec<MeshId>,
     /// A fingerprint of the dataflow buffers last told of.
     pub(crate) dataflow: u64,
+    /// What a glance at them gave then, and for which mesh.
+    pub(crate) glance: Option<(MeshId, u64)>,
     /// Dataflow buffers that are inside of tensors: their places follow these.
     pub(crate) borrowed: Vec<u32>,
     /// Its circular buffers, as they were told of.

@@ -238,6 +238,7 @@ impl Drop for Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     #[test]
     fn there_is_a_quiet_moment_only_between_changes() {
@@ -261,5 +262,43 @@ mod tests {
         other.join().expect("it does not panic");
         assert!(waiting, "a change waits for the end of the moment");
         drop(Moment::find().expect("it ended"));
+        threads_without_a_seat_are_counted();
+        seats_are_given_back();
+    }
+
+    fn threads_without_a_seat_are_counted() {
+        let stand = || thread::with(|block| block.seat.set(STANDING));
+        let (announced, asked) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                stand();
+                begin();
+                begin();
+                announced.wait();
+                asked.wait();
+                end();
+                end();
+            });
+            announced.wait();
+            let found = Moment::find().is_some();
+            asked.wait();
+            assert!(!found, "a thread without a seat changes something");
+        });
+        drop(Moment::find().expect("it has ended"));
+    }
+
+    fn seats_are_given_back() {
+        let taken = || {
+            let seats = SEATS.iter();
+            seats
+                .filter(|seat| seat.taken.load(Ordering::Relaxed))
+                .count()
+        };
+        let before = taken();
+        let threads = (0..2 * SEATS.len()).map(|_number| std::thread::spawn(begin));
+        // Each ends in the middle of a change, which then counts as ended.
+        threads.for_each(|thread| thread.join().expect("it does not panic"));
+        assert_eq!(taken(), before);
+        drop(Moment::find().expect("nobody is left"));
     }
 }

@@ -11,7 +11,7 @@ use crate::family::Family;
 use crate::regions::Regions;
 use crate::runtime::dataflow::{self, DataflowBuffer};
 use crate::runtime::{Object, device};
-use crate::{places, report};
+use crate::{places, programs, report};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use ttmem_event::MeshId;
 
@@ -53,6 +53,7 @@ fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer], scratchpads: &[Scratchp
 /// initialised `IDevice`.
 pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
     FAMILY.need(&*device::ACCESSORS)?;
+    let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     let mut buffers = unsafe { read(object) }?;
     let scratchpads = scratchpads::of(object);
@@ -61,11 +62,14 @@ pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
     }
     // SAFETY: as above.
     let place = unsafe { places::place_of(device) }?;
+    // SAFETY: as above.
+    let glance = unsafe { accessors.glance(object) }.map(|glance| (place.mesh, glance));
     dataflow::without_aliases(&mut buffers);
     let fingerprint = fingerprint(place.mesh, &buffers, &scratchpads);
     // SAFETY: as above.
     let (program, told, borrowed) = unsafe {
         with_program(object, |program| {
+            program.glance = glance;
             let told = std::mem::replace(&mut program.dataflow, fingerprint);
             if told == 0 {
                 let without_place = buffers.iter().filter(|buffer| buffer.address.is_none());
@@ -85,6 +89,23 @@ pub(super) unsafe fn tell_placed(object: Object, device: Object) -> Option<()> {
         report::scratchpads(place.mesh, program, &scratchpads);
     });
     Some(())
+}
+
+/// Tells of a program's dataflow buffers when it is sent to a mesh again: those inside of
+/// tensors may have moved, which a glance shows.
+///
+/// # Safety
+/// As of [`tell_placed`].
+pub(super) unsafe fn tell_moved(object: Object, device: Object, mesh: MeshId) -> Option<()> {
+    let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let glance = unsafe { accessors.glance(object) }.map(|glance| (mesh, glance));
+    let known = programs::with_known(object.addr(), |program| program.glance).flatten();
+    if glance.is_some() && glance == known {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { tell_placed(object, device) }
 }
 
 /// Tells of dataflow buffers that, with the scratchpads above them, did not fit.

@@ -164,7 +164,7 @@ unsafe fn tell_sent() -> Option<()> {
         }?;
         if borrows {
             // SAFETY: as above; the tensors that it borrows from are known by now.
-            unsafe { dataflow::tell_placed(object, device) };
+            unsafe { dataflow::tell_moved(object, device, mesh) };
         }
         if circulars_move {
             // SAFETY: as above; it was sent.

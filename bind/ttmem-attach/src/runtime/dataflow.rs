@@ -199,6 +199,73 @@ unsafe fn read_all(list: &[Shared], sure: &AtomicUsize) -> Option<Vec<DataflowBu
     })
 }
 
+impl DataflowAccessors {
+    /// A number that differs when a program's dataflow buffers were moved or resized.
+    ///
+    /// It takes a small part of the time of [`Self::read`], which decides when it differs. All
+    /// cores of a buffer move at once, so the first and the last of a group stand for all.
+    /// None when something is not as expected.
+    ///
+    /// # Safety
+    /// As of [`Self::read`].
+    pub(crate) unsafe fn glance(&self, program: Object) -> Option<u64> {
+        // SAFETY: as the caller vouches.
+        let list = unsafe { (self.dataflow_buffers)(program) };
+        // SAFETY: it returns a reference to a member of the live program.
+        let list = unsafe { list.as_ref() }?;
+        // SAFETY: it is a vector of shared pointers.
+        let list = unsafe { list.elements::<Shared>() }?;
+        // Before the shape is sure, nothing can be told at a glance.
+        let shape = SHAPES.get(SHAPE.load(Ordering::Relaxed))?;
+        let mut seen = Glance::default();
+        for shared in list {
+            if shared.object.is_null() || !shared.object.cast::<usize>().is_aligned() {
+                return None;
+            }
+            // SAFETY: the list holds live objects of this shape.
+            let fields = unsafe { shape.read(shared.object) };
+            // SAFETY: the object is the program's, which does not change meanwhile.
+            unsafe { seen.look_at(&fields) }?;
+        }
+        Some(seen.0)
+    }
+}
+
+/// What was seen so far, as one number.
+#[derive(Debug, Default)]
+struct Glance(u64);
+
+impl Glance {
+    fn add(&mut self, word: u64) {
+        let mixed = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 29);
+    }
+
+    fn add_place(&mut self, place: Object) {
+        self.add(u64::try_from(place.addr()).unwrap_or_default());
+    }
+
+    /// Looks at a dataflow buffer; none if it has no such vectors.
+    ///
+    /// # Safety
+    /// The vectors of `fields`, if they are such, are alive.
+    unsafe fn look_at(&mut self, fields: &Fields) -> Option<()> {
+        self.add(u64::from(fields.number));
+        self.add(u64::from(fields.entry_bytes) << 32 | u64::from(fields.entries));
+        self.add_place(fields.cores.memory());
+        // SAFETY: as the caller vouches.
+        for group in unsafe { fields.groups.elements::<Group>() }? {
+            // SAFETY: as above.
+            let places = unsafe { group.places.elements::<Place>() }?;
+            self.add_place(group.places.memory());
+            for place in places.first().into_iter().chain(places.last()) {
+                self.add(u64::from(place.address));
+            }
+        }
+        Some(())
+    }
+}
+
 /// What a dataflow buffer's fields say; none if they make no sense.
 ///
 /// # Safety

@@ -168,3 +168,30 @@ fn aliases_are_counted_once_as_the_largest() {
     let left: Vec<u32> = buffers.iter().map(|buffer| buffer.number).collect();
     assert_eq!(left, [0, 2, 4, 5]);
 }
+
+#[test]
+fn a_glance_tells_when_a_buffer_was_moved_or_resized() {
+    fn glance(fields: &Fields) -> Option<u64> {
+        let mut seen = Glance::default();
+        // SAFETY: the vectors are the test's own.
+        unsafe { seen.look_at(fields) }.map(|()| seen.0)
+    }
+    let mut fabricated = Fabricated::at(&[0, 0]);
+    let before = glance(&fabricated.fields());
+    assert_eq!(glance(&fabricated.fields()), before);
+    let resized = Fields {
+        entries: 5,
+        ..fabricated.fields()
+    };
+    assert_ne!(glance(&resized), before);
+    for place in &mut fabricated.places {
+        place.address = 236_896;
+    }
+    let moved = glance(&fabricated.fields());
+    assert!(moved.is_some() && moved != before);
+    let crooked = Fields {
+        groups: vector_of(&[0_u8; 5]),
+        ..fabricated.fields()
+    };
+    assert_eq!(glance(&crooked), None);
+}

@@ -13,6 +13,7 @@ use crate::place_map::PlaceMap;
 use crate::quiet::Moment;
 use crate::runtime::Object;
 use crate::runtime::allocator::{CLASSES, Regions};
+use crate::runtime::bank_sizes::BANK_SIZES;
 use crate::runtime::device::{self, DeviceAccessors, Kind};
 use crate::{forks, report};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -310,6 +311,7 @@ pub(crate) fn close(device: Object) {
     for key in [device.addr(), place.allocator, implementation] {
         PLACES.remove(key);
     }
+    BANK_SIZES.forget();
     FAMILY.contain(|| match place.device {
         Some(device) => report::chip_closed(device),
         None => report::mesh_closed(place.mesh),

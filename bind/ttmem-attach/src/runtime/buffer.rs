@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
+use super::bank_sizes::{BANK_SIZES, Key};
 use super::creation::{self, Creation};
 use super::{Object, accessors};
 use crate::family::Doubt;
@@ -194,6 +195,7 @@ impl BufferAccessors {
     ///
     /// # Safety
     /// `buffer` is a live `Buffer` that this thread is creating on an open device.
+    #[inline]
     pub(crate) unsafe fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
         // SAFETY: as the caller vouches.
         let page_bytes = unsafe { (self.common.page_size)(buffer) };
@@ -207,14 +209,21 @@ impl BufferAccessors {
             return Ok(None);
         };
         let layout = origin.layout.and_then(|layout| u8::try_from(layout).ok());
+        let layout = layout.and_then(Layout::from_code);
         // SAFETY: as above; it asks the device's allocator, which an open device has.
-        let per_bank_bytes = unsafe { (self.common.aligned_size_per_bank)(buffer) };
+        let ask = || unsafe { (self.common.aligned_size_per_bank)(buffer) };
+        let per_bank_bytes = match layout {
+            Some(Layout::Interleaved) => {
+                let key = Key::new(origin.device, class, origin.size_bytes, page_bytes);
+                BANK_SIZES.get(key, ask)
+            }
+            // It depends on the shards.
+            _other => ask(),
+        };
         Ok(Some(Buffer {
             device: origin.device,
             class,
-            layout: layout
-                .and_then(Layout::from_code)
-                .unwrap_or(Layout::Unknown),
+            layout: layout.unwrap_or(Layout::Unknown),
             size_bytes: origin.size_bytes,
             per_bank_bytes,
             page_bytes,

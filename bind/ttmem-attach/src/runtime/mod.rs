@@ -8,6 +8,7 @@
 //! the runtime does not hold the allocator's lock, which does not nest.
 
 pub(crate) mod allocator;
+pub(crate) mod bank_sizes;
 pub(crate) mod buffer;
 pub(crate) mod circular;
 pub(crate) mod cluster;

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "reads objects of the runtime")]
 
+use crate::hooks::buffers;
 use crate::hooks::devices::FAMILY;
 use crate::hooks::identities;
 use crate::patient_lock::PatientLock;
@@ -14,9 +15,10 @@ use crate::quiet::Moment;
 use crate::runtime::Object;
 use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::bank_sizes::BANK_SIZES;
+use crate::runtime::buffer::{self, BufferAccessors};
 use crate::runtime::device::{self, DeviceAccessors, Kind};
 use crate::{forks, report};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ttmem_event::{Class, DeviceId, MeshId};
 
 /// Events of an allocator between two looks at its statistics.
@@ -44,6 +46,8 @@ pub(crate) struct Place {
     is_incomparable: AtomicBool,
     /// The address of its implementation; 0 while not known.
     implementation: AtomicUsize,
+    /// Bytes of each bank that live buffers take, by class, where buffers are counted.
+    told: [AtomicU64; Class::COUNT],
 }
 
 /// The open device objects. Each value is the address of a place that is never freed.
@@ -98,6 +102,19 @@ impl Place {
         self.closing.store(true, Ordering::Relaxed);
     }
 
+    /// Counts a buffer that was told of.
+    ///
+    /// Only where a buffer cannot be asked everything: there the allocator has to confirm what
+    /// was told.
+    pub(crate) fn count_told(&self, class: Class, per_bank_bytes: u64) {
+        self.told[class.index()].fetch_add(per_bank_bytes, Ordering::Relaxed);
+    }
+
+    /// Counts that such a buffer was given back.
+    pub(crate) fn count_freed(&self, class: Class, per_bank_bytes: u64) {
+        self.told[class.index()].fetch_sub(per_bank_bytes, Ordering::Relaxed);
+    }
+
     /// It was opened just now: there are no buffers that were not told of.
     pub(crate) fn begin(&self) {
         self.is_incomparable.store(false, Ordering::Relaxed);
@@ -144,10 +161,17 @@ impl Place {
             return;
         }
         self.events.store(0, Ordering::Relaxed);
+        let are_counted = buffers::FAMILY
+            .need(&*buffer::ACCESSORS)
+            .is_some_and(BufferAccessors::needs_creation);
         for class in CLASSES {
             // SAFETY: the allocator is that of an open device, and no hook that comes here
             // runs under its lock.
             let statistics = unsafe { accessors.allocators().statistics(allocator, class) };
+            let told = self.told[class.index()].load(Ordering::Relaxed);
+            if are_counted && told != statistics.allocated {
+                buffers::FAMILY.turn_off("the allocator holds other bytes than were told");
+            }
             FAMILY.contain(|| report::statistics(self.mesh, class, &statistics));
         }
     }
@@ -260,6 +284,7 @@ unsafe fn tell_mesh(accessors: &'static DeviceAccessors, device: Object) -> Opti
             closing: AtomicBool::new(false),
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
+            told: Default::default(),
         },
     )
 }
@@ -292,6 +317,7 @@ unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Opti
             closing: AtomicBool::new(false),
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
+            told: Default::default(),
         },
     )
 }

@@ -72,12 +72,15 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     }
     // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
-    // SAFETY: as above.
-    let unique_id = unsafe { accessors.begin(buffer, facts.device) };
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
     }
     facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
+    // SAFETY: as above.
+    let unique_id = unsafe { accessors.begin(buffer, &facts) };
+    if accessors.needs_creation() {
+        place.count_told(facts.class, facts.per_bank_bytes);
+    }
     let banks = place.banks(facts.class);
     note_newest(report::buffer_id(unique_id).0);
     let operation = creating::operation();
@@ -99,13 +102,17 @@ unsafe fn tell_freed(buffer: Object) -> Option<()> {
     // SAFETY: as the caller vouches.
     unsafe { accessors.address(buffer) }?;
     // SAFETY: as above.
-    let (unique_id, device) = unsafe { accessors.end(buffer) }?;
+    let ended = unsafe { accessors.end(buffer) }?;
+    let unique_id = ended.number;
     if report::buffer_id(unique_id).0 <= INHERITED.load(Ordering::Relaxed) {
         return None;
     }
     // What was told of is on a device that is known; any other may be gone.
-    let place = places::known_place(device)?;
+    let place = places::known_place(ended.device)?;
     quiet::begin();
+    if let Some((class, per_bank_bytes)) = ended.counted {
+        place.count_freed(class, per_bank_bytes);
+    }
     FAMILY.contain(|| report::buffer_freed(place.mesh, unique_id));
     Some(())
 }

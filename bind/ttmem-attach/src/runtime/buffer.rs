@@ -99,6 +99,15 @@ pub(crate) struct Buffer {
     pub(crate) page_bytes: u64,
 }
 
+/// A buffer that is given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) number: u64,
+    pub(crate) device: Object,
+    /// Where buffers are counted, what it took of the banks of a class.
+    pub(crate) counted: Option<(Class, u64)>,
+}
+
 /// What differs in where it comes from.
 struct Origin {
     device: Object,
@@ -158,35 +167,43 @@ impl BufferAccessors {
         }
     }
 
-    /// The number of a buffer that was placed on a device: no other has it, ever.
+    /// The number of a buffer that was placed: no other has it, ever.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn begin(&self, buffer: Object, device: Object) -> u64 {
+    pub(crate) unsafe fn begin(&self, buffer: Object, facts: &Buffer) -> u64 {
         match &self.rest {
             // SAFETY: as the caller vouches.
             Rest::Asked(asked) => unsafe { (asked.unique_id)(buffer) },
-            Rest::Created(_) => creation::begin(buffer, device),
+            Rest::Created(_) => creation::begin(buffer, facts),
         }
     }
 
-    /// The number and the device of a buffer that is given back; none if it was never told of.
+    /// A buffer that is given back; none if it was never told of.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn end(&self, buffer: Object) -> Option<(u64, Object)> {
+    pub(crate) unsafe fn end(&self, buffer: Object) -> Option<Ended> {
         match &self.rest {
             Rest::Asked(asked) => {
                 // SAFETY: as the caller vouches.
                 let unique_id = unsafe { (asked.unique_id)(buffer) };
                 // SAFETY: as above.
                 let device = unsafe { (asked.device)(buffer) };
-                Some((unique_id, device))
+                Some(Ended {
+                    number: unique_id,
+                    device,
+                    counted: None,
+                })
             }
             Rest::Created(_) => {
                 let ended = creation::end(buffer)?;
                 let device = std::ptr::without_provenance(ended.device);
-                Some((ended.number, device))
+                Some(Ended {
+                    number: ended.number,
+                    device,
+                    counted: Some((ended.class, ended.per_bank_bytes)),
+                })
             }
         }
     }

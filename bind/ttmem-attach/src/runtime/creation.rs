@@ -9,10 +9,12 @@
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
 use super::Object;
+use super::buffer::Buffer;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use ttmem_event::Class;
 
 /// What a buffer is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,9 @@ pub(crate) struct Numbered {
     pub(crate) number: u64,
     /// The address of its device.
     pub(crate) device: usize,
+    /// What it takes of the banks of a class.
+    pub(crate) class: Class,
+    pub(crate) per_bank_bytes: u64,
 }
 
 /// Buffers by their address.
@@ -108,10 +113,15 @@ fn lock() -> MutexGuard<'static, HashMap<usize, Numbered>> {
 /// Gives a buffer that was placed its number.
 ///
 /// One that is there at this address died with its device, which nobody was told of.
-pub(crate) fn begin(buffer: Object, device: Object) -> u64 {
+pub(crate) fn begin(buffer: Object, facts: &Buffer) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let device = device.addr();
-    lock().insert(buffer.addr(), Numbered { number, device });
+    let numbered = Numbered {
+        number,
+        device: facts.device.addr(),
+        class: facts.class,
+        per_bank_bytes: facts.per_bank_bytes,
+    };
+    lock().insert(buffer.addr(), numbered);
     number
 }
 
@@ -123,6 +133,7 @@ pub(crate) fn end(buffer: Object) -> Option<Numbered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttmem_event::Layout;
 
     const CREATION: Creation = Creation {
         device: std::ptr::without_provenance(0x1000),
@@ -176,16 +187,26 @@ mod tests {
     #[test]
     fn a_number_ends_with_its_buffer_and_is_never_used_again() {
         let buffer: Object = std::ptr::without_provenance(0x9000);
-        let first = begin(buffer, CREATION.device);
+        let facts = Buffer {
+            device: CREATION.device,
+            class: Class::L1,
+            layout: Layout::Unknown,
+            size_bytes: 4096,
+            per_bank_bytes: 2048,
+            page_bytes: 2048,
+        };
+        let first = begin(buffer, &facts);
         let expected = Numbered {
             number: first,
             device: 0x1000,
+            class: Class::L1,
+            per_bank_bytes: 2048,
         };
         assert_eq!(end(buffer), Some(expected));
         assert_eq!(end(buffer), None);
         // The second dies unseen with its device; a third has its address.
-        let second = begin(buffer, CREATION.device);
-        let third = begin(buffer, CREATION.device);
+        let second = begin(buffer, &facts);
+        let third = begin(buffer, &facts);
         assert!(first < second && second < third);
         assert_eq!(end(buffer).map(|buffer| buffer.number), Some(third));
     }

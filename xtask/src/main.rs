@@ -38,6 +38,9 @@ usage: cargo xtask WORD
   ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step;
                               and behaviours, compared with themselves without ttmem
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
+  ttnn-matrix [VERSION...]    tries every published wheel of ttnn and writes docs/ttnn-wheels.md; with
+                              versions it tries those and prints the table. A wheel that it installs
+                              it removes again after its row (about 500 MB each), but the newest
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
@@ -75,6 +78,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["loom"] => loom::run()?,
         ["ttnn", rest @ ..] => ttnn::run(rest)?,
         ["ttnn-bench"] => ttnn::bench()?,
+        ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels)?,
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             return Ok(());

@@ -20,11 +20,23 @@ const SKIPPED: i32 = 77;
 /// Where the figures of the benchmark are kept.
 const FIGURES: &str = "docs/bench/attach.json";
 
+/// The table of wheels.
+const WHEELS: &str = "docs/ttnn-wheels.md";
+
 /// Runs every program on every board, or those that are named.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
     build(&[])?;
     run_harness("debug", |harness| {
         harness.arg("run").arg(programs()).args(words)
+    })
+}
+
+/// Tries every published wheel and writes the table of them, or prints that of those named.
+pub(crate) fn run_matrix(wheels: &[&str]) -> anyhow::Result<Outcome> {
+    build(&[])?;
+    run_harness("debug", |harness| {
+        let page = root().join(WHEELS);
+        harness.arg("matrix").arg(programs()).arg(page).args(wheels)
     })
 }
 

@@ -10,11 +10,12 @@
 //! puts the second and a stand-in for the third into a cache, once. [`descriptor`] writes the
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
 //! where, and [`session`] runs it. [`behaviour`] runs programs twice, plain and under
-//! `ttmem run`, and compares what became of them.
+//! `ttmem run`, and compares what became of them. [`matrix`] tries every release in [`wheels`].
 
 pub mod behaviour;
 pub mod descriptor;
 pub mod links;
+pub mod matrix;
 pub mod programs;
 pub mod provision;
 pub mod python;

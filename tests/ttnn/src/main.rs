@@ -7,6 +7,8 @@
 //!   folder, or those named, on all boards, or those named; and behaviours: all, or those named.
 //! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
 //!   puts the figures into a file.
+//! * `ttmem-ttnn matrix FOLDER PAGE [VERSION]...` tries every published wheel and writes the table;
+//!   with versions it tries those and prints it.
 //!
 //! The programs and libraries it needs besides are those that cargo put beside it.
 
@@ -22,8 +24,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use harness::behaviour::{self, Behaviour, run_behaviour};
+use harness::matrix::{Matrix, all_wheels, table};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
-use harness::provision::{ProvisionError, TtnnEnvironment, provision};
+use harness::provision::{ProvisionError, TtnnEnvironment, cache_folder, provision};
 use harness::session::Session;
 use harness::wheels::{NEWEST, WheelVersion};
 
@@ -74,9 +77,12 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             run_behaviours(&session, &behaviours)
         }
         ["bench", programs, figures] => bench(&tools, Path::new(programs), Path::new(figures)),
+        ["matrix", programs, page, wheels @ ..] => {
+            run_matrix(&tools, Path::new(programs), Path::new(page), wheels)
+        }
         _ => bail!(
             "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [WORD]... \
-             | ttmem-ttnn bench FOLDER FIGURES"
+             | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
         ),
     }
 }
@@ -161,6 +167,46 @@ fn run_behaviours(session: &Session, behaviours: &[Behaviour]) -> anyhow::Result
     }
     if !behaviours.is_empty() {
         println!("{} behaviours are as without ttmem", behaviours.len());
+    }
+    Ok(())
+}
+
+/// Runs the matrix: all wheels into the page, or those that are named onto standard output.
+fn run_matrix(tools: &Path, programs: &Path, page: &Path, wheels: &[&str]) -> anyhow::Result<()> {
+    let matrix = Matrix {
+        cache: cache_folder()?,
+        standin: existing(tools, "ttmem-standin-compiler")?,
+        ttmem: existing(tools, "ttmem")?,
+        attach: existing(tools, "libttmem_attach.so")?,
+        programs: std::path::absolute(programs).context("no absolute path of the programs")?,
+        folder: tools.join("ttmem-ttnn-runs"),
+    };
+    let named = wheels.iter().map(|wheel| wheel.parse());
+    let named: Vec<WheelVersion> = named.collect::<Result<_, _>>()?;
+    let mut rows = Vec::new();
+    for (wheel, release) in all_wheels() {
+        if !named.is_empty() && !named.contains(&wheel) {
+            continue;
+        }
+        let start = Instant::now();
+        let row = matrix.row(wheel, release);
+        let row = row.with_context(|| format!("ttnn {wheel} on Python {}", release.name()))?;
+        let seconds = start.elapsed().as_secs_f64();
+        let how = if row.is_wrong { "wrong" } else { "done" };
+        println!("{wheel} {} {seconds:>6.1} s  {how}", release.name());
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        bail!("no such wheel for a Python that is here");
+    }
+    if named.is_empty() {
+        std::fs::write(page, table(&rows))
+            .with_context(|| format!("cannot write {}", page.display()))?;
+    } else {
+        print!("{}", table(&rows));
+    }
+    if rows.iter().any(|row| row.is_wrong) {
+        bail!("the table has a mistake of ours");
     }
     Ok(())
 }

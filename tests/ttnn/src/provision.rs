@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use thiserror::Error;
 
 use crate::python::{Interpreter, PYTHON_VARIABLE, find_interpreter};
-use crate::wheels::{WheelVersion, packages_needed};
+use crate::wheels::{Packages, WheelVersion, packages_needed};
 
 /// Where ttnn looks for its kernel compiler, inside its package.
 const COMPILER_PLACE: &str = "runtime/sfpi/compiler/bin/riscv-tt-elf-g++";
@@ -118,7 +118,7 @@ pub fn provision_in(
     wheel: WheelVersion,
     standin: &Path,
 ) -> Result<TtnnEnvironment, ProvisionError> {
-    let name = format!("ttnn-{wheel}-{}", interpreter.release.name());
+    let name = folder_name(wheel, interpreter);
     let folder = cache.join(&name);
     make_folder(cache)?;
     let lock_path = cache.join(format!("{name}.lock"));
@@ -127,7 +127,10 @@ pub fn provision_in(
     lock.lock().map_err(file_error(&lock_path))?;
 
     let stamp_path = folder.join(STAMP);
-    let stamp = format!("ttnn=={wheel} {}\n", packages_needed(wheel).join(" "));
+    let stamp = match packages_needed(wheel) {
+        Packages::Only(packages) => format!("ttnn=={wheel} {}\n", packages.join(" ")),
+        Packages::Named => format!("ttnn=={wheel} and all that it names\n"),
+    };
     if fs::read_to_string(&stamp_path).ok().as_deref() != Some(stamp.as_str()) {
         make_environment(&folder, interpreter, wheel)?;
         fs::write(&stamp_path, &stamp).map_err(file_error(&stamp_path))?;
@@ -145,7 +148,17 @@ pub fn provision_in(
     })
 }
 
+/// The name of an environment in the cache.
+#[must_use]
+pub fn folder_name(wheel: WheelVersion, interpreter: &Interpreter) -> String {
+    format!("ttnn-{wheel}-{}", interpreter.release.name())
+}
+
 /// `$XDG_CACHE_HOME/ttmem-tests`, or the same below `~/.cache`.
+///
+/// # Errors
+///
+/// When there is neither that variable nor a home folder.
 pub fn cache_folder() -> Result<PathBuf, ProvisionError> {
     env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -176,18 +189,14 @@ fn make_environment(
         },
         other => other,
     })?;
-    run(
-        "installing ttnn",
-        Command::new(folder.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--no-input"])
-            .args([
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--only-binary=:all:",
-            ])
-            .arg(format!("ttnn=={wheel}"))
-            .args(packages_needed(wheel)),
-    )
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input"])
+        .args(["--disable-pip-version-check", "--only-binary=:all:"])
+        .arg(format!("ttnn=={wheel}"));
+    if let Packages::Only(packages) = packages_needed(wheel) {
+        pip.arg("--no-deps").args(packages);
+    }
+    run("installing ttnn", &mut pip)
 }
 
 /// Whether an interpreter complains of a module that distributions package apart from it.

@@ -51,11 +51,15 @@ pub fn find_interpreter() -> Option<Interpreter> {
             .into_iter()
             .find_map(|release| try_interpreter(Path::new(&named), release));
     }
-    PythonRelease::ALL.into_iter().find_map(|release| {
-        candidates(release)
-            .iter()
-            .find_map(|path| try_interpreter(path, release))
-    })
+    PythonRelease::ALL.into_iter().find_map(find_release)
+}
+
+/// An interpreter of a release, wherever one usually is.
+#[must_use]
+pub fn find_release(release: PythonRelease) -> Option<Interpreter> {
+    candidates(release)
+        .iter()
+        .find_map(|path| try_interpreter(path, release))
 }
 
 /// What may be an interpreter of that release: on the path, and as pyenv and uv keep them.

@@ -50,6 +50,23 @@ pub struct Session {
     pub seed: u64,
 }
 
+/// How a program is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Whether the attach library is preloaded.
+    pub is_attached: bool,
+    /// Settings of ttnn.
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+impl Manner {
+    /// Attached, with ttnn as it is.
+    pub const USUAL: Self = Self {
+        is_attached: true,
+        settings: &[],
+    };
+}
+
 /// Why a program did not pass.
 #[derive(Debug, Error)]
 pub enum RunProgramError {
@@ -103,10 +120,25 @@ impl Session {
     /// When it cannot run, or did not pass.
     pub fn run(&self, board: TestBoard, program: Program) -> Result<String, RunProgramError> {
         let folder = self.run_folder(board, program);
+        self.run_as(board, program, &folder, Manner::USUAL)
+    }
+
+    /// As [`Session::run`], in a folder and in a manner that are given.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`]; a program that failed may have left a part of its summary.
+    pub fn run_as(
+        &self,
+        board: TestBoard,
+        program: Program,
+        folder: &Path,
+        manner: Manner,
+    ) -> Result<String, RunProgramError> {
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(file_error(&folder))?;
+            fs::remove_dir_all(folder).map_err(file_error(folder))?;
         }
-        fs::create_dir_all(&folder).map_err(file_error(&folder))?;
+        fs::create_dir_all(folder).map_err(file_error(folder))?;
         let descriptor = folder.join("cluster.yaml");
         let yaml = cluster_descriptor(board.kind).ok_or(RunProgramError::NoDescriptor)?;
         fs::write(&descriptor, yaml).map_err(file_error(&descriptor))?;
@@ -115,19 +147,22 @@ impl Session {
         let socket_folder = tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?;
         let server = Server::start(&self.ttmem, socket_folder.path())?;
         let summary = folder.join("summary");
-        let mut command = self.python(&folder, &server, &format!("{}.py", program.name));
+        let mut command = self.python(folder, &server, &format!("{}.py", program.name));
         command
             .arg(&summary)
             .args([board.rows, board.columns].map(|size| size.to_string()))
             .arg(self.seed.to_string())
-            .env("LD_PRELOAD", &self.attach)
             .env("TT_METAL_CACHE", &self.ttnn.kernel_cache)
-            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &descriptor);
-        run_to_end(program.name, &folder, &mut command)?;
+            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &descriptor)
+            .envs(manner.settings.iter().copied());
+        if manner.is_attached {
+            command.env("LD_PRELOAD", &self.attach);
+        }
+        run_to_end(program.name, folder, &mut command)?;
         run_to_end(
             AFTERWARDS,
-            &folder,
-            &mut self.python(&folder, &server, AFTERWARDS),
+            folder,
+            &mut self.python(folder, &server, AFTERWARDS),
         )?;
         fs::read_to_string(&summary).map_err(file_error(&summary))
     }

@@ -88,13 +88,33 @@ pub const WHEELS: [WheelVersion; 28] = [
     WheelVersion::new(0, 60, 1),
 ];
 
+/// Releases whose `import ttnn` touches nearly all that their wheels name.
+const NEEDING_EVERYTHING: std::ops::RangeInclusive<WheelVersion> =
+    WheelVersion::new(0, 64, 1)..=WheelVersion::new(0, 64, 5);
+
+/// The first release that does without networkx.
+const FIRST_WITHOUT_NETWORKX: WheelVersion = WheelVersion::new(0, 74, 0);
+
 /// What `import ttnn` asks for besides itself.
-///
-/// The wheels name up to twenty packages, pandas and seaborn among them; neither the import
-/// nor the operations of the tests touch the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packages {
+    /// These: the wheels name up to twenty, pandas and seaborn among them, and neither the
+    /// import nor the operations of the tests touch the others.
+    Only(&'static [&'static str]),
+    /// Whatever the wheel names.
+    Named,
+}
+
+/// What a release needs.
 #[must_use]
-pub fn packages_needed(_wheel: WheelVersion) -> &'static [&'static str] {
-    &["loguru==0.7.3", "graphviz==0.21"]
+pub fn packages_needed(wheel: WheelVersion) -> Packages {
+    if NEEDING_EVERYTHING.contains(&wheel) {
+        Packages::Named
+    } else if wheel < FIRST_WITHOUT_NETWORKX {
+        Packages::Only(&["loguru==0.7.3", "graphviz==0.21", "networkx==3.4.2"])
+    } else {
+        Packages::Only(&["loguru==0.7.3", "graphviz==0.21"])
+    }
 }
 
 #[cfg(test)]
@@ -116,5 +136,15 @@ mod tests {
         assert_eq!(WHEELS[0], NEWEST);
         assert!(WHEELS.is_sorted_by(|newer, older| newer > older));
         assert!(WHEELS.contains(&FIRST_FOR_PYTHON_312));
+    }
+
+    #[test]
+    fn older_wheels_need_more() {
+        let count = |wheel: &str| match packages_needed(wheel.parse().expect("a version")) {
+            Packages::Only(packages) => packages.len(),
+            Packages::Named => usize::MAX,
+        };
+        let wheels = ["0.81.1", "0.74.0", "0.73.1", "0.64.5", "0.64.1", "0.64.0"];
+        assert_eq!(wheels.map(count), [2, 2, 3, usize::MAX, usize::MAX, 3]);
     }
 }

@@ -82,7 +82,7 @@ class Part:
 
 
 def is_slow():
-    """Whether programs are sent without queues: on a mock they are then not built nor placed."""
+    """Whether programs are sent without queues: on a mock nothing is built or placed for them."""
     return "TT_METAL_SLOW_DISPATCH_MODE" in os.environ
 
 
@@ -195,7 +195,7 @@ class Examination:
         from captured_storage import capture
 
         self.device.clear_program_cache()
-        captured = capture(operation)
+        captured = [] if is_slow() else capture(operation)
         operation()
         for family, kinds in (
             ("circular buffers", ("local", "global")),
@@ -216,7 +216,7 @@ class Examination:
             (storage.kind, storage.size_bytes, len(storage.cores))
             for program in captured
             for storage in program
-            if storage.kind in kinds and not is_slow()
+            if storage.kind in kinds
         )
         equal_lists(f"{name}: {' and '.join(kinds)}", ours, theirs)
         return len(ours)

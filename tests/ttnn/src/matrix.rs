@@ -140,16 +140,20 @@ impl Matrix {
         };
         let python = interpreter.release.name();
         let folder = self.folder.join(format!("matrix-{wheel}-{python}"));
-        let mut first_failure = None;
+        // Of ways that all fail, the first that opens the board says most, or else the first.
+        let mut best: Option<(Way, Tried)> = None;
         for way in WAYS {
             let tried = try_way(&session, &folder, way)?;
             if tried.failure.is_none() || tried.is_ours {
                 return Ok(Row::new(wheel, python, way.name, &tried));
             }
-            first_failure.get_or_insert(tried);
+            let opens_at_last = |best: &(Way, Tried)| tried.opens() && !best.1.opens();
+            if best.as_ref().is_none_or(opens_at_last) {
+                best = Some((way, tried));
+            }
         }
-        let tried = first_failure.unwrap_or_default();
-        Ok(Row::new(wheel, python, "", &tried))
+        let (way, tried) = best.unwrap_or((WAYS[0], Tried::default()));
+        Ok(Row::new(wheel, python, way.name, &tried))
     }
 }
 
@@ -162,6 +166,12 @@ pub struct Tried {
     pub failure: Option<String>,
     /// Whether it gets there without the attach library.
     pub is_ours: bool,
+}
+
+impl Tried {
+    fn opens(&self) -> bool {
+        self.summary.opens
+    }
 }
 
 fn try_way(session: &Session, folder: &Path, way: Way) -> Result<Tried, MatrixError> {

@@ -57,19 +57,22 @@ impl Row {
         if !way.is_empty() {
             notes.push(way.to_owned());
         }
+        // Parts of which there is the same to say are named together.
+        let mut said_of: Vec<(String, Vec<&str>)> = Vec::new();
         for part in PARTS {
             let (word, said) = summary.cell(part);
             is_wrong |= word == "differs";
             cells.push(word.to_owned());
-            if let Some(said) = said {
-                let note = if word == "exact" {
-                    said
-                } else {
-                    format!("{part}: {}", quoted(&said))
-                };
-                notes.push(note);
+            let Some(said) = said.map(|said| with_short_name(&said)) else {
+                continue;
+            };
+            match said_of.iter_mut().find(|(before, _parts)| *before == said) {
+                Some((_said, parts)) => parts.push(part),
+                None => said_of.push((said, vec![part])),
             }
         }
+        let grouped = said_of.iter();
+        notes.extend(grouped.map(|(said, parts)| format!("{}: {said}", parts.join(", "))));
         if let Some(failure) = &tried.failure {
             let whose = if tried.is_ours {
                 "only with the attach library"
@@ -83,12 +86,27 @@ impl Row {
     }
 }
 
-/// Mangled names as code: they are long, and their underlines mean something else in a page.
-fn quoted(said: &str) -> String {
-    match said.split_once("_Z") {
-        Some((before, name)) => format!("{before}`_Z{name}`"),
-        None => said.to_owned(),
+/// A text whose mangled name, if it ends with one, is the class and the function only.
+fn with_short_name(said: &str) -> String {
+    let Some((before, mangled)) = said.split_once("_ZN") else {
+        return said.to_owned();
+    };
+    let mut rest = mangled.strip_prefix('K').unwrap_or(mangled);
+    let mut parts = Vec::new();
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length = rest[..digits].parse::<usize>().ok();
+        let Some(part) = length.and_then(|length| rest[digits..].get(..length)) else {
+            break;
+        };
+        parts.push(part);
+        rest = &rest[digits + part.len()..];
     }
+    if parts.is_empty() {
+        return said.to_owned();
+    }
+    let last = &parts[parts.len().saturating_sub(2)..];
+    format!("{before}`{}`", last.join("::"))
 }
 
 /// The page with the rows.
@@ -149,8 +167,28 @@ mod tests {
     fn a_difference_is_a_mistake_and_a_family_that_is_off_is_not() {
         let row = |said| row(said, None, false);
         assert!(row("buffers: differs: we say 1\n").is_wrong);
-        let off = row("status: kernels: off, no _Zx\n");
+        let off = row("status: kernels: off, no _ZNK2tt8tt_metal6Kernel12compute_hashEv\n");
         assert!(!off.is_wrong);
-        assert!(table(&[off]).contains("kernels: no `_Zx`"));
+        assert!(table(&[off]).contains("kernels: no `Kernel::compute_hash`"));
+    }
+
+    #[test]
+    fn what_is_said_of_several_parts_is_said_once() {
+        let off = "status: buffers: off, no _ZN1a1bE\nstatus: failures: off, no _ZN1a1bE\n";
+        let page = table(&[row(off, None, false)]);
+        assert!(page.contains("| slow dispatch; buffers, failures: no `a::b` |"));
+    }
+
+    #[test]
+    fn names_are_shortened_to_class_and_function() {
+        let cases = [
+            ("no _ZN2tt5Class3runEPKNS0_6DeviceE", "no `Class::run`"),
+            ("no _ZNK5Class2idEv", "no `Class::id`"),
+            ("a text of another kind", "a text of another kind"),
+            ("no _ZN99x", "no _ZN99x"),
+        ];
+        for (said, expected) in cases {
+            assert_eq!(with_short_name(said), expected);
+        }
     }
 }

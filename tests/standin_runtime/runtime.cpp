@@ -1,6 +1,8 @@
 // The stand-in's functions: each keeps what it is given, or fails if a story wants it to.
 #include "runtime.hpp"
 
+#include <algorithm>
+
 namespace tt::tt_metal {
 namespace standin {
 static std::string failing, failure;
@@ -149,6 +151,19 @@ std::uint8_t ComputeKernel::expected_num_binaries() const { return 1; }
 void experimental::dfb::detail::DataflowBufferImpl::update_size(
     std::optional<std::uint32_t>, std::optional<std::uint32_t>) {}
 
+// Every program has one circular buffer, of one page, on the cores of its first kernel.
+constexpr std::uint32_t circular_address = 105824, circular_bytes = 4096;
+std::uint32_t CircularBufferImpl::address() const { return circular_address; }
+bool CircularBufferImpl::uses_buffer_index(std::uint32_t index) const { return index == 0; }
+std::uint32_t CircularBufferImpl::num_pages(std::uint32_t) const { return 1; }
+std::uint32_t CircularBufferImpl::page_size(std::uint32_t) const { return circular_bytes; }
+bool CircularBufferImpl::is_on_logical_core(const xy_pair& core) const {
+    return std::any_of(cores.ranges.begin(), cores.ranges.end(), [&](const CoreRange& range) {
+        return range.first.x <= core.x && core.x <= range.last.x && range.first.y <= core.y &&
+               core.y <= range.last.y;
+    });
+}
+
 namespace detail {
 ProgramImpl::~ProgramImpl() = default;
 std::uint64_t ProgramImpl::get_runtime_id() const { return runs; }
@@ -158,6 +173,9 @@ std::uint32_t& ProgramImpl::get_program_config_size(std::uint32_t core_type) {
 const std::vector<std::shared_ptr<experimental::dfb::detail::DataflowBufferImpl>>&
 ProgramImpl::dataflow_buffers() const {
     return dataflow;
+}
+std::span<const std::shared_ptr<CircularBufferImpl>> ProgramImpl::circular_buffers() const {
+    return circulars;
 }
 void ProgramImpl::reserve_program_local_l1(const IDevice*, const CoreRangeSet&) {}
 std::uint32_t ProgramImpl::add_kernel(
@@ -182,8 +200,13 @@ void ProgramImpl::generate_dispatch_commands(distributed::MeshDevice* mesh, bool
 }
 void ProgramImpl::allocate_circular_buffers(const IDevice* device) {
     may_fail("ProgramImpl::allocate_circular_buffers");
+    const auto& cores = kernels.at(0)->cores;
+    if (circulars.empty()) {
+        circulars.push_back(std::make_shared<CircularBufferImpl>(CircularBufferImpl{cores}));
+    }
     if (storage_on.insert(device).second) {
-        GraphTracker::instance().track_allocate_cb(kernels.at(0)->cores, 105824, 4096, false, device);
+        GraphTracker::instance().track_allocate_cb(
+            cores, circular_address, circular_bytes, false, device);
     }
 }
 void ProgramImpl::deallocate_circular_buffers() {

@@ -172,6 +172,17 @@ public:
 };
 }  // namespace experimental::dfb::detail
 
+class CircularBufferImpl {
+public:
+    std::uint32_t address() const;
+    bool uses_buffer_index(std::uint32_t) const;
+    std::uint32_t num_pages(std::uint32_t) const;
+    std::uint32_t page_size(std::uint32_t) const;
+    bool is_on_logical_core(const xy_pair&) const;
+
+    CoreRangeSet cores;
+};
+
 namespace distributed {
 class MeshDevice;
 }
@@ -184,6 +195,7 @@ public:
     std::uint32_t& get_program_config_size(std::uint32_t);
     const std::vector<std::shared_ptr<experimental::dfb::detail::DataflowBufferImpl>>&
     dataflow_buffers() const;
+    std::span<const std::shared_ptr<CircularBufferImpl>> circular_buffers() const;
     void reserve_program_local_l1(const IDevice*, const CoreRangeSet&);
     std::uint32_t add_kernel(const std::shared_ptr<Kernel>&, const HalProgrammableCoreType&);
     void finalize_offsets(IDevice*);
@@ -195,6 +207,7 @@ public:
 
     std::vector<std::shared_ptr<Kernel>> kernels;
     std::vector<std::shared_ptr<experimental::dfb::detail::DataflowBufferImpl>> dataflow;
+    std::vector<std::shared_ptr<CircularBufferImpl>> circulars;
     std::shared_ptr<Buffer> binary;
     std::array<std::uint32_t, 4> sizes{};
     std::uint64_t runs = 0;

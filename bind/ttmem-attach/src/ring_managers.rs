@@ -70,6 +70,8 @@ pub(crate) struct Manager {
     /// What was found and is not taken yet.
     found: [SharedSpace; KINDS],
     is_found: AtomicBool,
+    /// Kinds of cores for which that is any room: a bit each.
+    placed: AtomicU32,
     /// What was given back since room was found; 0 = nothing that anybody waits for.
     freed: AtomicU32,
     /// Rings in which something was placed, or which were filled: a bit each.
@@ -79,12 +81,20 @@ pub(crate) struct Manager {
 /// What a program takes in the rings of a sub-device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// By kind of core; nothing is taken where the size is 0.
-    pub(crate) places: [Space; KINDS],
+    /// Kinds of cores in whose rings it takes room: a bit each. Where, [`Manager::place`] says.
+    pub(crate) placed: u32,
     /// Completions that it waits for.
     pub(crate) waits_for: Option<u32>,
     /// Kinds of cores whose rings can hold what may go: a bit each.
     pub(crate) used: u32,
+}
+
+impl Taken {
+    /// The kind of cores, by its bit, if no ring of any other is concerned.
+    #[inline]
+    pub(crate) fn only_kind(&self) -> Option<u32> {
+        (self.placed == self.used && self.used.is_power_of_two()).then_some(self.used)
+    }
 }
 
 impl Manager {
@@ -150,14 +160,18 @@ impl Manager {
         if sizes.len() < kinds || entries.len() != kinds + LAUNCH_RINGS {
             return false;
         }
-        for ((found, &[base, size_bytes, _sync]), wanted) in
-            self.found.iter().zip(&entries[..kinds]).zip(sizes)
+        let mut placed = 0;
+        let entries = entries[..kinds].iter().zip(sizes);
+        for ((found, (&[base, size_bytes, _sync], wanted)), kind) in
+            self.found.iter().zip(entries).zip(0..)
         {
             if size_bytes != *wanted {
                 return false;
             }
             found.set(Space { base, size_bytes });
+            placed |= u32::from(size_bytes != 0) << kind;
         }
+        self.placed.store(placed, Ordering::Relaxed);
         self.is_found.store(true, Ordering::Relaxed);
         true
     }
@@ -181,20 +195,29 @@ impl Manager {
         self.is_found.store(false, Ordering::Relaxed);
         let freed = self.freed.load(Ordering::Relaxed);
         self.freed.store(0, Ordering::Relaxed);
-        let kinds = self.kinds.load(Ordering::Relaxed);
+        let placed = self.placed.load(Ordering::Relaxed);
         let used = self.used.load(Ordering::Relaxed);
-        let mut places = [Space::default(); KINDS];
-        let mut now_used = used;
-        for (kind, place) in places.iter_mut().enumerate().take(kinds) {
-            *place = self.found[kind].get();
-            now_used |= u32::from(place.size_bytes != 0) << kind;
-        }
-        self.used.store(now_used, Ordering::Relaxed);
+        self.used.store(used | placed, Ordering::Relaxed);
         Some(Taken {
-            places,
+            placed,
             waits_for: (freed != 0).then_some(freed),
             used,
         })
+    }
+
+    /// Where the newest room of each kind of cores with one of these bits is.
+    #[inline]
+    pub(crate) fn places(&self, kinds: u32) -> impl Iterator<Item = (CoreType, Space)> {
+        let found = CoreType::ALL.into_iter().zip(&self.found).zip(0..);
+        let chosen = found.filter(move |(_found, kind)| kinds >> kind & 1 == 1);
+        chosen.map(|((core_type, place), _kind)| (core_type, place.get()))
+    }
+
+    /// The same for one kind.
+    #[inline]
+    pub(crate) fn place(&self, kind: u32) -> Option<(CoreType, Space)> {
+        let index = usize::try_from(kind.trailing_zeros()).ok()?;
+        Some((*CoreType::ALL.get(index)?, self.found.get(index)?.get()))
     }
 
     /// Rings in which there can be something: a bit each.
@@ -310,21 +333,20 @@ mod tests {
         assert!(manager.find(&[40, 0, 0, 1, 0], &entries(1000, 40)));
         assert!(manager.free(0));
         let first = manager.take().expect("room was found");
-        assert_eq!(
-            first.places[0],
-            Space {
-                base: 1000,
-                size_bytes: 40
-            }
-        );
+        let places = |kinds| manager.places(kinds).collect::<Vec<_>>();
+        let place = |base, size_bytes| (CoreType::Tensix, Space { base, size_bytes });
+        assert_eq!(places(first.placed), [place(1000, 40)]);
         assert_eq!((first.waits_for, first.used), (None, 0));
+        assert_eq!(first.only_kind(), None, "the ring was not used yet");
         // The runtime looks again with other sizes before it decides: the last counts.
         assert!(manager.find(&[60, 0, 0, 1, 0], &entries(1040, 60)));
         assert!(manager.find(&[60, 0, 0, 0, 0], &entries(1000, 60)));
         assert!(manager.free(64));
         let second = manager.take().expect("room was found");
-        assert_eq!(second.places[0].base, 1000);
+        assert_eq!(places(second.placed), [place(1000, 60)]);
         assert_eq!((second.waits_for, second.used), (Some(64), 1));
+        let only = second.only_kind().expect("it is in one ring");
+        assert_eq!(manager.place(only), Some(place(1000, 60)));
         assert_eq!(manager.take(), None);
     }
 

@@ -80,6 +80,31 @@ pub(crate) fn record(what: &What) {
     }
 }
 
+/// Records several events of one moment: together if there is room for all, else one by one.
+#[inline(always)]
+pub(crate) fn record_together<const COUNT: usize>(all: &[What; COUNT]) {
+    let word = PAGE.word();
+    if word == OFF {
+        return;
+    }
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: as in `record`.
+    #[expect(unsafe_code, reason = "as in `record`")]
+    let local = unsafe { &*local };
+    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    if !(ready && local.push_together(all)) {
+        record_one_by_one(local, all);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn record_one_by_one(local: &Local, all: &[What]) {
+    for &what in all {
+        record_slowly(local, &Event { time: 0, what }.encode());
+    }
+}
+
 /// Records an event that another copy of this library encoded.
 pub(crate) fn record_encoded(record: &[u8; EVENT_BYTES]) {
     if PAGE.word() != OFF {
@@ -93,6 +118,16 @@ impl Local {
         self.enter();
         let time = clock::ticks();
         let pushed = self.producer.push(&Event { time, what: *what }.encode());
+        self.leave();
+        pushed
+    }
+
+    #[inline(always)]
+    fn push_together<const COUNT: usize>(&self, all: &[What; COUNT]) -> bool {
+        self.enter();
+        let time = clock::ticks();
+        let records = all.map(|what| Event { time, what }.encode());
+        let pushed = self.producer.push_together(&records);
         self.leave();
         pushed
     }

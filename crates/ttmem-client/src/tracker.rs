@@ -80,6 +80,15 @@ impl Tracker {
         local::record(&what);
     }
 
+    /// Records events that happened at one moment, in their order, for little more than one.
+    #[inline(always)]
+    pub fn track_together<const COUNT: usize>(self, all: [What; COUNT]) {
+        if all.iter().any(What::is_legacy) {
+            return all.into_iter().for_each(|what| self.track(what));
+        }
+        local::record_together(&all);
+    }
+
     /// The id of a text.
     #[must_use]
     pub fn text(self, text: &str) -> TextId {

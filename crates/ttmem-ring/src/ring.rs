@@ -270,6 +270,31 @@ impl<'m> Producer<'m> {
         true
     }
 
+    /// Publishes several event records at once, if there is known to be room for all of them.
+    ///
+    /// As of [`Self::push`]. Whoever sees one of them sees all.
+    #[inline(always)]
+    pub fn push_together<const COUNT: usize>(&self, records: &[[u8; EVENT_BYTES]; COUNT]) -> bool {
+        let head = self.head.get();
+        let count = u64::try_from(COUNT).unwrap_or(u64::MAX);
+        if self.room_until.get().saturating_sub(head) < count {
+            return false;
+        }
+        let Some(ring) = self.ring.get() else {
+            return false;
+        };
+        let mut next = head;
+        for record in records {
+            ring.prefetch(next.wrapping_add(PREFETCHED));
+            self.write(&ring, next, record);
+            next = next.wrapping_add(1);
+        }
+        self.head.set(next);
+        // SYNC(publish): whoever sees this head sees the slots.
+        ring.control.head.store(next, Ordering::Release);
+        true
+    }
+
     /// Writes the slot at the head, for which there must be room.
     #[inline(always)]
     fn write(&self, ring: &Ring<'m>, head: u64, record: &[u8; EVENT_BYTES]) {

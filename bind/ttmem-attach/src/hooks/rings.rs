@@ -219,7 +219,7 @@ interpose! {
             && let Some(taken) = manager.take()
         {
             let program = dispatch::sending().unwrap_or_default();
-            FAMILY.contain(|| events::taken(mesh, manager.sub_device(), &taken, program, sync));
+            FAMILY.contain(|| events::taken(mesh, manager, taken, program, sync));
         }
     }
 }

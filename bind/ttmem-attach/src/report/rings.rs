@@ -19,11 +19,47 @@ pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
 
 /// A program took room; `sync` completions end it.
 #[inline]
-pub(crate) fn taken(mesh: MeshId, sub_device: u8, taken: &Taken, program: ProgramId, sync: u32) {
-    let tracker = tracker();
-    let places = || CoreType::ALL.into_iter().zip(&taken.places);
-    let places = || places().filter(|(_core_type, place)| place.size_bytes > 0);
-    for (core_type, place) in places() {
+pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
+    let sub_device = manager.sub_device();
+    let only = taken.only_kind().and_then(|kind| manager.place(kind));
+    // Nearly always it is one kind of cores, and something has to go before.
+    if let (Some((core_type, place)), Some(waits_for)) = (only, taken.waits_for) {
+        tracker().track_together([
+            What::RingReserved {
+                mesh,
+                sub_device,
+                core_type,
+                stalled: true,
+                size_bytes: place.size_bytes.into(),
+                sync: waits_for.into(),
+            },
+            What::RingFreed {
+                mesh,
+                sub_device,
+                core_type,
+                sync: waits_for.into(),
+            },
+            What::RingAllocated {
+                mesh,
+                sub_device,
+                core_type,
+                program,
+                address: place.base.into(),
+                size_bytes: place.size_bytes.into(),
+                sync: sync.into(),
+            },
+        ]);
+    } else {
+        taken_in_several(mesh, manager, taken, program, sync);
+    }
+}
+
+/// The same for any kinds of cores.
+#[cold]
+#[inline(never)]
+fn taken_in_several(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
+    let (tracker, sub_device) = (tracker(), manager.sub_device());
+    for (core_type, place) in manager.places(taken.placed) {
         tracker.track(What::RingReserved {
             mesh,
             sub_device,
@@ -36,7 +72,7 @@ pub(crate) fn taken(mesh: MeshId, sub_device: u8, taken: &Taken, program: Progra
     if let Some(waits_for) = taken.waits_for {
         freed(mesh, sub_device, taken.used, waits_for);
     }
-    for (core_type, place) in places() {
+    for (core_type, place) in manager.places(taken.placed) {
         tracker.track(What::RingAllocated {
             mesh,
             sub_device,

@@ -12,6 +12,7 @@ enum Step {
     MoveProducer,
     LookForRoom,
     Push(u8),
+    PushTogether([u8; 3]),
     Look,
     Advance,
     /// To a position this far from the tail, also one that makes no sense.
@@ -27,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::MoveProducer),
         4 => Just(Step::LookForRoom),
         8 => any::<u8>().prop_map(Step::Push),
+        2 => any::<[u8; 3]>().prop_map(Step::PushTogether),
         4 => Just(Step::Look),
         6 => Just(Step::Advance),
         4 => (-3..12_i8).prop_map(Step::Free),
@@ -118,6 +120,14 @@ proptest! {
                     if fits {
                         model.queue.push_back(tag);
                         model.room -= 1;
+                    }
+                }
+                Step::PushTogether(tags) => {
+                    let fit = model.is_owned && model.room >= tags.len();
+                    prop_assert_eq!(producer.push_together(&tags.map(record)), fit);
+                    if fit {
+                        model.queue.extend(tags);
+                        model.room -= tags.len();
                     }
                 }
                 Step::Look => {

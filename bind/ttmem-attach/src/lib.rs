@@ -23,6 +23,7 @@ mod generation;
 mod hooks;
 mod operation;
 mod patient_lock;
+mod pending;
 mod place_map;
 mod places;
 mod programs;

@@ -9,8 +9,9 @@
 //! The block begins as zeroes, needs no end, and is there from the first instruction of a
 //! thread to its last: also while the thread's other variables are being destroyed.
 
+use crate::pending::First;
 use std::cell::Cell;
-use ttmem_event::Direction;
+use ttmem_event::{BinaryStatus, Direction, TextId};
 
 /// The words of a thread; zeroes stand for "none" in each of them.
 #[repr(C)]
@@ -20,11 +21,18 @@ pub(crate) struct Block {
     pub(crate) seat: Cell<usize>,
     /// The end of the bank from which its newest block was taken: 1 above, 2 below.
     newest_direction: Cell<u8>,
-    padding: [u8; 47],
+    /// The state that the runtime gave the binaries of what it sends: 1 above its code.
+    binary_status: Cell<u8>,
+    /// Whether it is sending: not all that is made ready is sent.
+    pub(crate) is_sending: Cell<bool>,
+    /// The operation for which it creates a tensor.
+    pub(crate) creating: Cell<TextId>,
+    /// What its operation is about to send.
+    pub(crate) pending: First,
 }
 
 /// The size that is written in the assembler's part.
-const BLOCK_BYTES: usize = 56;
+const BLOCK_BYTES: usize = 48;
 const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 
@@ -46,6 +54,20 @@ impl Block {
             2 => Some(Direction::BottomUp),
             _none => None,
         }
+    }
+
+    /// Notes the state that binaries got.
+    #[inline]
+    pub(crate) fn set_binary_status(&self, status: Option<BinaryStatus>) {
+        let code = status.map_or(0, |status| status.code().saturating_add(1));
+        self.binary_status.set(code);
+    }
+
+    /// The state that binaries got last, once.
+    #[inline]
+    pub(crate) fn take_binary_status(&self) -> Option<BinaryStatus> {
+        let code = self.binary_status.replace(0).checked_sub(1)?;
+        BinaryStatus::from_code(code)
     }
 }
 
@@ -102,7 +124,10 @@ mod place {
             Block {
                 seat: Cell::new(0),
                 newest_direction: Cell::new(0),
-                padding: [0; 47],
+                binary_status: Cell::new(0),
+                is_sending: Cell::new(false),
+                creating: Cell::new(TextId::NONE),
+                pending: First::NONE,
             }
         };
     }
@@ -133,5 +158,17 @@ mod tests {
         assert_eq!(other, (None, Some(Direction::BottomUp)));
         assert_eq!(with(Block::take_newest_direction), Some(Direction::TopDown));
         assert_eq!(with(Block::take_newest_direction), None);
+    }
+
+    #[test]
+    fn a_state_of_binaries_is_taken_once() {
+        for state in [BinaryStatus::NotSent, BinaryStatus::Committed] {
+            with(|block| block.set_binary_status(Some(state)));
+            assert_eq!(with(Block::take_binary_status), Some(state));
+            assert_eq!(with(Block::take_binary_status), None);
+        }
+        with(|block| block.set_binary_status(Some(BinaryStatus::Committed)));
+        with(|block| block.set_binary_status(None));
+        assert_eq!(with(Block::take_binary_status), None);
     }
 }

@@ -14,25 +14,25 @@
 
 use super::buffers::FAMILY;
 use super::interpose;
-use crate::report;
 use crate::runtime::Object;
-use std::cell::Cell;
+use crate::{report, thread};
 use ttmem_event::TextId;
-
-thread_local! {
-    /// The operation for which this thread creates a tensor.
-    static OPERATION: Cell<TextId> = const { Cell::new(TextId::NONE) };
-}
 
 /// The operation for which this thread creates a tensor; none outside of ttnn's functions.
 #[inline]
 pub(crate) fn operation() -> TextId {
-    OPERATION.try_with(Cell::get).unwrap_or(TextId::NONE)
+    thread::with(|block| block.creating.get())
+}
+
+/// Sets it; what it was.
+#[inline]
+fn set_operation(operation: TextId) -> TextId {
+    thread::with(|block| block.creating.replace(operation))
 }
 
 /// Forgets the operation, whose text is the parent's.
 pub(crate) fn forget() {
-    let _ending = OPERATION.try_with(|operation| operation.set(TextId::NONE));
+    set_operation(TextId::NONE);
 }
 
 /// The time in which tensors are created for an operation; the one around it goes on after.
@@ -43,16 +43,14 @@ struct During {
 
 impl During {
     fn begin(operation: TextId) -> Self {
-        let outer = OPERATION.try_with(|current| current.replace(operation));
-        Self {
-            outer: outer.unwrap_or(TextId::NONE),
-        }
+        let outer = set_operation(operation);
+        Self { outer }
     }
 }
 
 impl Drop for During {
     fn drop(&mut self) {
-        let _ending = OPERATION.try_with(|operation| operation.set(self.outer));
+        set_operation(self.outer);
     }
 }
 

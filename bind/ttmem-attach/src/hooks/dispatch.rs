@@ -5,12 +5,13 @@
 use super::programs::{number_of, with_program};
 use super::{OnException, dataflow, inside_tensors, interpose, kernels, launches, real_function};
 use crate::family::Family;
+use crate::pending::{self, Pending};
 use crate::runtime::Object;
-use crate::runtime::program::{self, implementation};
+use crate::runtime::program::{self, ProgramAccessors, implementation};
+use crate::thread::{self, Block};
 use crate::{operation, places, programs, report};
-use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
-use ttmem_event::{DispatchPath, KernelKind, MeshId, ProgramId, TextId};
+use ttmem_event::{BinaryStatus, DispatchPath, KernelKind, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("dispatches");
 
@@ -22,35 +23,10 @@ static PATH: LazyLock<DispatchPath> = LazyLock::new(|| {
     }
 });
 
-/// A program that an operation is about to send.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    /// The `ProgramImpl`.
-    program: Object,
-    /// The device it is sent to, and its mesh.
-    device: Object,
-    mesh: MeshId,
-    operation: TextId,
-    /// Whether an operation of ttnn has said so before.
-    is_announced: bool,
-}
-
-thread_local! {
-    /// What this thread's operation is about to send.
-    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
-    /// Whether this thread is sending: not all that is made ready is sent.
-    static SENDING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Changes what is about to be sent; a thread that is ending sends nothing.
-fn with_pending<R: Default>(change: impl FnOnce(&mut Vec<Pending>) -> R) -> R {
-    let changed =
-        PENDING.try_with(|cell| cell.try_borrow_mut().ok().map(|mut cell| change(&mut cell)));
-    changed.ok().flatten().unwrap_or_default()
-}
-
-fn set_sending(is_sending: bool) {
-    let _ending = SENDING.try_with(|cell| cell.set(is_sending));
+/// Sets whether this thread is sending; whether it was.
+#[inline]
+fn set_sending(is_sending: bool) -> bool {
+    thread::with(|block| block.is_sending.replace(is_sending))
 }
 
 /// Notes a program that an operation is about to send.
@@ -71,7 +47,7 @@ unsafe fn note(program: Object, device: Object, return_address: usize) -> Option
         operation,
         is_announced: true,
     };
-    with_pending(|all| all.push(pending));
+    pending::push(pending);
     Some(())
 }
 
@@ -80,9 +56,7 @@ unsafe fn note(program: Object, device: Object, return_address: usize) -> Option
 /// # Safety
 /// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
 pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option<()> {
-    let is_announced = with_pending(|all| all.last().is_some_and(|last| last.is_announced));
-    let is_sending = SENDING.try_with(Cell::get).unwrap_or(false);
-    if is_announced || !is_sending {
+    if pending::is_announced() || !thread::with(|block| block.is_sending.get()) {
         return None;
     }
     FAMILY.need(&*program::ACCESSORS)?;
@@ -95,7 +69,7 @@ pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option
         operation: TextId::NONE,
         is_announced: false,
     };
-    with_pending(|all| all.push(pending));
+    pending::push(pending);
     Some(())
 }
 
@@ -104,7 +78,7 @@ pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option
 /// # Safety
 /// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
 pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()> {
-    let is_sending = SENDING.try_with(|sending| sending.replace(true)).ok()?;
+    let is_sending = set_sending(true);
     // SAFETY: as the caller vouches.
     let noted = unsafe { note_unannounced(program, device) };
     set_sending(is_sending);
@@ -118,7 +92,7 @@ pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()
 
 /// The program that this thread is sending; of several that are sent together, the first.
 pub(super) fn sending() -> Option<ProgramId> {
-    let object = with_pending(|all| all.first().map(|pending| pending.program))?;
+    let object = pending::first()?;
     let known = programs::with_known(object.addr(), |program| program.id);
     // SAFETY: what is about to be sent is alive.
     known.or_else(|| unsafe { number_of(object) })
@@ -129,64 +103,76 @@ pub(super) fn sending() -> Option<ProgramId> {
 /// # Safety
 /// The programs are alive.
 unsafe fn tell_sent() -> Option<()> {
-    let mut sent = with_pending(std::mem::take);
-    let status = launches::take_status();
+    let (first, more) = pending::take();
+    let status = thread::with(Block::take_binary_status);
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
-    for Pending {
+    if let Some(first) = &first {
+        // SAFETY: as the caller vouches.
+        unsafe { tell_program_sent(accessors, first, status) };
+    }
+    for pending in &more {
+        // SAFETY: as above.
+        unsafe { tell_program_sent(accessors, pending, status) };
+    }
+    Some(())
+}
+
+/// Tells that a program was sent.
+///
+/// # Safety
+/// The program is alive.
+unsafe fn tell_program_sent(
+    accessors: &ProgramAccessors,
+    pending: &Pending,
+    status: Option<BinaryStatus>,
+) -> Option<()> {
+    let &Pending {
         program: object,
         device,
         mesh,
         operation,
         is_announced: _,
-    } in sent.drain(..)
-    {
-        if object.is_null() {
-            continue;
-        }
-        // SAFETY: as the caller vouches.
-        let runtime_id = unsafe { accessors.runtime_id(object) };
-        // SAFETY: as above.
-        let (program, ran_before, renamed, borrows, circulars_move) = unsafe {
-            with_program(object, |program| {
-                let renamed = std::mem::replace(&mut program.name, operation) != operation;
-                let ran_before = program.sent_to.contains(&mesh);
-                if !ran_before {
-                    program.sent_to.push(mesh);
-                }
-                (
-                    program.id,
-                    ran_before,
-                    renamed,
-                    !program.borrowed.is_empty(),
-                    program.circular.can_move(),
-                )
-            })
-        }?;
-        if borrows {
-            // SAFETY: as above; the tensors that it borrows from are known by now.
-            unsafe { dataflow::tell_moved(object, device, mesh) };
-        }
-        if circulars_move {
-            // SAFETY: as above; it was sent.
-            unsafe { inside_tensors::tell_moved(object, mesh) };
-        }
-        if !ran_before {
-            // SAFETY: as above; what was sent is built.
-            unsafe { kernels::tell_loaded(object, device, mesh, KernelKind::Application) };
-            launches::tell_first_run(object, mesh, program, status);
-        }
-        FAMILY.contain(|| {
-            if renamed {
-                report::program(program, operation, runtime_id, object.addr());
-            }
-            report::dispatched(mesh, program, runtime_id, operation, ran_before, *PATH);
-        });
+    } = pending;
+    if object.is_null() {
+        return None;
     }
-    // Its room is kept for the next operation.
-    with_pending(|all| {
-        if all.is_empty() {
-            *all = sent;
+    // SAFETY: as the caller vouches.
+    let runtime_id = unsafe { accessors.runtime_id(object) };
+    // SAFETY: as above.
+    let (program, ran_before, renamed, borrows, circulars_move) = unsafe {
+        with_program(object, |program| {
+            let renamed = std::mem::replace(&mut program.name, operation) != operation;
+            let ran_before = program.sent_to.contains(&mesh);
+            if !ran_before {
+                program.sent_to.push(mesh);
+            }
+            (
+                program.id,
+                ran_before,
+                renamed,
+                !program.borrowed.is_empty(),
+                program.circular.can_move(),
+            )
+        })
+    }?;
+    if borrows {
+        // SAFETY: as above; the tensors that it borrows from are known by now.
+        unsafe { dataflow::tell_moved(object, device, mesh) };
+    }
+    if circulars_move {
+        // SAFETY: as above; it was sent.
+        unsafe { inside_tensors::tell_moved(object, mesh) };
+    }
+    if !ran_before {
+        // SAFETY: as above; what was sent is built.
+        unsafe { kernels::tell_loaded(object, device, mesh, KernelKind::Application) };
+        launches::tell_first_run(object, mesh, program, status);
+    }
+    FAMILY.contain(|| {
+        if renamed {
+            report::program(program, operation, runtime_id, object.addr());
         }
+        report::dispatched(mesh, program, runtime_id, operation, ran_before, *PATH);
     });
     Some(())
 }
@@ -233,7 +219,7 @@ interpose! {
         let kept = unsafe { real(tracker, program) };
         // A flag leaves the upper bits of its register undefined.
         if kept & 0xff != 0 {
-            with_pending(Vec::clear);
+            pending::clear();
         }
         kept
     }
@@ -246,7 +232,7 @@ interpose! {
         set_sending(true);
         let failed = OnException::new(|| {
             set_sending(false);
-            with_pending(Vec::clear);
+            pending::clear();
         });
         // SAFETY: the caller's own arguments.
         unsafe { real(queue, workload, blocking) };

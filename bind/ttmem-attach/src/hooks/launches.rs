@@ -9,8 +9,7 @@ use super::{dispatch, interpose};
 use crate::family::{Doubt, Family};
 use crate::runtime::commands::{self, CommandAccessors};
 use crate::runtime::{Object, buffer};
-use crate::{programs, report, symbols};
-use std::cell::Cell;
+use crate::{programs, report, symbols, thread};
 use std::ffi::CStr;
 use std::sync::LazyLock;
 use ttmem_event::{BinaryStatus, MeshId, ProgramId};
@@ -28,16 +27,6 @@ pub(crate) static ACCESSORS: LazyLock<Result<CommandAccessors, Doubt>> = LazyLoc
     symbols::need_all(&NEEDED)?;
     commands::find()
 });
-
-thread_local! {
-    /// The state that the runtime gave the binaries of what this thread sends.
-    static STATUS: Cell<Option<BinaryStatus>> = const { Cell::new(None) };
-}
-
-/// Takes the state that binaries got since it was last asked for.
-pub(super) fn take_status() -> Option<BinaryStatus> {
-    STATUS.try_with(Cell::take).ok().flatten()
-}
 
 /// Tells what the first run of a program has left on a mesh.
 pub(super) fn tell_first_run(
@@ -102,7 +91,7 @@ interpose! {
         // SAFETY: the caller's own arguments.
         unsafe { real(workload, mesh, status) };
         let status = BinaryStatus::from_code(status);
-        let _ending = STATUS.try_with(|cell| cell.set(status));
+        thread::with(|block| block.set_binary_status(status));
     }
 }
 
@@ -131,17 +120,5 @@ interpose! {
             // SAFETY: the runtime is about to send the program to the mesh.
             unsafe { dispatch::note_unannounced(program, mesh) };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_is_taken_once() {
-        STATUS.set(Some(BinaryStatus::Committed));
-        assert_eq!(take_status(), Some(BinaryStatus::Committed));
-        assert_eq!(take_status(), None);
     }
 }

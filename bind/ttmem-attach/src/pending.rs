@@ -1,0 +1,186 @@
+//! What a thread's operation is about to send.
+//!
+//! Nearly always it is one program, which is kept among the thread's own words; those
+//! after it are in a list that is not touched otherwise.
+
+use crate::runtime::Object;
+use crate::thread;
+use std::cell::{Cell, RefCell};
+use ttmem_event::{MeshId, TextId};
+
+/// A program that an operation is about to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    /// The `ProgramImpl`.
+    pub(crate) program: Object,
+    /// The device it is sent to, and its mesh.
+    pub(crate) device: Object,
+    pub(crate) mesh: MeshId,
+    pub(crate) operation: TextId,
+    /// Whether an operation of ttnn has said so before.
+    pub(crate) is_announced: bool,
+}
+
+/// The first of them, as a thread keeps it; zeroes stand for none.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct First {
+    program: Cell<Object>,
+    device: Cell<Object>,
+    mesh: Cell<MeshId>,
+    operation: Cell<TextId>,
+    is_there: Cell<bool>,
+    /// Whether an operation has announced the last of all.
+    is_announced: Cell<bool>,
+    has_more: Cell<bool>,
+}
+
+thread_local! {
+    /// Those after the first.
+    static MORE: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+}
+
+impl First {
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    pub(crate) const NONE: Self = Self {
+        program: Cell::new(std::ptr::null()),
+        device: Cell::new(std::ptr::null()),
+        mesh: Cell::new(MeshId(0)),
+        operation: Cell::new(TextId::NONE),
+        is_there: Cell::new(false),
+        is_announced: Cell::new(false),
+        has_more: Cell::new(false),
+    };
+
+    #[inline]
+    fn get(&self) -> Option<Pending> {
+        self.is_there.get().then(|| Pending {
+            program: self.program.get(),
+            device: self.device.get(),
+            mesh: self.mesh.get(),
+            operation: self.operation.get(),
+            is_announced: self.is_announced.get(),
+        })
+    }
+}
+
+/// Notes a program that this thread is about to send.
+#[inline]
+pub(crate) fn push(pending: Pending) {
+    thread::with(|block| {
+        let first = &block.pending;
+        let is_first = !first.is_there.get();
+        if is_first {
+            first.program.set(pending.program);
+            first.device.set(pending.device);
+            first.mesh.set(pending.mesh);
+            first.operation.set(pending.operation);
+            first.is_there.set(true);
+        }
+        first.is_announced.set(pending.is_announced);
+        if !is_first {
+            first.has_more.set(true);
+            push_more(pending);
+        }
+    });
+}
+
+/// Whether an operation has announced the last of what this thread is about to send.
+#[inline]
+pub(crate) fn is_announced() -> bool {
+    thread::with(|block| block.pending.is_there.get() && block.pending.is_announced.get())
+}
+
+/// The first program that this thread is about to send.
+#[inline]
+pub(crate) fn first() -> Option<Object> {
+    thread::with(|block| {
+        let first = &block.pending;
+        first.is_there.get().then(|| first.program.get())
+    })
+}
+
+/// Takes what this thread is about to send: the first, and those after it.
+#[inline]
+pub(crate) fn take() -> (Option<Pending>, Vec<Pending>) {
+    thread::with(|block| {
+        let first = block.pending.get();
+        block.pending.is_there.set(false);
+        let more = if block.pending.has_more.replace(false) {
+            take_more()
+        } else {
+            Vec::new()
+        };
+        (first, more)
+    })
+}
+
+/// Nothing is sent after all.
+pub(crate) fn clear() {
+    let _not_sent = take();
+}
+
+/// Puts one behind the others; a thread that is ending sends one at most.
+#[cold]
+fn push_more(pending: Pending) {
+    let _ending = MORE.try_with(|more| {
+        if let Ok(mut more) = more.try_borrow_mut() {
+            more.push(pending);
+        }
+    });
+}
+
+#[cold]
+fn take_more() -> Vec<Pending> {
+    let taken = MORE.try_with(|more| {
+        more.try_borrow_mut()
+            .map(|mut more| std::mem::take(&mut *more))
+    });
+    taken.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(number: u32) -> Pending {
+        let address = usize::try_from(number).expect("it is small") * 4096;
+        Pending {
+            program: std::ptr::without_provenance(address),
+            device: std::ptr::without_provenance(address + 8),
+            mesh: MeshId(number),
+            operation: TextId(number),
+            is_announced: number != 2,
+        }
+    }
+
+    #[test]
+    fn what_is_about_to_be_sent_is_taken_once_and_in_order() {
+        assert_eq!(
+            (take(), first(), is_announced()),
+            ((None, Vec::new()), None, false)
+        );
+        let all = [1, 2, 3].map(program);
+        for (pending, is_last_announced) in all.into_iter().zip([true, false, true]) {
+            push(pending);
+            assert_eq!(first(), Some(all[0].program));
+            assert_eq!(is_announced(), is_last_announced);
+        }
+        let elsewhere = std::thread::spawn(|| first().is_none());
+        assert!(elsewhere.join().expect("it does not panic"));
+        let (first_taken, more) = take();
+        assert_eq!(first_taken.map(|first| first.program), Some(all[0].program));
+        assert_eq!(more, all[1..]);
+        assert_eq!(take(), (None, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_not_sent_is_forgotten() {
+        push(program(1));
+        push(program(2));
+        clear();
+        assert_eq!((first(), is_announced()), (None, false));
+        push(program(3));
+        assert_eq!(take(), (Some(program(3)), Vec::new()));
+    }
+}

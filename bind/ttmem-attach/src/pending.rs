@@ -6,7 +6,7 @@
 use crate::runtime::Object;
 use crate::thread;
 use std::cell::{Cell, RefCell};
-use ttmem_event::{MeshId, TextId};
+use ttmem_event::{MeshId, ProgramId, TextId};
 
 /// A program that an operation is about to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct First {
     device: Cell<Object>,
     mesh: Cell<MeshId>,
     operation: Cell<TextId>,
+    /// Its number, if it was seen that nothing but its sending has to be told; 0 = not seen.
+    settled: Cell<ProgramId>,
     is_there: Cell<bool>,
     /// Whether an operation has announced the last of all.
     is_announced: Cell<bool>,
@@ -47,6 +49,7 @@ impl First {
         device: Cell::new(std::ptr::null()),
         mesh: Cell::new(MeshId(0)),
         operation: Cell::new(TextId::NONE),
+        settled: Cell::new(ProgramId(0)),
         is_there: Cell::new(false),
         is_announced: Cell::new(false),
         has_more: Cell::new(false),
@@ -75,6 +78,7 @@ pub(crate) fn push(pending: Pending) {
             first.device.set(pending.device);
             first.mesh.set(pending.mesh);
             first.operation.set(pending.operation);
+            first.settled.set(ProgramId(0));
             first.is_there.set(true);
         }
         first.is_announced.set(pending.is_announced);
@@ -93,15 +97,32 @@ pub(crate) fn is_announced() -> bool {
 
 /// The first program that this thread is about to send.
 #[inline]
-pub(crate) fn first() -> Option<Object> {
+pub(crate) fn first() -> Option<Pending> {
+    thread::with(|block| block.pending.get())
+}
+
+/// Notes that nothing but its sending has to be told of the first program.
+#[inline]
+pub(crate) fn settle_first(program: ProgramId) {
+    thread::with(|block| block.pending.settled.set(program));
+}
+
+/// Takes the first program, with its number, if it is the only one and settled.
+#[inline]
+pub(crate) fn take_settled() -> Option<(Pending, ProgramId)> {
     thread::with(|block| {
         let first = &block.pending;
-        first.is_there.get().then(|| first.program.get())
+        let settled = first.settled.get();
+        if settled == ProgramId(0) || first.has_more.get() {
+            return None;
+        }
+        let pending = first.get()?;
+        first.is_there.set(false);
+        Some((pending, settled))
     })
 }
 
 /// Takes what this thread is about to send: the first, and those after it.
-#[inline]
 pub(crate) fn take() -> (Option<Pending>, Vec<Pending>) {
     thread::with(|block| {
         let first = block.pending.get();
@@ -163,7 +184,7 @@ mod tests {
         let all = [1, 2, 3].map(program);
         for (pending, is_last_announced) in all.into_iter().zip([true, false, true]) {
             push(pending);
-            assert_eq!(first(), Some(all[0].program));
+            assert_eq!(first().map(|first| first.program), Some(all[0].program));
             assert_eq!(is_announced(), is_last_announced);
         }
         let elsewhere = std::thread::spawn(|| first().is_none());
@@ -172,6 +193,21 @@ mod tests {
         assert_eq!(first_taken.map(|first| first.program), Some(all[0].program));
         assert_eq!(more, all[1..]);
         assert_eq!(take(), (None, Vec::new()));
+    }
+
+    #[test]
+    fn only_the_program_that_was_settled_is_taken_as_such() {
+        push(program(1));
+        assert_eq!(take_settled(), None);
+        settle_first(ProgramId(7));
+        assert_eq!(take_settled(), Some((program(1), ProgramId(7))));
+        assert_eq!(take_settled(), None);
+        push(program(3));
+        assert_eq!(take_settled(), None, "it is another program");
+        settle_first(ProgramId(8));
+        push(program(4));
+        assert_eq!(take_settled(), None, "there are two");
+        clear();
     }
 
     #[test]

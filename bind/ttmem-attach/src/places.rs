@@ -84,9 +84,8 @@ impl Place {
     /// Counts an event of the allocator; now and then its statistics are told.
     #[inline]
     pub(crate) fn count_event(&self) {
-        if self.device.is_some() && !self.capacities_told.swap(true, Ordering::Relaxed) {
-            // A chip's own allocator is hardly ever used: only then it is told of.
-            FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
+        if self.device.is_some() {
+            self.tell_capacities_once();
         }
         // Not in one step, which would cost more: one that is lost is no harm.
         let events = self.events.load(Ordering::Relaxed);
@@ -94,6 +93,14 @@ impl Place {
             .store(events.saturating_add(1), Ordering::Relaxed);
         if events >= EVENTS_BETWEEN_STATISTICS {
             self.verify();
+        }
+    }
+
+    /// A chip's own allocator is hardly ever used: only then it is told of.
+    #[cold]
+    fn tell_capacities_once(&self) {
+        if !self.capacities_told.swap(true, Ordering::Relaxed) {
+            FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
         }
     }
 

@@ -43,6 +43,15 @@ pub(crate) struct Program {
     pub(crate) kernels: Vec<(usize, u8)>,
 }
 
+impl Program {
+    /// Whether there is nothing to tell of it but that it is sent to a mesh by an operation.
+    #[inline]
+    pub(crate) fn is_settled(&self, mesh: MeshId, operation: TextId) -> bool {
+        let is_known = self.name == operation && self.sent_to.contains(&mesh);
+        is_known && self.borrowed.is_empty() && !self.circular.can_move()
+    }
+}
+
 /// The circular buffers of a program, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Circulars {
@@ -165,6 +174,27 @@ mod tests {
         circular.note(0, global);
         assert!(circular.can_move());
         assert_eq!(circular.told.len(), 2);
+    }
+
+    #[test]
+    fn a_program_is_settled_when_it_runs_again_where_everything_stays() {
+        let (mesh, operation) = (MeshId(1), TextId(2));
+        let mut program = Program::default();
+        program.circular.checked = true;
+        assert!(!program.is_settled(mesh, operation));
+        program.sent_to.push(mesh);
+        assert!(!program.is_settled(mesh, operation), "its name is new");
+        program.name = operation;
+        assert!(program.is_settled(mesh, operation));
+        assert!(!program.is_settled(MeshId(2), operation));
+        program.borrowed.push(0);
+        assert!(
+            !program.is_settled(mesh, operation),
+            "what it borrows may move"
+        );
+        program.borrowed.clear();
+        program.circular.checked = false;
+        assert!(!program.is_settled(mesh, operation));
     }
 
     #[test]

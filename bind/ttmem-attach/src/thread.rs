@@ -32,7 +32,7 @@ pub(crate) struct Block {
 }
 
 /// The size that is written in the assembler's part.
-const BLOCK_BYTES: usize = 48;
+const BLOCK_BYTES: usize = 56;
 const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 

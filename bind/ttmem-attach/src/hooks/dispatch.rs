@@ -91,11 +91,24 @@ pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()
 }
 
 /// The program that this thread is sending; of several that are sent together, the first.
+///
+/// Everything that it needs is placed by now: that nothing has changed is seen once for all.
 pub(super) fn sending() -> Option<ProgramId> {
-    let object = pending::first()?;
-    let known = programs::with_known(object.addr(), |program| program.id);
-    // SAFETY: what is about to be sent is alive.
-    known.or_else(|| unsafe { number_of(object) })
+    let pending = pending::first()?;
+    let known = programs::with_known(pending.program.addr(), |program| {
+        (
+            program.id,
+            program.is_settled(pending.mesh, pending.operation),
+        )
+    });
+    let Some((id, is_settled)) = known else {
+        // SAFETY: what is about to be sent is alive.
+        return unsafe { number_of(pending.program) };
+    };
+    if is_settled {
+        pending::settle_first(id);
+    }
+    Some(id)
 }
 
 /// Tells that what was about to be sent is sent.
@@ -103,8 +116,38 @@ pub(super) fn sending() -> Option<ProgramId> {
 /// # Safety
 /// The programs are alive.
 unsafe fn tell_sent() -> Option<()> {
-    let (first, more) = pending::take();
     let status = thread::with(Block::take_binary_status);
+    if let Some((pending, program)) = pending::take_settled() {
+        // SAFETY: as the caller vouches.
+        return unsafe { tell_settled_sent(&pending, program) };
+    }
+    // SAFETY: as above.
+    unsafe { tell_all_sent(status) }
+}
+
+/// Tells that a program was sent of which nothing else has to be told.
+///
+/// # Safety
+/// The program is alive.
+#[inline]
+unsafe fn tell_settled_sent(pending: &Pending, program: ProgramId) -> Option<()> {
+    let accessors = FAMILY.need(&*program::ACCESSORS)?;
+    // SAFETY: as the caller vouches.
+    let runtime_id = unsafe { accessors.runtime_id(pending.program) };
+    FAMILY.contain(|| {
+        let (mesh, operation) = (pending.mesh, pending.operation);
+        report::dispatched(mesh, program, runtime_id, operation, true, *PATH);
+    });
+    Some(())
+}
+
+/// Tells that everything was sent, with whatever has changed.
+///
+/// # Safety
+/// The programs are alive.
+#[inline(never)]
+unsafe fn tell_all_sent(status: Option<BinaryStatus>) -> Option<()> {
+    let (first, more) = pending::take();
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
     if let Some(first) = &first {
         // SAFETY: as the caller vouches.

@@ -17,6 +17,7 @@ thread_local! {
 }
 
 /// Counts a buffer in a trace region towards the capture that this thread ends.
+#[cold]
 pub(super) fn count_trace_buffer(size_bytes: u64) {
     let _ending = TRACE_BYTES.try_with(|bytes| {
         if let Some(so_far) = bytes.get() {

@@ -274,6 +274,7 @@ impl Confirmed {
     ///
     /// # Safety
     /// `buffer` is a live `Buffer`.
+    #[cold]
     unsafe fn read(&self, buffer: Object, page_bytes: u64) -> Result<Origin, Doubt> {
         let unseen = Doubt::Unexpected("a buffer was placed that nobody created");
         let creation = creation::current().ok_or(unseen)?;

@@ -113,6 +113,7 @@ fn lock() -> MutexGuard<'static, HashMap<usize, Numbered>> {
 /// Gives a buffer that was placed its number.
 ///
 /// One that is there at this address died with its device, which nobody was told of.
+#[cold]
 pub(crate) fn begin(buffer: Object, facts: &Buffer) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let numbered = Numbered {
@@ -126,6 +127,7 @@ pub(crate) fn begin(buffer: Object, facts: &Buffer) -> u64 {
 }
 
 /// Forgets a buffer that is given back; none if it was not told of.
+#[cold]
 pub(crate) fn end(buffer: Object) -> Option<Numbered> {
     lock().remove(&buffer.addr())
 }

@@ -42,6 +42,7 @@ struct dataflow_buffer {
 
 static struct allocator mesh_allocator, chip_allocator;
 static struct device chip, mesh;
+static struct queue queue;
 static uint64_t next_id, next_runtime_id;
 static struct program *programs;
 static struct shared dataflow_list[DATAFLOW_BUFFERS];
@@ -75,7 +76,7 @@ static void run_program(struct program *program) {
     program->implementation->runtime_id = next_runtime_id++;
     TRACK_PROGRAM(NULL, program, &mesh);
     if (!HOOK_PROGRAM(NULL, program)) {
-        ENQUEUE_MESH_WORKLOAD(NULL, NULL, false);
+        ENQUEUE_MESH_WORKLOAD(&queue, NULL, false);
     }
 }
 
@@ -95,6 +96,7 @@ static void cached_add(void) {
 static void set_up(size_t program_count, size_t buffer_count, bool borrows) {
     chip = (struct device){chip_table(), &chip_allocator, NULL};
     mesh = (struct device){mesh_table(), &mesh_allocator, &chip};
+    MAKE_QUEUE(&queue, &mesh, 0, NULL, NULL, NULL, NULL, NULL);
     INITIALIZE_MESH(&mesh + 1, &mesh, 1, 0, 0, 0, NULL, 0, false);
     programs = calloc(program_count, sizeof *programs);
     if (programs == NULL) {
@@ -163,8 +165,11 @@ static bool tracked(void) {
     if (status == NULL) {
         return true;
     }
-    static const char *const needed[] = {"devices: on\n",  "buffers: on\n",          "failures: on\n",
-                                         "programs: on\n", "dataflow buffers: on\n", "dispatches: on\n"};
+    static const char *const needed[] = {
+        "devices: on\n",    "buffers: on\n",      "failures: on\n",
+        "programs: on\n",   "dispatches: on\n",   "dataflow buffers: on\n",
+        "config rings: on\n", "circular buffers in tensors: on\n",
+    };
     char text[4096];
     status(text, sizeof text);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

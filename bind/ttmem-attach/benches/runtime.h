@@ -19,6 +19,14 @@
     _ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EERKS5_ISt13unordered_setIjSt4hashIjESt8equal_toIjESaIjEEE
 #define INITIALIZE_MESH                                                                          \
     _ZN2tt8tt_metal11distributed14MeshDeviceImpl15initialize_implEPNS1_10MeshDeviceEhmmmSt4spanIKjLm18446744073709551615EEb
+#define MAKE_QUEUE                                                                               \
+    _ZN2tt8tt_metal11distributed18FDMeshCommandQueueC1EPNS1_10MeshDeviceEjRSt10shared_ptrINS0_10ThreadPoolEES8_RS5_INS0_13CQSharedStateEESt8functionIFSt10lock_guardISt5mutexEvEES5_INS1_9multihost18DistributedContextEE
+#define RESET_RINGS                                                                              \
+    _ZN2tt8tt_metal16program_dispatch42reset_config_buf_mgrs_and_expected_workersERKNS0_3HalERSt5arrayINS0_21WorkerConfigBufferMgrELm8EERS5_IjLm8EEjj
+#define ADD_RING _ZN2tt8tt_metal21WorkerConfigBufferMgr15init_add_bufferEjj
+#define RESERVE_IN_RINGS _ZN2tt8tt_metal21WorkerConfigBufferMgr7reserveERKSt6vectorIjSaIjEE
+#define FREE_IN_RINGS _ZN2tt8tt_metal21WorkerConfigBufferMgr4freeEj
+#define TAKE_IN_RINGS _ZN2tt8tt_metal21WorkerConfigBufferMgr5allocEj
 #define VALIDATE_DATAFLOW_BUFFERS                                                                \
     _ZN2tt8tt_metal6detail11ProgramImpl31validate_dataflow_buffer_regionEPKNS0_7IDeviceE
 
@@ -60,6 +68,21 @@ struct program {
     void *count;
 };
 
+/* Kinds of cores that have a config ring, and two rings of launch messages. */
+#define RINGS 5
+
+/* A manager of config rings, with the newest room that it found. */
+struct rings {
+    uint32_t entries[RINGS][3];
+    struct vector found;
+};
+
+/* A command queue: no more than its rings. */
+struct queue {
+    struct rings rings;
+    uint32_t completions;
+};
+
 /* What devices point to: their virtual tables, behind the offset and the type. */
 const void *const *mesh_table(void);
 const void *const *chip_table(void);
@@ -68,10 +91,12 @@ void TRACK_ALLOCATE(void *tracker, const struct buffer *buffer);
 void TRACK_DEALLOCATE(void *tracker, struct buffer *buffer);
 void TRACK_PROGRAM(void *tracker, struct program *program, const struct device *device);
 bool HOOK_PROGRAM(void *tracker, struct program *program);
-void ENQUEUE_MESH_WORKLOAD(void *queue, void *workload, bool blocking);
+void ENQUEUE_MESH_WORKLOAD(struct queue *queue, void *workload, bool blocking);
 uint64_t ALLOCATE_BUFFER(struct allocator *allocator, struct buffer *buffer);
 void DEALLOCATE_BUFFER(struct allocator *allocator, struct buffer *buffer);
 bool INITIALIZE_MESH(void *implementation, struct device *mesh, uint8_t queues, uint64_t l1_small,
                      uint64_t trace, uint64_t l1, const void *begin, uint64_t count, bool minimal);
+void MAKE_QUEUE(struct queue *queue, struct device *mesh, uint32_t number, void *dispatch,
+                void *reader, void *state, void *lock, void *context);
 void VALIDATE_DATAFLOW_BUFFERS(struct program_implementation *program,
                                const struct device *device);

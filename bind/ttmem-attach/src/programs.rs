@@ -56,6 +56,8 @@ impl Program {
 #[derive(Debug, Default)]
 pub(crate) struct Circulars {
     pub(crate) told: Vec<CircularBuffer>,
+    /// Whether any of them was inside of a tensor.
+    pub(crate) has_global: bool,
     /// Whether the program was asked for them after it was sent.
     pub(crate) checked: bool,
 }
@@ -68,12 +70,13 @@ impl Circulars {
             self.told
                 .resize(at.saturating_add(1), CircularBuffer::default());
         }
+        self.has_global |= buffer.is_global;
         self.told[at] = buffer;
     }
 
     /// Whether any may be elsewhere when the program is sent again: those inside of tensors.
     pub(crate) fn can_move(&self) -> bool {
-        !self.checked || self.told.iter().any(|buffer| buffer.is_global)
+        !self.checked || self.has_global
     }
 }
 

@@ -13,7 +13,7 @@
 use crate::place_map::PlaceMap;
 use crate::places;
 use crate::runtime::Object;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ttmem_event::{CoreType, MeshId};
 
 /// Kinds of cores that can have a ring.
@@ -34,23 +34,25 @@ pub(crate) struct Space {
     pub(crate) size_bytes: u32,
 }
 
+/// The same as one word, the size above the base.
 #[derive(Debug, Default)]
-struct SharedSpace {
-    base: AtomicU32,
-    size_bytes: AtomicU32,
-}
+struct SharedSpace(AtomicU64);
 
 impl SharedSpace {
+    #[inline]
     fn get(&self) -> Space {
+        let word = self.0.load(Ordering::Relaxed);
+        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or_default();
         Space {
-            base: self.base.load(Ordering::Relaxed),
-            size_bytes: self.size_bytes.load(Ordering::Relaxed),
+            base: half(word),
+            size_bytes: half(word >> 32),
         }
     }
 
+    #[inline]
     fn set(&self, space: Space) {
-        self.base.store(space.base, Ordering::Relaxed);
-        self.size_bytes.store(space.size_bytes, Ordering::Relaxed);
+        let word = u64::from(space.size_bytes) << 32 | u64::from(space.base);
+        self.0.store(word, Ordering::Relaxed);
     }
 }
 
@@ -161,15 +163,15 @@ impl Manager {
             return false;
         }
         let mut placed = 0;
-        let entries = entries[..kinds].iter().zip(sizes);
-        for ((found, (&[base, size_bytes, _sync], wanted)), kind) in
-            self.found.iter().zip(entries).zip(0..)
-        {
-            if size_bytes != *wanted {
-                return false;
-            }
+        let mut is_wanted = true;
+        let found = self.found.iter().zip(&entries[..kinds]);
+        for (kind, ((found, &[base, size_bytes, _sync]), wanted)) in (0..).zip(found.zip(sizes)) {
+            is_wanted &= size_bytes == *wanted;
             found.set(Space { base, size_bytes });
             placed |= u32::from(size_bytes != 0) << kind;
+        }
+        if !is_wanted {
+            return false;
         }
         self.placed.store(placed, Ordering::Relaxed);
         self.is_found.store(true, Ordering::Relaxed);

@@ -73,6 +73,7 @@ unsafe fn check(
             cores: unsafe { accessors.cores(circular) },
         });
         known.told = unplaced.collect();
+        known.has_global = !known.told.is_empty();
         return Some(());
     }
     // SAFETY: as above.

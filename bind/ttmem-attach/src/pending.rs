@@ -141,6 +141,18 @@ pub(crate) fn clear() {
     let _not_sent = take();
 }
 
+/// A program is gone: if this thread was about to send it, it sends nothing.
+#[inline]
+pub(crate) fn forget(program: Object) {
+    thread::with(|block| {
+        let first = &block.pending;
+        let is_first = first.is_there.get() && first.program.get() == program;
+        if is_first || (first.is_there.get() && first.has_more.get()) {
+            clear();
+        }
+    });
+}
+
 /// Puts one behind the others; a thread that is ending sends one at most.
 #[cold]
 fn push_more(pending: Pending) {
@@ -208,6 +220,19 @@ mod tests {
         push(program(4));
         assert_eq!(take_settled(), None, "there are two");
         clear();
+    }
+
+    #[test]
+    fn a_program_that_is_gone_is_not_sent() {
+        push(program(1));
+        forget(program(2).program);
+        assert_eq!(first(), Some(program(1)));
+        forget(program(1).program);
+        assert_eq!(take(), (None, Vec::new()));
+        push(program(1));
+        push(program(2));
+        forget(program(2).program);
+        assert_eq!(take(), (None, Vec::new()));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::runtime::bank_sizes::BANK_SIZES;
 use crate::runtime::buffer::{self, BufferAccessors};
 use crate::runtime::device::{self, DeviceAccessors, Kind};
 use crate::{forks, report};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ttmem_event::{Class, DeviceId, MeshId};
 
@@ -161,25 +162,33 @@ impl Place {
         let Some(accessors) = FAMILY.need(&*device::ACCESSORS) else {
             return;
         };
-        let (Some(allocator), Some(_quiet)) = (self.allocator(), Moment::find()) else {
-            return;
-        };
         if self.is_incomparable.load(Ordering::Relaxed) {
+            self.events.store(0, Ordering::Relaxed);
             return;
         }
+        let (Some(allocator), Some(moment)) = (self.allocator(), Moment::find()) else {
+            return;
+        };
         self.events.store(0, Ordering::Relaxed);
+        // SAFETY: the allocator is that of an open device, and no hook that comes here runs
+        // under its lock.
+        let all =
+            CLASSES.map(|class| unsafe { accessors.allocators().statistics(allocator, class) });
+        if !moment.lasts() {
+            // Somebody had no patience: what changed meanwhile may not be told yet.
+            return;
+        }
         let are_counted = buffers::FAMILY
             .need(&*buffer::ACCESSORS)
             .is_some_and(BufferAccessors::needs_creation);
-        for class in CLASSES {
-            // SAFETY: the allocator is that of an open device, and no hook that comes here
-            // runs under its lock.
-            let statistics = unsafe { accessors.allocators().statistics(allocator, class) };
+        for (class, statistics) in CLASSES.into_iter().zip(&all) {
             let told = self.told[class.index()].load(Ordering::Relaxed);
             if are_counted && told != statistics.allocated {
-                buffers::FAMILY.turn_off("the allocator holds other bytes than were told");
+                let why = "the allocator holds other bytes than were told";
+                buffers::give_up(&buffers::FAMILY, why);
+                return;
             }
-            FAMILY.contain(|| report::statistics(self.mesh, class, &statistics));
+            FAMILY.contain(|| report::statistics(self.mesh, class, statistics));
         }
     }
 }
@@ -191,7 +200,9 @@ fn rounded(bytes: u64, alignment: u32) -> u64 {
     if alignment.is_power_of_two() {
         // As it always is, which saves a division.
         let below = alignment - 1;
-        return bytes.checked_add(below).map_or(bytes, |above| above & !below);
+        return bytes
+            .checked_add(below)
+            .map_or(bytes, |above| above & !below);
     }
     bytes.checked_next_multiple_of(alignment).unwrap_or(bytes)
 }
@@ -333,6 +344,16 @@ unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Opti
             told: Default::default(),
         },
     )
+}
+
+/// The meshes of all places that are open.
+pub(crate) fn open_meshes() -> BTreeSet<MeshId> {
+    let places = PLACES
+        .values()
+        .map(std::ptr::with_exposed_provenance::<Place>);
+    // SAFETY: only `keep` puts values there, each the address of a place that is never freed.
+    let places = places.filter_map(|place| unsafe { place.as_ref() });
+    places.map(|place| place.mesh).collect()
 }
 
 /// Forgets every place: in a child, they are its parent's.

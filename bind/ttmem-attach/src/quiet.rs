@@ -18,10 +18,14 @@ use crate::thread;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
-static CLOSED: AtomicBool = AtomicBool::new(false);
+/// The moment for which the gate is closed; 0 = it is open.
+static CLOSED: AtomicU64 = AtomicU64::new(0);
 
-/// A gate that stays closed for longer was closed by a thread that a fork left behind.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Moments so far: each has a number of its own.
+static MOMENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Nobody waits longer at the gate, whatever has become of the thread that closed it.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A thread's seat; on a cache line of its own, so that threads do not disturb each other.
 #[repr(align(64))]
@@ -91,7 +95,7 @@ fn sit_down() -> usize {
 
 /// Begins anew, in a child in which only this thread exists.
 pub(crate) fn forget() {
-    CLOSED.store(false, Ordering::SeqCst);
+    CLOSED.store(0, Ordering::SeqCst);
     let own = thread::with(|block| block.seat.get());
     for (index, seat) in SEATS.iter().enumerate() {
         if index + 1 != own {
@@ -130,8 +134,9 @@ fn pass_fence() {
 
 #[inline]
 fn wait_at_gate() {
-    if CLOSED.load(Ordering::Relaxed) {
-        wait();
+    let moment = CLOSED.load(Ordering::Relaxed);
+    if moment != 0 {
+        wait(moment);
     }
 }
 
@@ -169,15 +174,22 @@ fn end_without_seat(number: usize) {
 }
 
 #[cold]
-fn wait() {
+fn wait(mut moment: u64) {
     let begin = Instant::now();
-    while CLOSED.load(Ordering::SeqCst) {
+    while moment != 0 {
         if begin.elapsed() > PATIENCE {
-            CLOSED.store(false, Ordering::SeqCst);
+            open_after(moment);
             return;
         }
         std::thread::yield_now();
+        moment = CLOSED.load(Ordering::SeqCst);
     }
+}
+
+/// Opens the gate, if it is still closed for this moment.
+fn open_after(moment: u64) {
+    let relaxed = Ordering::Relaxed;
+    let _another = CLOSED.compare_exchange(moment, 0, Ordering::SeqCst, relaxed);
 }
 
 /// Has every thread of the process pass a fence; false when that cannot be known.
@@ -208,17 +220,16 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
 }
 
-/// A moment in which no other thread changes anything; ends when dropped.
+/// A moment in which no other thread changes anything, by its number; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Moment(());
+pub(crate) struct Moment(u64);
 
 impl Moment {
     /// A quiet moment, if this is one. This thread itself must not be changing anything.
     pub(crate) fn find() -> Option<Self> {
-        if CLOSED.swap(true, Ordering::SeqCst) {
-            return None;
-        }
-        let moment = Self(());
+        let number = MOMENTS.fetch_add(1, Ordering::Relaxed) + 1;
+        let closed = CLOSED.compare_exchange(0, number, Ordering::SeqCst, Ordering::Relaxed);
+        let moment = Self(closed.ok().map(|_open| number)?);
         // SYNC(gate): closed before it is looked who has announced what.
         let ordered = fence_for_all();
         let sitting = |seat: &Seat| !seat.changing.load(Ordering::Acquire);
@@ -229,9 +240,16 @@ impl Moment {
     }
 }
 
+impl Moment {
+    /// Whether nobody has lost patience so far, and gone on.
+    pub(crate) fn lasts(&self) -> bool {
+        CLOSED.load(Ordering::SeqCst) == self.0
+    }
+}
+
 impl Drop for Moment {
     fn drop(&mut self) {
-        CLOSED.store(false, Ordering::SeqCst);
+        open_after(self.0);
     }
 }
 

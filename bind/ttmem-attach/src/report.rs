@@ -118,6 +118,17 @@ pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64) {
     tracker().track_deallocate(mesh, buffer_id(unique_id));
 }
 
+/// All buffers of a mesh are off the account.
+pub(crate) fn buffers_released(mesh: MeshId) {
+    let class = None;
+    tracker().track(What::BuffersReleased { mesh, class });
+}
+
+/// Something happened that was not told: the totals of this process are not to be trusted.
+pub(crate) fn events_lost() {
+    tracker().track(What::EventsLost { count: 1 });
+}
+
 /// A chip's ids: of the device, and of the chip as a mesh of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChipIds {

@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 17] = {
+pub const PROGRAMS: [Program; 18] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -62,6 +62,7 @@ pub const PROGRAMS: [Program; 17] = {
         on_any("named_buffers"),
         on_any("inside_tensors"),
         on_any("program_cache"),
+        on_any("frees_in_captures"),
         on_any("threads"),
         on_any("out_of_memory"),
         on_any("global_buffers"),

@@ -37,6 +37,22 @@ fn note_newest(id: u64) {
     }
 }
 
+/// Turns a family off; if that is this one, what was told of buffers is taken back, and the
+/// process counts as incomplete: nobody would tell of their end.
+#[cold]
+pub(crate) fn give_up(family: &Family, why: &str) {
+    let was_on = family.is_on();
+    family.turn_off(why);
+    if was_on && std::ptr::eq(family, &raw const FAMILY) {
+        family.contain(|| {
+            for mesh in places::open_meshes() {
+                report::buffers_released(mesh);
+            }
+            report::events_lost();
+        });
+    }
+}
+
 /// Everything about a buffer; a family whose buffers are not as expected is turned off.
 ///
 /// # Safety
@@ -50,7 +66,7 @@ pub(super) unsafe fn read(
     match unsafe { accessors.read(buffer) } {
         Ok(facts) => facts,
         Err(doubt) => {
-            family.turn_off(&doubt.to_string());
+            give_up(family, &doubt.to_string());
             None
         }
     }
@@ -67,9 +83,6 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     let address = unsafe { accessors.address(buffer) }?;
     // SAFETY: as above; a buffer that was just placed is on an open device.
     let mut facts = unsafe { read(accessors, buffer, &FAMILY) }?;
-    if facts.class == Class::System {
-        return None;
-    }
     // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
     if facts.class == Class::Trace {
@@ -134,22 +147,16 @@ interpose! {
 }
 
 interpose! {
-    /// `void GraphTracker::track_deallocate(Buffer*)`: the block is about to be given back.
-    "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE"
-    fn track_deallocate(tracker: Object, buffer: Object) |real| {
+    /// `void AllocatorImpl::deallocate_buffer(Buffer*)`: gives the block back.
+    ///
+    /// Not `track_deallocate`, which comes before: in a capture without dispatch that is called
+    /// as well, for buffers that keep their blocks.
+    "_ZN2tt8tt_metal13AllocatorImpl17deallocate_bufferEPNS0_6BufferE"
+    fn deallocate_buffer(allocator: Object, buffer: Object) |real| {
         if FAMILY.is_on() && report::is_on() {
             // SAFETY: the runtime passes a live buffer.
             unsafe { tell_freed(buffer) };
         }
-        // SAFETY: the caller's own arguments.
-        unsafe { real(tracker, buffer) }
-    }
-}
-
-interpose! {
-    /// `void AllocatorImpl::deallocate_buffer(Buffer*)`: afterwards the block is free.
-    "_ZN2tt8tt_metal13AllocatorImpl17deallocate_bufferEPNS0_6BufferE"
-    fn deallocate_buffer(allocator: Object, buffer: Object) |real| {
         let failed = OnException::new(quiet::end);
         // SAFETY: the caller's own arguments.
         unsafe { real(allocator, buffer) };

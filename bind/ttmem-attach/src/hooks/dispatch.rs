@@ -284,6 +284,8 @@ interpose! {
         if FAMILY.is_on() && report::is_on() {
             // SAFETY: the programs are the workload's, which the caller holds.
             unsafe { tell_sent() };
+        } else {
+            pending::clear();
         }
     }
 }

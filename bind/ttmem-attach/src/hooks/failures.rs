@@ -38,7 +38,7 @@ unsafe fn tell_refused(buffer: Object) -> Option<()> {
 /// `buffer` is a live `Buffer` that this thread is creating.
 #[cold]
 unsafe fn note_foreign(buffer: Object) -> Option<()> {
-    let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
+    let accessors = buffers::FAMILY.need(&*buffer::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     let device = unsafe { accessors.device(buffer) }?;
     places::known_place(device)?.add_foreign_buffer();
@@ -49,16 +49,19 @@ interpose! {
     /// `u64 AllocatorImpl::allocate_buffer(Buffer*)`: out of memory leaves it as an exception.
     "_ZN2tt8tt_metal13AllocatorImpl15allocate_bufferEPNS0_6BufferE"
     fn allocate_buffer(allocator: Object, buffer: Object) -> u64 |real| {
-        if !FAMILY.is_on() || !report::is_on() {
+        // Changes are announced for the sake of buffers, whether or not failures are told.
+        if !buffers::FAMILY.is_on() || !report::is_on() {
             // SAFETY: the caller's own arguments.
             return unsafe { real(allocator, buffer) };
         }
         quiet::begin();
         let failed = OnException::new(|| {
             quiet::end();
-            // SAFETY: the exception has left the function, which gave back the lock; the
-            // caller's buffer is alive until it has passed the caller.
-            unsafe { tell_refused(buffer) };
+            if FAMILY.is_on() {
+                // SAFETY: the exception has left the function, which gave back the lock; the
+                // caller's buffer is alive until it has passed the caller.
+                unsafe { tell_refused(buffer) };
+            }
         });
         // SAFETY: the caller's own arguments.
         let address = unsafe { real(allocator, buffer) };

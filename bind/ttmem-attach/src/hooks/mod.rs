@@ -148,7 +148,7 @@ impl<F: FnMut()> OnException<F> {
     #[inline]
     pub(crate) fn disarm(self) {
         const { assert!(!std::mem::needs_drop::<F>()) };
-        std::mem::forget(self);
+        let _never_dropped = std::mem::ManuallyDrop::new(self);
     }
 }
 

@@ -5,8 +5,8 @@
 use super::interpose;
 use crate::family::Family;
 use crate::programs::{self, Program};
-use crate::report;
 use crate::runtime::{Object, program};
+use crate::{pending, report};
 use ttmem_event::{ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("programs");
@@ -62,6 +62,7 @@ interpose! {
         // SAFETY: the caller's own argument.
         unsafe { real(object) };
         // The memory is not given back yet: no other program can have this address.
+        pending::forget(object);
         if FAMILY.is_on() {
             FAMILY.contain(|| {
                 if let Some(program) = programs::remove(object.addr()) {

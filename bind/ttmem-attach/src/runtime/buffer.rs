@@ -208,7 +208,7 @@ impl BufferAccessors {
         }
     }
 
-    /// Everything that an event needs; none of a class that we do not know.
+    /// Everything that an event needs; none of a class that is not on the device, or not known.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer` that this thread is creating on an open device.
@@ -222,7 +222,9 @@ impl BufferAccessors {
             // SAFETY: as above.
             Rest::Created(confirmed) => unsafe { confirmed.read(buffer, page_bytes) }?,
         };
-        let Some(class) = u8::try_from(origin.class).ok().and_then(Class::from_code) else {
+        let class = u8::try_from(origin.class).ok().and_then(Class::from_code);
+        // Host memory has no banks: asking for its share of one throws.
+        let Some(class) = class.filter(|class| *class != Class::System) else {
             return Ok(None);
         };
         let layout = origin.layout.and_then(|layout| u8::try_from(layout).ok());

@@ -8,7 +8,8 @@
 //!   it needs is there (`family`); otherwise its functions just pass the call on.
 //! * `symbols`: the real functions behind those names; `generation`: what release they are like.
 //! * `runtime`: the runtime's objects, read through its own accessors.
-//! * `places` and `programs`: what is known of its devices and programs.
+//! * `places` and `programs`: what is known of its devices and programs; `thread` and `pending`:
+//!   what a thread is at.
 //! * `report`: what becomes which event. Nothing there touches the runtime.
 //!
 //! The host must not notice. Nothing runs when the library is loaded; in a process

@@ -59,6 +59,10 @@ pub struct BufferRow {
     pub time: Option<Timestamp>,
     /// The operation it was allocated for.
     pub operation: Option<String>,
+    /// The native call stack it was allocated under, where stacks are told: the innermost frame
+    /// first, each as `library+0xoffset symbol`, symbols as the linker has them.
+    #[serde(default)]
+    pub stack: Option<Vec<String>>,
 }
 
 /// One kernel of a live program.

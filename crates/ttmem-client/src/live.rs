@@ -141,6 +141,7 @@ impl LiveSet {
                     self.programs.apply(&self.meshes, told);
                 }
             }
+            What::StackNoted { buffer, .. } => self.buffers.note_stack(buffer, told),
             What::Forked { .. } => self.forked = Some(told),
             What::LegacyAllocated { .. }
             | What::LegacyFreed { .. }

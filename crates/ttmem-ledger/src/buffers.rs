@@ -29,6 +29,8 @@ pub struct BufferRow {
     pub mesh: u32,
     /// The operation that asked for it.
     pub operation: TextId,
+    /// The call stack that it was placed under, if it was told.
+    pub stack: TextId,
     /// Bytes of a page.
     pub page_bytes: u32,
     /// The cores whose banks it takes; none = every bank.
@@ -47,6 +49,9 @@ pub struct BufferRow {
     pub(crate) previous: u32,
 }
 
+/// There are a million of them on a busy machine: what is added must fit into the padding.
+const _: () = assert!(size_of::<Option<BufferRow>>() == 80);
+
 impl BufferRow {
     /// A row with the given place, everything else unknown.
     pub(crate) fn new(mesh: u32, class: Class, id: u64) -> Self {
@@ -58,6 +63,7 @@ impl BufferRow {
             time: 0,
             mesh,
             operation: TextId::NONE,
+            stack: TextId::NONE,
             page_bytes: 0,
             cores_id: CoresId::NONE,
             references: 1,

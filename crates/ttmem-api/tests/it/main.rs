@@ -267,6 +267,10 @@ fn everything_comes_back() {
             aliases: 0,
             time: Some(TIME),
             operation: Some("ttnn::add \u{1b}\"".into()),
+            stack: Some(vec![
+                "libtt_metal.so+0x1f _ZN2tt4makeEv".into(),
+                "?+0x10".into(),
+            ]),
         }],
         next: Some("next".into()),
     };

@@ -3,7 +3,8 @@
 //! The rules are the ledger's, including what it refuses: a buffer that it
 //! refuses must not be here, for it may have pushed out one that was live. A
 //! buffer is kept with the capacity it was placed under, because that decides
-//! how many banks it takes when it is told again.
+//! how many banks it takes when it is told again. Its call stack, if it has one, is told again
+//! behind it.
 
 use super::hash::CounterMap;
 use super::meshes::Meshes;
@@ -76,6 +77,8 @@ struct Held {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffers {
     rows: CounterMap<Row>,
+    /// The last call stack that was told of a live buffer, by its id; few buffers have one.
+    stacks: CounterMap<Told>,
     allocators: BTreeMap<u32, [Allocator; Class::COUNT]>,
     held: Vec<[Held; Class::COUNT]>,
     highest: u64,
@@ -190,7 +193,15 @@ impl Buffers {
 
     pub(super) fn free(&mut self, meshes: &Meshes, buffer: BufferId) {
         if let Some(row) = self.rows.remove(&buffer.0) {
+            self.stacks.remove(&buffer.0);
             self.settle(meshes, &row);
+        }
+    }
+
+    /// Keeps the call stack of a live buffer.
+    pub(super) fn note_stack(&mut self, buffer: BufferId, told: Told) {
+        if self.rows.contains_key(&buffer.0) {
+            self.stacks.insert(buffer.0, told);
         }
     }
 
@@ -224,8 +235,9 @@ impl Buffers {
             return;
         }
         let gone = |_id: &u64, row: &mut Row| row.mesh == mesh && concerned(row.class);
-        let gone: Vec<Row> = self.rows.extract_if(gone).map(|(_id, row)| row).collect();
-        for row in &gone {
+        let gone: Vec<(u64, Row)> = self.rows.extract_if(gone).collect();
+        for (id, row) in &gone {
+            self.stacks.remove(id);
             self.settle(meshes, row);
         }
     }
@@ -291,6 +303,7 @@ impl Buffers {
     /// Buffers, and the capacities they were placed under.
     pub(super) fn tell(&self, told: &mut Vec<Told>) {
         told.extend(self.rows.values().map(|row| row.told));
+        told.extend(self.stacks.values());
         let used: HashSet<u64> = self.rows.values().map(|row| row.report).collect();
         for allocator in self.allocators.values().flatten() {
             let last = allocator.reports.last().map_or(0, |last| last.sequence);

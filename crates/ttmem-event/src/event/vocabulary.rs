@@ -499,6 +499,17 @@ events! {
         /// The first id of its own.
         first_buffer @ 16: BufferId,
     }
+    /// The call stack of what was told just before: a buffer, a failure, or a program's kernels.
+    40 StackNoted {
+        /// The devices.
+        mesh @ 4: MeshId,
+        /// The buffer, 0 = of none.
+        buffer @ 16: BufferId,
+        /// The program, 0 = of none.
+        program @ 24: ProgramId,
+        /// Its frames, the innermost first, with semicolons between them.
+        stack @ 32: TextId,
+    }
     /// An old sender reported a buffer.
     64 LegacyAllocated {
         /// The logical device id it gave.

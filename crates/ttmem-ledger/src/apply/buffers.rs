@@ -7,7 +7,7 @@ use crate::effect::Change;
 use crate::process::Released;
 use crate::totals::BufferShare;
 use std::sync::Arc;
-use ttmem_event::{BufferId, Class, CoresId, MeshId, What};
+use ttmem_event::{BufferId, Class, CoresId, MeshId, TextId, What};
 
 /// A new L1 peak is announced when it is this much above the last announced one.
 const PEAK_STEP_BYTES: u64 = 1 << 20;
@@ -94,6 +94,16 @@ impl Scope<'_> {
         };
         self.release_row(slot);
         Ok(())
+    }
+
+    /// Keeps the call stack of a live buffer; of anything else it is history only.
+    pub(super) fn note_stack(&mut self, buffer: BufferId, stack: TextId) {
+        let buffers = &mut self.process.buffers;
+        if let Some(slot) = buffers.find(BufferKey::Id(buffer.0))
+            && let Some(row) = buffers.rows.get_mut(slot)
+        {
+            row.stack = stack;
+        }
     }
 
     pub(super) fn release_buffers(&mut self, mesh: MeshId, class: Option<Class>) -> Outcome {

@@ -116,6 +116,11 @@ impl Scope<'_> {
                 self.happened(what);
                 Ok(())
             }
+            What::StackNoted { buffer, stack, .. } => {
+                self.note_stack(buffer, stack);
+                self.happened(what);
+                Ok(())
+            }
             What::LegacyAllocated { .. }
             | What::LegacyFreed { .. }
             | What::LegacyCbAllocated { .. }

@@ -102,7 +102,7 @@ fn the_scripts_reach_every_total_and_every_contradiction() {
     // The codecs refuse these before they become events.
     unseen.remove(&Anomaly::InvalidClass);
     let mut most = [0; 8];
-    for _case in 0..100 {
+    for _case in 0..200 {
         let scripts = scripts.new_tree(&mut runner).unwrap().current();
         let order = order.new_tree(&mut runner).unwrap().current();
         let mut stage = Stage::new(&scripts);

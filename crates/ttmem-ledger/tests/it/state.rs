@@ -136,7 +136,7 @@ fn describe_row(row: &BufferRow) -> String {
     let place = (row.mesh, row.class, row.id, row.address, row.cores_id);
     let size = (row.requested_bytes, row.per_bank_bytes, row.banks);
     let rest = (row.references, row.page_bytes, row.layout, row.direction);
-    format!("buffer {place:?} {size:?} {rest:?}")
+    format!("buffer {place:?} {size:?} {rest:?} {:?}", row.stack)
 }
 
 fn describe_program<K: Debug>(program: &Program, key: &impl Fn(u32) -> K) -> String {

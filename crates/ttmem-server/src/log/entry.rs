@@ -77,6 +77,7 @@ fn is_routine(what: &What) -> bool {
             | What::JitDiskLookup { .. }
             | What::TraceReplayed { .. }
             | What::StatisticsReported { .. }
+            | What::StackNoted { .. }
     )
 }
 

@@ -301,7 +301,14 @@ fn buffer_row(view: &View, process: &ProcessView, row: &ttmem_ledger::BufferRow)
         aliases: row.references.saturating_sub(1),
         time: Some(Timestamp::from_unix_nanos(row.time)),
         operation: defined_text(process, row.operation),
+        stack: stack(process, row.stack),
     }
+}
+
+/// The frames of a call stack, whole: whoever asks for one wants to find its lines.
+fn stack(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
+    let frames = process.facts.definitions.text(id)?;
+    Some(frames.split(';').map(str::to_owned).collect())
 }
 
 /// Everything a row shows, its number first: rows of a program come in that order.

@@ -458,6 +458,7 @@ fn buffer_row(pid: u32) -> BufferRow {
         aliases: 0,
         time: None,
         operation: Some("ttnn::add".into()),
+        stack: None,
     }
 }
 

@@ -69,7 +69,7 @@ fn buffers(process: &ProcessView, figures: &mut Figures) {
             row.direction,
         );
         let size = (row.requested_bytes, row.per_bank_bytes, row.page_bytes);
-        let told = (row.time, row.operation, row.references);
+        let told = (row.time, row.operation, row.stack, row.references);
         let name = format!("buffer {} {:?} {}", row.id, row.class, row.mesh);
         figures.insert(name, format!("{place:?} {size:?} {told:?}"));
     }

@@ -191,6 +191,7 @@ pub(super) fn any_script(most: usize) -> impl Strategy<Value = Vec<Step>> {
         2 | 4 | 11 | 14 => 6,
         3 | 5..=13 => 3,
         15..=19 | 32 => 2,
+        40 => 4,
         24..=27 | 64.. => 0,
         _rare => 1,
     });

@@ -3,7 +3,8 @@
 use super::{DRAM_BANK, DRAM_BASE, L1_BASE, configured};
 use crate::world::{Board, World, buffer, capacity};
 use ttmem_event::{
-    Class, CoreRange, CoreSet, CoreType, KernelKind, Layout, MeshId, ProgramId, TextId, What,
+    BufferId, Class, CoreRange, CoreSet, CoreType, KernelKind, Layout, MeshId, ProgramId, TextId,
+    What,
 };
 use ttmem_ledger::{Anomaly, Departure, Peak};
 
@@ -55,6 +56,44 @@ fn a_parent_mesh_and_a_sub_mesh_overlap_and_percent_is_of_the_union() {
             part * 12
         );
     }
+}
+
+#[test]
+fn a_call_stack_is_kept_as_long_as_its_buffer_and_changes_nothing_else() {
+    let mut world = World::new();
+    let model = world.process("model");
+    let noted = |buffer, stack| What::StackNoted {
+        mesh: MeshId(0),
+        buffer: BufferId(buffer),
+        program: ProgramId(0),
+        stack: TextId(stack),
+    };
+    let stacks = |world: &mut World| -> Vec<(u64, u32)> {
+        let process = world.process_view(model);
+        let rows = process.buffers.iter();
+        let mut stacks: Vec<_> = rows.map(|(_slot, row)| (row.id, row.stack.0)).collect();
+        stacks.sort_unstable();
+        stacks
+    };
+    world
+        .by(model)
+        .device(0, Some(7), &Board::N150)
+        .mesh(0, &[0], &Board::N150)
+        .alloc(1, Class::Dram, DRAM_BASE, 64)
+        .alloc(2, Class::Dram, DRAM_BASE + 64, 64)
+        .tell(noted(2, 5))
+        // Of a refusal or a kernel, and of a buffer that is not there.
+        .tell(noted(0, 6))
+        .tell(noted(9, 6));
+    assert_eq!(stacks(&mut world), [(1, 0), (2, 5)]);
+    assert_eq!(world.charged(0, Class::Dram), 2 * 64 * 12);
+    assert_eq!(world.process_view(model).facts.anomalies.total(), 0);
+    // The same id anew: the old stack is not the new one's.
+    world
+        .by(model)
+        .free(2)
+        .alloc(2, Class::Dram, DRAM_BASE + 64, 64);
+    assert_eq!(stacks(&mut world), [(1, 0), (2, 0)]);
 }
 
 #[test]

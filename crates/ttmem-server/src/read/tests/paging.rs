@@ -25,8 +25,10 @@ fn all<R>(get: impl Fn(Option<&str>) -> Result<Page<R>, ApiRequestError>) -> (Ve
 fn pages_over_25_000_buffers_are_the_live_set() {
     let mut ledger = empty_ledger();
     let mut live: BTreeSet<(Option<u32>, u64)> = BTreeSet::new();
+    let mut first = None;
     for (pid, buffers) in [(4001, 20_000_u64), (4002, 0), (4003, 7_500)] {
         let process = joined(&mut ledger, pid);
+        first.get_or_insert(process);
         let base = n150().dram.base;
         for buffer in 1..=buffers {
             let what = allocated(buffer, Class::Dram, base + 64 * buffer, 64);
@@ -45,6 +47,21 @@ fn pages_over_25_000_buffers_are_the_live_set() {
             live.remove(&(Some(pid), buffer));
         }
     }
+    let frames = ["libtt_metal.so+0x1f _ZN2tt4makeEv", "?+0x10"];
+    let first = first.expect("three have joined");
+    let text = frames.join(";");
+    // Above those that every process of these tests has.
+    let id = TextId(1000);
+    ledger
+        .define(first, &Definition::Text { id, text })
+        .unwrap();
+    let noted = What::StackNoted {
+        mesh: BOTH,
+        buffer: BufferId(1),
+        program: ProgramId(0),
+        stack: id,
+    };
+    apply(&mut ledger, first, 30_000, noted);
     let served = Served::new(ledger);
     let client = served.client();
     for (limit, expected_pages) in [(None, 21), (Some(10_000), 3), (Some(777), 27)] {
@@ -57,8 +74,10 @@ fn pages_over_25_000_buffers_are_the_live_set() {
         assert_eq!(ids, live);
         assert_eq!(pages, expected_pages, "{limit:?}");
     }
-    let page = client.buffers(None, Some(1)).unwrap();
+    let page = client.buffers(None, Some(2)).unwrap();
+    assert_eq!(page.rows[1].stack, None);
     let row = &page.rows[0];
+    assert_eq!(row.stack, Some(frames.map(str::to_owned).to_vec()));
     assert_eq!(
         (row.device_ids.as_slice(), row.banks),
         (&[0, 1][..], Some(12))

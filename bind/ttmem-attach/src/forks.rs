@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "registers a handler with the C library")]
 
 use crate::hooks::{buffers, creating, prefetchers};
-use crate::{operation, places, programs, quiet, ring_managers};
+use crate::{operation, places, programs, quiet, ring_managers, stacks};
 use std::sync::Once;
 
 /// Has the tables emptied in every child from now on.
@@ -24,6 +24,7 @@ extern "C" fn forget_parent() {
     buffers::forget();
     programs::forget();
     operation::forget();
+    stacks::forget();
     creating::forget();
     quiet::forget();
     ring_managers::forget();

@@ -10,6 +10,7 @@
 //! * `runtime`: the runtime's objects, read through its own accessors.
 //! * `places` and `programs`: what is known of its devices and programs; `thread` and `pending`:
 //!   what a thread is at.
+//! * `stacks`: call stacks, for those who ask for them.
 //! * `report`: what becomes which event. Nothing there touches the runtime.
 //!
 //! The host must not notice. Nothing runs when the library is loaded; in a process
@@ -33,6 +34,7 @@ mod regions;
 mod report;
 mod ring_managers;
 mod runtime;
+mod stacks;
 mod symbols;
 mod thread;
 

@@ -5,12 +5,11 @@
 //! to which a call returns lies in one of these, and its exported name has the
 //! operation's. An address that is in no exported function has no name.
 
-#![expect(unsafe_code, reason = "asks the loader through its C interface")]
+#![expect(unsafe_code, reason = "reads a name of the loader's")]
 
 use crate::place_map::PlaceMap;
-use crate::report;
-use std::ffi::{CStr, c_void};
-use std::mem::MaybeUninit;
+use crate::{report, symbols};
+use std::ffi::CStr;
 use ttmem_event::TextId;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
@@ -109,14 +108,7 @@ fn short(name: &str) -> &str {
 
 /// The exported function that contains an address, by its mangled name.
 fn exported_function_at(address: usize) -> Option<String> {
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    let address = std::ptr::without_provenance::<c_void>(address);
-    // SAFETY: `found` is writable; any address may be asked for, it is not read.
-    if unsafe { libc::dladdr(address, found.as_mut_ptr()) } == 0 {
-        return None;
-    }
-    // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
-    let name = unsafe { found.assume_init() }.dli_sname;
+    let name = symbols::around(address)?.dli_sname;
     if name.is_null() {
         return None;
     }

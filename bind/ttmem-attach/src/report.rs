@@ -5,6 +5,7 @@
 
 pub(crate) mod prefetcher;
 pub(crate) mod rings;
+pub(crate) mod stacks;
 
 use crate::hooks::identities::Identity;
 use crate::hooks::scratchpads::Scratchpad;
@@ -47,6 +48,8 @@ pub(crate) fn tracker() -> Tracker {
 fn configure() {
     static CONFIGURED: OnceLock<Tracker> = OnceLock::new();
     CONFIGURED.get_or_init(|| {
+        let variable = std::env::var_os(crate::stacks::VARIABLE);
+        crate::stacks::configure(variable.as_deref());
         Tracker::start(Config {
             source: Source::Attached,
             ..Config::from_env()

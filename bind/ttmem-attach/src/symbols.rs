@@ -49,19 +49,25 @@ pub(crate) fn is_runtime_loaded() -> bool {
 /// The path of the library that the runtime is in.
 pub(crate) fn library() -> Option<String> {
     let landmark = find(LANDMARK)?;
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `found` is writable; the address is not read.
-    if unsafe { libc::dladdr(landmark.as_ptr(), found.as_mut_ptr()) } == 0 {
-        return None;
-    }
-    // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
-    let name = unsafe { found.assume_init() }.dli_fname;
+    let name = around(landmark.as_ptr().addr())?.dli_fname;
     if name.is_null() {
         return None;
     }
     // SAFETY: the loader's names are C strings that stay while the library is loaded.
     let name = unsafe { CStr::from_ptr(name) };
     Some(name.to_string_lossy().into_owned())
+}
+
+/// The library and the exported symbol that an address lies in, as far as there are any.
+pub(crate) fn around(address: usize) -> Option<libc::Dl_info> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    let address = ptr::without_provenance::<c_void>(address);
+    // SAFETY: `found` is writable; any address may be asked for, it is not read.
+    if unsafe { libc::dladdr(address, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
+    Some(unsafe { found.assume_init() })
 }
 
 /// The real function of a hook that was called.

@@ -69,6 +69,7 @@ pub const PROGRAMS: [Program; 18] = {
         on_any("scratchpads"),
         on_any("clashes"),
         on_any("alive_at_close"),
+        on_any("stacks"),
         Program {
             name: "sub_meshes",
             needs_mesh: true,

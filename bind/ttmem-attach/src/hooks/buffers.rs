@@ -102,6 +102,7 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
         );
+        report::stacks::of_buffer(mesh, unique_id, facts.per_bank_bytes, banks);
     });
     Some(place)
 }

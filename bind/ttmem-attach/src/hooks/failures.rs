@@ -28,6 +28,7 @@ unsafe fn tell_refused(buffer: Object) -> Option<()> {
     let operation = creating::operation();
     FAMILY.contain(|| {
         report::allocation_failed(place.mesh, &facts, banks, &statistics, operation);
+        report::stacks::of_failure(place.mesh);
     });
     Some(())
 }

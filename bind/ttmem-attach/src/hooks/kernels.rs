@@ -45,7 +45,10 @@ pub(super) unsafe fn tell_loaded(
     }
     // SAFETY: as above.
     let ring_bytes = unsafe { accessors.ring_bytes(object) }?;
-    FAMILY.contain(|| report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes, kind));
+    FAMILY.contain(|| {
+        report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes, kind);
+        report::stacks::of_kernels(mesh, program);
+    });
     Some(())
 }
 

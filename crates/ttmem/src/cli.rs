@@ -17,6 +17,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_BOARD", "serve --board"),
     ("TTMEM_ATTACH_LIBRARY", "run --library"),
     ("TTMEM_ATTACH_LIBRARY", "env --library"),
+    ("TTMEM_STACKS", "run --stacks"),
 ];
 
 /// The most connections that can be asked for: each costs two descriptors.
@@ -216,6 +217,13 @@ pub(crate) struct RunOptions {
     /// Do without that library, for programs that are linked with libttmem.
     #[arg(long)]
     pub(crate) no_attach: bool,
+
+    /// Tell the native call stacks of buffers from this size on; 0 = of all.
+    ///
+    /// Also those of allocations that are refused and of kernels that are loaded. Each costs the
+    /// program microseconds.
+    #[arg(long, value_name = "BYTES", env = "TTMEM_STACKS")]
+    pub(crate) stacks: Option<u64>,
 
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]

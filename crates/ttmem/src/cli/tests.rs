@@ -114,6 +114,8 @@ fn what_follows_a_command_is_the_commands() {
         ["python", "-c", "pass", "--json", "--socket", "/b"]
     );
     assert!(!plain.json && !plain.no_attach && plain.report.is_none());
+    assert_eq!(plain.stacks, None);
+    assert_eq!(run("ttmem run --stacks 0 make").0.stacks, Some(0));
     assert_eq!(socket, None);
     let (other, socket) =
         run("ttmem run --socket /a --report /r --json --no-attach make -- --report x");

@@ -15,6 +15,7 @@ mod last;
 mod live;
 mod played;
 mod ran;
+mod stack;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;

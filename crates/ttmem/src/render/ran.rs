@@ -3,6 +3,7 @@
 use super::bytes_fmt::{SIZE_WIDTH, bytes, count, counted};
 use super::cells::{Paint, clip, left, right, sentence};
 use super::layout_width;
+use super::stack::frame_line;
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
 use ttmem_api::{PeakBytes, Process, Released};
@@ -21,6 +22,12 @@ const EACH_WIDTH: usize = 20;
 
 /// Characters of the command in the title: enough to know it again.
 const COMMAND_WIDTH: usize = 100;
+
+/// Lines of holders that are shown with their call stacks, where these are told.
+const SHOWN_STACKS: usize = 3;
+
+/// Frames of each: further out is mostly the interpreter.
+const SHOWN_FRAMES: usize = 8;
 
 /// The report for people.
 pub(crate) fn ran(report: &Report, screen: Screen) -> String {
@@ -123,6 +130,7 @@ impl Page<'_> {
         }
         let head = format!("\nbuffers when {} were held\n", bytes(report.most_bytes));
         let mut text = self.paint.heading(&head);
+        let mut stacks = 0;
         for holder in top {
             let class = holder.class.as_str().to_uppercase();
             let each = format!("{} x {}", count(holder.buffers), bytes(holder.each_bytes));
@@ -136,6 +144,14 @@ impl Page<'_> {
             );
             text.push_str(line.trim_end());
             text.push('\n');
+            if let Some(frames) = &holder.stack
+                && stacks < SHOWN_STACKS
+            {
+                stacks += 1;
+                let frames = frames.iter().take(SHOWN_FRAMES);
+                let lines: String = frames.map(|frame| frame_line(frame, self.width)).collect();
+                text.push_str(&self.paint.detail(&lines));
+            }
         }
         if others > 0 {
             let line = format!("  and {} of other sizes\n", counted(others, "buffer"));

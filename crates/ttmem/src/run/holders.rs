@@ -11,6 +11,8 @@ use ttmem_api::{BufferRow, MemoryClass};
 pub(crate) struct Holder {
     /// The operation that they are of, if the runtime told it.
     pub(crate) operation: Option<String>,
+    /// The call stack that they were placed under, if stacks are told.
+    pub(crate) stack: Option<Vec<String>>,
     /// The memory that they lie in.
     pub(crate) class: MemoryClass,
     /// What each is charged with, on each of its devices.
@@ -35,15 +37,19 @@ impl Held {
     }
 }
 
-/// Buffers by what makes them alike: operation, class and size.
+/// What makes buffers alike: operation, class, size and, where it is told, call stack.
+type Alike = (Option<String>, MemoryClass, u64, Option<Vec<String>>);
+
+/// Buffers by what makes them alike.
 #[derive(Debug, Default)]
-pub(super) struct Holders(BTreeMap<(Option<String>, MemoryClass, u64), Held>);
+pub(super) struct Holders(BTreeMap<Alike, Held>);
 
 impl Holders {
     /// Counts a buffer.
     pub(super) fn add(&mut self, row: &BufferRow) {
         let devices = u64::try_from(row.device_ids.len()).unwrap_or(u64::MAX);
-        let alike = (row.operation.clone(), row.class, row.charged_bytes);
+        let (operation, stack) = (row.operation.clone(), row.stack.clone());
+        let alike = (operation, row.class, row.charged_bytes, stack);
         let bytes = row.charged_bytes.saturating_mul(devices);
         self.0.entry(alike).or_default().add(1, bytes);
     }
@@ -52,8 +58,9 @@ impl Holders {
     pub(super) fn most_first(self) -> Option<Vec<Holder>> {
         let holders = self.0.into_iter();
         let mut holders: Vec<Holder> = holders
-            .map(|((operation, class, each_bytes), held)| Holder {
+            .map(|((operation, class, each_bytes, stack), held)| Holder {
                 operation,
+                stack,
                 class,
                 each_bytes,
                 buffers: held.buffers,
@@ -99,7 +106,28 @@ mod tests {
             aliases: 0,
             time: None,
             operation: operation.map(str::to_owned),
+            stack: None,
         }
+    }
+
+    #[test]
+    fn buffers_from_other_places_in_the_program_are_not_alike() {
+        let from = |frame: &str| BufferRow {
+            stack: Some(vec![frame.to_owned()]),
+            ..row(None, 10, vec![0])
+        };
+        let mut holders = Holders::default();
+        for row in [from("a+0x1"), from("a+0x2"), from("a+0x1")] {
+            holders.add(&row);
+        }
+        let holders = holders.most_first().expect("two");
+        let lines: Vec<(Option<&[String]>, u64)> = holders
+            .iter()
+            .map(|holder| (holder.stack.as_deref(), holder.buffers))
+            .collect();
+        let one = ["a+0x1".to_owned()];
+        let other = ["a+0x2".to_owned()];
+        assert_eq!(lines, [(Some(&one[..]), 2), (Some(&other[..]), 1)]);
     }
 
     #[test]

@@ -36,6 +36,9 @@ use watch::{TAG_VARIABLE, Watch, Whose};
 /// The variable by which clients find their server.
 const SOCKET_VARIABLE: &str = "TTMEM_SOCKET";
 
+/// The variable by which the library is told whose call stacks to tell.
+const STACKS_VARIABLE: &str = "TTMEM_STACKS";
+
 /// Connections that a server of one run takes: a process has one.
 const MAX_CLIENTS: usize = 4096;
 
@@ -61,6 +64,9 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
         let before = environment.remove(&OsString::from(PRELOAD));
         let preloaded = library::preloaded(library, before.as_deref());
         environment.insert(PRELOAD.into(), preloaded);
+    }
+    if let Some(least_bytes) = options.stacks {
+        environment.insert(STACKS_VARIABLE.into(), least_bytes.to_string().into());
     }
     let whose = match &target.own {
         Some(_server) => Whose::All,

@@ -228,6 +228,7 @@ impl Report {
                 "each_bytes": holder.each_bytes,
                 "buffers": holder.buffers,
                 "bytes": holder.bytes,
+                "stack": holder.stack,
             })
         });
         let kinds = self.anomaly_kinds.iter().cloned();

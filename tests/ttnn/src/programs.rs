@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 18] = {
+pub const PROGRAMS: [Program; 19] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CoreType, HexId, MemoryClass, Source, Timestamp};
+use crate::{CoreType, HexId, MemoryClass, Process, Source, Timestamp};
 
 /// One chip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,19 @@ pub struct Device {
     pub allocators: Vec<AllocatorUsage>,
     /// The highest values since each mark of the snapshot, in the order of the marks.
     pub peaks_since_marks: Vec<PeakBytes>,
+}
+
+/// The answer of [`routes::DEVICES`](crate::routes::DEVICES) with a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceDetail {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// When these figures held.
+    pub time: Timestamp,
+    /// The device.
+    pub device: Device,
+    /// The processes that hold something on it; of each only what is on this device.
+    pub processes: Vec<Process>,
 }
 
 /// The highest value of each total over some time.

@@ -14,32 +14,45 @@
 
 pub mod client;
 mod device;
+mod groups;
 mod hex_id;
+mod history;
 mod http;
+mod l1map;
 mod last;
 mod problem;
 mod process;
+mod program;
+mod query;
 pub mod routes;
 mod rows;
 mod snapshot;
+mod stream;
 mod text_form;
 mod timestamp;
 mod vocabulary;
 
 pub use client::{ApiClient, ApiRequestError};
 pub use device::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, KernelUsage, L1Usage, PeakBytes,
-    PrefetchUsage, RingEntry, RingUsage,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, L1Usage,
+    PeakBytes, PrefetchUsage, RingEntry, RingUsage,
 };
+pub use groups::{BufferGroup, BufferGroups};
 pub use hex_id::{HexId, ParseHexIdError};
+pub use history::{DeviceHistory, History};
+pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
-pub use problem::{Forgotten, Problem};
-pub use process::{LeakCandidates, Process, ProcessDevice, Released};
-pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page};
+pub use problem::{Forgotten, Marked, Problem};
+pub use process::{LeakCandidates, Process, ProcessDevice, Processes, Released};
+pub use program::{ProgramDevice, ProgramRow};
+pub use query::BufferQuery;
+pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page, ProgramPage};
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
+pub use stream::{StreamChanges, StreamDevice, StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use vocabulary::{
-    BufferLayout, CbKind, CoreType, KernelKind, MemoryClass, ProcessState, Source,
+    BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, ProcessState,
+    SegmentKind, SortBy, Source,
 };
 
 /// The version of every document in this crate.

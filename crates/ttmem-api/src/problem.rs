@@ -1,9 +1,10 @@
-//! What the server answers to a request that is not a read: a refusal, or a forgotten process.
+//! What the server answers to a request that is not a read: a refusal, a forgotten process, a mark.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Mark;
 use crate::process::Released;
 
 /// The body of every HTTP error.
@@ -34,4 +35,13 @@ pub struct Forgotten {
     pub pid: u32,
     /// One entry per instance of that process, empty when none was known.
     pub released: Vec<Released>,
+}
+
+/// The answer to a `mark`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marked {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The mark that was set.
+    pub mark: Mark,
 }

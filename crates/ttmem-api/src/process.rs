@@ -2,7 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{HexId, ProcessState, Source, Timestamp};
+use crate::{HexId, PeakBytes, ProcessState, Source, Timestamp};
+
+/// The answer of [`routes::PROCESSES`](crate::routes::PROCESSES).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// When these figures held.
+    pub time: Timestamp,
+    /// Every process that holds something, and those that ended lately.
+    pub processes: Vec<Process>,
+}
 
 /// One process, or one instance of it when it started tracking anew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +90,9 @@ pub struct ProcessDevice {
     pub kernel_bytes: u64,
     /// Live buffers of all classes.
     pub buffers: u64,
+    /// The highest value of each total since the process was first seen.
+    #[serde(default)]
+    pub peak: Option<PeakBytes>,
 }
 
 /// What was given back for a process, all at once.

@@ -23,3 +23,39 @@ pub const FORGET: &str = "/api/v1/forget";
 
 /// 200 when the server is up; the body says nothing a program should read.
 pub const HEALTH: &str = "/healthz";
+
+/// 200 when the server has applied all that clients had sent when it was asked, 503 while it starts
+/// or stops.
+pub const READY: &str = "/readyz";
+
+/// One device, with `/ID`: its logical id or its unique id in hex: [`DeviceDetail`](crate::DeviceDetail).
+pub const DEVICES: &str = "/api/v1/devices";
+
+/// Every process: [`Processes`](crate::Processes).
+pub const PROCESSES: &str = "/api/v1/processes";
+
+/// Live buffers summed up, `by=` what they have in common: [`BufferGroups`](crate::BufferGroups).
+///
+/// Takes the filters of [`BUFFERS`].
+pub const BUFFER_GROUPS: &str = "/api/v1/buffers/groups";
+
+/// Live programs, a page at a time: [`ProgramPage`](crate::ProgramPage).
+pub const PROGRAMS: &str = "/api/v1/programs";
+
+/// Totals over time, `seconds=N` back: [`History`](crate::History).
+pub const HISTORY: &str = "/api/v1/history";
+
+/// L1 of one device, with `/ID`, and with `x=` and `y=` one core of it: [`L1Map`](crate::L1Map).
+pub const L1_MAP: &str = "/api/v1/l1map";
+
+/// The banks of one device, with `/ID`, `class=` and `cells=`: [`BlockMap`](crate::BlockMap).
+pub const BLOCKS: &str = "/api/v1/blocks";
+
+/// A stream of [`StreamMessage`](crate::StreamMessage)s, `pace=changes` or `pace=raw`.
+pub const EVENTS: &str = "/api/v1/events";
+
+/// POST with `?name=TEXT`: sets a mark, answers [`Marked`](crate::Marked).
+pub const MARK: &str = "/api/v1/mark";
+
+/// The description of all this for programs, in OpenAPI 3.1.
+pub const OPENAPI: &str = "/openapi.json";

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, Timestamp};
+use crate::{
+    BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramRow, Timestamp,
+};
 
 /// Some rows, and where the next ones begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,12 @@ pub struct Page<R> {
     pub rows: Vec<R>,
     /// Opaque: pass it as `cursor` to get what follows; `null` on the last page.
     pub next: Option<String>,
+    /// Rows that match, on all pages; `null` where they were not counted.
+    #[serde(default)]
+    pub matched: Option<u64>,
+    /// What they take, on each device they lie on; `null` where they were not counted.
+    #[serde(default)]
+    pub matched_bytes: Option<u64>,
 }
 
 /// The answer of [`routes::BUFFERS`](crate::routes::BUFFERS).
@@ -25,6 +33,9 @@ pub type CbPage = Page<CbRow>;
 
 /// The answer of [`routes::KERNELS`](crate::routes::KERNELS).
 pub type KernelPage = Page<KernelRow>;
+
+/// The answer of [`routes::PROGRAMS`](crate::routes::PROGRAMS).
+pub type ProgramPage = Page<ProgramRow>;
 
 /// One live buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

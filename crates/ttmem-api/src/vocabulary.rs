@@ -162,6 +162,78 @@ words! {
     }
 }
 
+words! {
+    /// Whether a program's binary is on a device.
+    BinaryState {
+        /// It was not sent yet.
+        NotSent = "not_sent",
+        /// It is on its way.
+        InFlight = "in_flight",
+        /// It is there.
+        Committed = "committed",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What a stretch of memory is.
+    SegmentKind {
+        /// The runtime's own, at the bottom of L1.
+        Reserved = "reserved",
+        /// The ring of programs' configurations and code, within the runtime's own part.
+        ConfigRing = "config_ring",
+        /// Storage of the program that ran last: circular buffers, dataflow buffers, scratchpads.
+        Cb = "cb",
+        /// A buffer.
+        Buffer = "buffer",
+        /// A buffer in the small region of L1.
+        L1Small = "l1_small",
+        /// Nothing.
+        Free = "free",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What buffers are put together by.
+    GroupBy {
+        /// The operation they were allocated for.
+        Operation = "operation",
+        /// What they take on a device.
+        Size = "size",
+        /// The class.
+        Class = "class",
+        /// The process.
+        Process = "process",
+        /// How their pages are spread.
+        Layout = "layout",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// What rows are sorted by.
+    SortBy {
+        /// As the server has them: the cheapest order.
+        Place = "place",
+        /// What they take on a device.
+        Size = "size",
+        /// The address.
+        Address = "address",
+        /// When they were allocated.
+        Time = "time",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,10 +5,14 @@
 //! once and shared by all devices of its mesh. What cannot be known, because an
 //! old sender told no places, is `None` and never a guess.
 
+mod cores;
+
+pub use cores::{CoreL1, Occupant, Placed};
+
 use crate::device::{Capacity, ComputeL1, Device};
 use crate::intervals::{Interval, IntervalSet};
 use crate::process::Allocator;
-use crate::program::{Cb, ProgramOnDevice};
+use crate::program::{Cb, Program, ProgramOnDevice};
 use crate::view::{ProcessView, View};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreSet, CoreType, CoresId};
@@ -188,12 +192,15 @@ impl View {
                 let Some(process) = self.process(owner.process) else {
                     continue;
                 };
-                let program = process.programs.get(owner.program);
+                let Some(program) = process.programs.get(owner.program) else {
+                    continue;
+                };
                 let slot = process.device_slot(index);
-                let on = slot.and_then(|slot| program?.on_device(slot));
+                let on = slot.and_then(|slot| program.on_device(slot));
                 if let Some(on) = on {
                     residents.push(Resident {
                         process,
+                        program,
                         on,
                         core_type,
                         cores,
@@ -357,12 +364,13 @@ fn coordinates(index: usize) -> (u16, u16) {
 /// A program on the cores where it ran last.
 struct Resident<'v> {
     process: &'v ProcessView,
+    program: &'v Program,
     on: &'v ProgramOnDevice,
     core_type: CoreType,
     cores: Vec<usize>,
 }
 
-impl Resident<'_> {
+impl<'v> Resident<'v> {
     /// How many of its cores are in a core set it defined.
     fn count_in(&self, cores: CoresId) -> u64 {
         let Some(set) = self.process.facts.definitions.cores(cores) else {
@@ -393,10 +401,11 @@ impl Resident<'_> {
     }
 
     /// Its storage on one core that lies in no buffer.
-    fn placed_on(&self, index: usize) -> impl Iterator<Item = &Cb> {
+    fn placed_on(&self, index: usize) -> impl Iterator<Item = &'v Cb> + use<'v> {
         let (x, y) = coordinates(index);
+        let process = self.process;
         self.on.placement.cbs.iter().filter(move |cb| {
-            let cores = self.process.facts.definitions.cores(cb.cores_id);
+            let cores = process.facts.definitions.cores(cb.cores_id);
             !cb.kind.borrows() && cores.is_some_and(|cores| cores.contains(x, y))
         })
     }

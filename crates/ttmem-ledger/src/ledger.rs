@@ -438,6 +438,7 @@ impl Ledger {
             }
         }
         self.marks.push(Mark { time, name, number }, ended);
+        self.revision += 1;
     }
 
     fn process_mut(&mut self, index: u32) -> Option<&mut Process> {

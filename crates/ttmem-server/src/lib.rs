@@ -1,13 +1,14 @@
 //! The server: sessions, the ledger thread, the event log, the read API.
 //!
-//! [`Server::start`] binds the sockets and starts four threads: one talks to
+//! [`Server::start`] binds the sockets and starts five threads: one talks to
 //! clients and decodes, one owns the ledger, one formats the log, one answers
-//! readers. Commands flow from the first to the second; nothing flows back but
+//! readers, one keeps the history. Commands flow from the first to the second; nothing flows back but
 //! answers. See `ARCHITECTURE.md` for the picture.
 
 mod clock;
 mod config;
 pub mod hardware;
+mod history;
 mod ingest;
 pub mod keeper;
 pub mod log;
@@ -16,6 +17,7 @@ pub mod read;
 mod recent;
 mod server;
 pub mod socket;
+mod stream;
 
 pub use config::{LogConfig, ServerConfig, SocketConfig};
 pub use server::{Server, ServerHandle, Signals, StartServerError};

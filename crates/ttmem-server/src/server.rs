@@ -2,11 +2,13 @@
 
 use crate::config::ServerConfig;
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
+use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
 use crate::read::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, StartHttpError};
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
+use crate::stream::Tail;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -54,6 +56,7 @@ pub struct Server {
     handle: ServerHandle,
     sockets: Vec<BoundSocket>,
     keeper: JoinHandle<()>,
+    sampler: Sampler,
     scribe: Scribe,
     log: Log,
 }
@@ -127,6 +130,7 @@ impl Server {
         let wake = Arc::new(wake);
         let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
         let facts_of_devices = devices.iter().map(|device| device.facts.clone()).collect();
+        let tail = Tail::default();
         let (ledger, keeper) = keeper::start(KeeperConfig {
             devices,
             scribe: scribe.handle(),
@@ -134,16 +138,21 @@ impl Server {
             answers,
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
+            tail: tail.clone(),
         })
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
         let paths: Vec<PathBuf> = sockets.iter().map(BoundSocket::path).collect();
         let source = facts_source(&config, &paths, &traffic, &log.handle(), scribe.handle());
-        let state = ReadState {
-            ledger: ledger.clone(),
-            facts: source,
-            places: Places::default(),
-        };
+        let (histories, places) = (Histories::default(), Places::default());
+        let sampler = Sampler::start(
+            ledger.clone(),
+            histories.clone(),
+            places.clone(),
+            crate::clock::unix_nanos,
+        )
+        .map_err(system("the history's thread"))?;
+        let state = ReadState::new(ledger.clone(), source, tail, histories, places);
         let http = HttpThread::start(state, HttpLimits::default())?;
         scribe.handle().note(Note::Started {
             sockets: paths,
@@ -173,6 +182,7 @@ impl Server {
             handle,
             sockets,
             keeper,
+            sampler,
             scribe,
             log,
         })
@@ -193,6 +203,7 @@ impl Server {
         // Nobody new gets in, then what was said is applied, then it is written down.
         drop(self.sockets);
         drop(self.ingest);
+        drop(self.sampler);
         let _ended = self.handle.ledger.send(Command::Stop);
         if self.keeper.join().is_err() {
             let reason = "the ledger's thread failed; totals were lost";

@@ -138,6 +138,7 @@ fn process() -> Process {
             cb_bytes: 0,
             kernel_bytes: 0,
             buffers: 0,
+            peak: None,
         }],
         released: Some(Released {
             buffers: 1,
@@ -221,7 +222,7 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(&process.devices[0]),
         "id unique_id scope dram_bytes l1_bytes l1_small_bytes trace_bytes system_bytes cb_bytes \
-         kernel_bytes buffers"
+         kernel_bytes buffers peak"
     );
 }
 
@@ -273,6 +274,8 @@ fn everything_comes_back() {
             ]),
         }],
         next: Some("next".into()),
+        matched: Some(1),
+        matched_bytes: Some(64),
     };
     let text = serde_json::to_string(&buffers).unwrap();
     assert_eq!(serde_json::from_str::<BufferPage>(&text).unwrap(), buffers);
@@ -296,6 +299,8 @@ fn everything_comes_back() {
             dispatches: 1,
         }],
         next: None,
+        matched: Some(1),
+        matched_bytes: Some(64),
     };
     let text = serde_json::to_string(&kernels).unwrap();
     assert_eq!(serde_json::from_str::<KernelPage>(&text).unwrap(), kernels);
@@ -316,6 +321,8 @@ fn everything_comes_back() {
             time: None,
         }],
         next: None,
+        matched: Some(1),
+        matched_bytes: Some(64),
     };
     let text = serde_json::to_string(&cbs).unwrap();
     assert_eq!(serde_json::from_str::<CbPage>(&text).unwrap(), cbs);

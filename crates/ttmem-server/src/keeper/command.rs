@@ -3,6 +3,7 @@
 use crate::log::DumpKind;
 use crate::recent::LastView;
 use crossbeam_channel::Sender;
+use std::sync::Arc;
 use ttmem_event::legacy::Generation;
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{Anomaly, Carried, Departure, ProcessIdentity, ProcessState, Released, View};
@@ -148,6 +149,15 @@ pub enum Command {
         time: u64,
         /// What was released, or that it may not.
         reply: Sender<Result<Vec<Released>, ForgetError>>,
+    },
+    /// A reader sets a mark.
+    Mark {
+        /// Its name.
+        name: Arc<str>,
+        /// When.
+        time: u64,
+        /// Its number.
+        reply: Sender<u64>,
     },
     /// The server ends.
     Stop,

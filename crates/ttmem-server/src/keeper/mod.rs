@@ -12,6 +12,7 @@ pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
 use crate::hardware::{KnownDevice, info_of};
 use crate::log::{DumpKind, LogEntry, Note, ScribeHandle};
 use crate::recent::{LastView, Recent, Shown};
+use crate::stream::Tail;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -70,6 +71,15 @@ impl LedgerHandle {
         last.recv().ok()
     }
 
+    /// Sets a mark; its number. `None` when the thread has ended.
+    #[must_use]
+    pub(crate) fn mark(&self, name: Arc<str>, time: u64) -> Option<u64> {
+        let (reply, number) = bounded(1);
+        let command = Command::Mark { name, time, reply };
+        self.commands.send(command).ok()?;
+        number.recv().ok()
+    }
+
     /// Forgets what is known of a pid, on behalf of a user.
     ///
     /// # Errors
@@ -103,6 +113,8 @@ pub struct KeeperConfig {
     pub wake: Arc<OwnedFd>,
     /// The server's own user, who may forget any process.
     pub uid: u32,
+    /// Where events are kept for those who follow them.
+    pub(crate) tail: Tail,
 }
 
 /// Starts the thread.
@@ -125,6 +137,8 @@ struct Keeper {
     entries: Vec<LogEntry>,
     recent: Recent,
     answered: bool,
+    /// Marks that readers have set.
+    marks: u64,
 }
 
 impl Keeper {
@@ -141,6 +155,7 @@ impl Keeper {
             entries: Vec::new(),
             recent: Recent::default(),
             answered: false,
+            marks: 0,
         }
     }
 
@@ -235,8 +250,7 @@ impl Keeper {
                 acknowledge,
             } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.apply(slot, &events);
-                    self.recent.extend(slot, &events, false);
+                    self.applied(slot, events, false);
                 }
                 if let Some((session, next_sequence)) = acknowledge {
                     self.acknowledge(session, next_sequence);
@@ -253,8 +267,7 @@ impl Keeper {
             }
             Command::Recovered { process, events } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.apply(slot, &events);
-                    self.recent.extend(slot, &events, true);
+                    self.applied(slot, events, true);
                 }
             }
             Command::Lost {
@@ -318,6 +331,11 @@ impl Keeper {
                 let outcome = self.forget(pid, uid, time);
                 let _gone = reply.send(outcome);
             }
+            Command::Mark { name, time, reply } => {
+                self.marks += 1;
+                self.ledger.set_mark(time, name, self.marks);
+                let _gone = reply.send(self.marks);
+            }
             Command::Stop => {}
         }
     }
@@ -333,10 +351,17 @@ impl Keeper {
             .saturating_add(gone_events);
         if count > 0 {
             let what = What::EventsLost { count };
-            let event = Event { time, what };
-            self.apply(slot, &[event]);
-            self.recent.extend(slot, &[event], true);
+            self.applied(slot, vec![Event { time, what }], true);
         }
+    }
+
+    /// Applies events and keeps them for those who ask what happened.
+    fn applied(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
+        self.apply(slot, &events);
+        self.recent.extend(slot, &events, recovered);
+        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+        let now = crate::clock::unix_nanos();
+        self.config.tail.push(slot, pid, now, recovered, events);
     }
 
     fn apply(&mut self, slot: u32, events: &[Event]) {

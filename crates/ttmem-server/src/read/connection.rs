@@ -4,7 +4,7 @@
 //! many seats as [`HttpLimits`] says; who finds none is refused at once. A connection is for one
 //! request, so a reader that stalls can hold its seat only until its deadline.
 
-use super::http::{Asker, ReadState, busy_body, router};
+use super::http::{Asker, ReadState, Seat, busy_body, router};
 use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
@@ -190,8 +190,9 @@ async fn serve_connection(
     };
     let asker = Asker {
         uid,
-        seat: Arc::new(seat),
+        seat: Arc::new(Seat::new(seat)),
     };
+    let seat = Arc::clone(&asker.seat);
     let paths = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(asker.clone());
@@ -206,5 +207,15 @@ async fn serve_connection(
         .serve_connection(TokioIo::new(stream), service);
     // Whatever a reader does wrong, it is told in HTTP or sees the connection end; bodies are
     // never asked for.
-    let _outcome = tokio::time::timeout(limits.connection_timeout, connection).await;
+    let deadline = async {
+        tokio::time::sleep(limits.connection_timeout).await;
+        if seat.stays() {
+            // A stream ends when its reader does not take anything any more.
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        _outcome = connection => {}
+        () = deadline => {}
+    }
 }

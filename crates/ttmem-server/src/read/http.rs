@@ -1,24 +1,24 @@
-//! What each path of the read API answers.
+//! The paths of the read API, and how a request is answered or refused.
 //!
-//! Handlers run on the HTTP thread and do nothing but pass the work on: views, geometry, sorting
-//! and JSON belong to the blocking threads, so that one large answer does not hold up another.
+//! Work is passed on: views, geometry, sorting and JSON belong to the blocking threads, so that
+//! one large answer does not hold up another.
 
+use super::handlers;
 use super::places::Places;
-use super::rows::{self, PageRequest};
-use super::snapshot::{ServerFacts, released, snapshot};
-use crate::keeper::{ForgetError, LedgerHandle};
+use super::snapshot::ServerFacts;
+use crate::history::Histories;
+use crate::keeper::LedgerHandle;
+use crate::stream::{Streams, Tail};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
-use ttmem_api::{Forgotten, Problem, SCHEMA, routes};
+use ttmem_api::{Problem, SCHEMA, routes};
 use ttmem_ledger::View;
 
 /// What readers are told from.
@@ -30,6 +30,29 @@ pub struct ReadState {
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
     /// Where everything lies, as last worked out.
     pub places: Places,
+    /// Totals over time.
+    pub(crate) histories: Histories,
+    /// What happens, for readers that stay.
+    pub(crate) streams: Streams,
+}
+
+impl ReadState {
+    /// What readers are told from: the ledger, what it applied lately, and its history.
+    pub(crate) fn new(
+        ledger: LedgerHandle,
+        facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
+        tail: Tail,
+        histories: Histories,
+        places: Places,
+    ) -> Self {
+        Self {
+            streams: Streams::new(ledger.clone(), tail),
+            ledger,
+            facts,
+            places,
+            histories,
+        }
+    }
 }
 
 impl fmt::Debug for ReadState {
@@ -46,22 +69,63 @@ impl fmt::Debug for ReadState {
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     pub(super) uid: u32,
-    pub(super) seat: Arc<OwnedSemaphorePermit>,
+    pub(super) seat: Arc<Seat>,
+}
+
+/// A seat for one request, which a reader that stays gives back for one among its like.
+#[derive(Debug)]
+pub(super) struct Seat {
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Seat {
+    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            permit: Mutex::new(Some(permit)),
+        }
+    }
+
+    /// Gives the seat back: this reader stays, and has a seat of another kind.
+    pub(super) fn stay(&self) {
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        *permit = None;
+    }
+
+    /// Whether this is a reader that stays.
+    pub(super) fn stays(&self) -> bool {
+        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        permit.is_none()
+    }
 }
 
 /// The paths and what they answer.
 pub(super) fn router(state: ReadState) -> Router {
     Router::new()
-        .route(routes::SNAPSHOT, get(get_snapshot))
-        .route(routes::BUFFERS, get(get_buffers))
-        .route(routes::CBS, get(get_cbs))
-        .route(routes::KERNELS, get(get_kernels))
-        .route(routes::LAST, get(get_last))
-        .route(routes::FORGET, post(post_forget))
+        .route(routes::SNAPSHOT, get(handlers::get_snapshot))
+        .route(&one_of(routes::DEVICES), get(handlers::get_device))
+        .route(routes::PROCESSES, get(handlers::get_processes))
+        .route(routes::BUFFERS, get(handlers::get_buffers))
+        .route(routes::BUFFER_GROUPS, get(handlers::get_buffer_groups))
+        .route(routes::CBS, get(handlers::get_cbs))
+        .route(routes::KERNELS, get(handlers::get_kernels))
+        .route(routes::PROGRAMS, get(handlers::get_programs))
+        .route(&one_of(routes::L1_MAP), get(handlers::get_l1_map))
+        .route(&one_of(routes::BLOCKS), get(handlers::get_blocks))
+        .route(routes::HISTORY, get(handlers::get_history))
+        .route(routes::EVENTS, get(handlers::get_events))
+        .route(routes::LAST, get(handlers::get_last))
+        .route(routes::FORGET, post(handlers::post_forget))
+        .route(routes::MARK, post(handlers::post_mark))
         .route(routes::HEALTH, get(async || "ok\n"))
+        .route(routes::READY, get(handlers::get_ready))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(state)
+}
+
+/// The path of one device's document.
+fn one_of(path: &str) -> String {
+    format!("{path}/{{device}}")
 }
 
 /// A request that is not answered, and why.
@@ -73,7 +137,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(code: StatusCode, error: &'static str, detail: impl fmt::Display) -> Self {
+    pub(super) fn new(code: StatusCode, error: &'static str, detail: impl fmt::Display) -> Self {
         Self {
             code,
             error,
@@ -82,11 +146,11 @@ impl Refusal {
     }
 
     /// What cannot be understood, in the caller's words.
-    fn bad_request(detail: impl fmt::Display) -> Self {
+    pub(super) fn bad_request(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
-    fn stopping() -> Self {
+    pub(super) fn stopping() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "stopping",
@@ -109,7 +173,11 @@ impl IntoResponse for Refusal {
         // Three strings and a number always have a JSON form.
         let body = serde_json::to_vec(&self.problem()).unwrap_or_default();
         let mut response = json(self.code, body);
-        if self.code == StatusCode::SERVICE_UNAVAILABLE {
+        let later = [
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::TOO_MANY_REQUESTS,
+        ];
+        if later.contains(&self.code) {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -140,7 +208,7 @@ fn json(code: StatusCode, body: Vec<u8>) -> Response {
 }
 
 /// Makes a document on a blocking thread.
-async fn answer<T: Serialize>(
+pub(super) async fn answer<T: Serialize>(
     asker: Asker,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<Response, Refusal> {
@@ -162,136 +230,8 @@ async fn answer<T: Serialize>(
     Ok(json(StatusCode::OK, body))
 }
 
-fn view(state: &ReadState) -> Result<View, Refusal> {
+pub(super) fn view(state: &ReadState) -> Result<View, Refusal> {
     state.ledger.view().ok_or_else(Refusal::stopping)
-}
-
-async fn get_snapshot(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-) -> Result<Response, Refusal> {
-    answer(asker, move || {
-        let view = view(&state)?;
-        let geometry = state.places.of(&view);
-        Ok(snapshot(&view, &geometry, (state.facts)()))
-    })
-    .await
-}
-
-/// The query of a page.
-#[derive(Debug, Deserialize)]
-struct PageQuery {
-    cursor: Option<String>,
-    limit: Option<u32>,
-}
-
-type MaybePage = Result<Query<PageQuery>, QueryRejection>;
-
-/// Answers with a page that `rows` makes of a view.
-async fn page<T: Serialize + 'static>(
-    state: ReadState,
-    asker: Asker,
-    query: MaybePage,
-    rows: fn(&View, PageRequest) -> T,
-) -> Result<Response, Refusal> {
-    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    let request =
-        PageRequest::new(query.cursor.as_deref(), query.limit).map_err(Refusal::bad_request)?;
-    answer(asker, move || Ok(rows(&view(&state)?, request))).await
-}
-
-async fn get_buffers(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, rows::buffers).await
-}
-
-async fn get_cbs(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, rows::cbs).await
-}
-
-async fn get_kernels(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, rows::kernels).await
-}
-
-/// Events that a reader gets who does not say how many.
-const DEFAULT_LAST: u32 = 100;
-
-/// The most events that a reader gets.
-const MAX_LAST: u32 = 10_000;
-
-/// The query of the last events.
-#[derive(Debug, Deserialize)]
-struct LastQuery {
-    count: Option<u32>,
-    pid: Option<u32>,
-}
-
-async fn get_last(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<LastQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let Query(LastQuery { count, pid }) =
-        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    let count = count.unwrap_or(DEFAULT_LAST);
-    if !(1..=MAX_LAST).contains(&count) {
-        let detail = format!("count {count} is not between 1 and {MAX_LAST}");
-        return Err(Refusal::bad_request(detail));
-    }
-    answer(asker, move || {
-        let last = state.ledger.last(count as usize, pid);
-        let last = last.ok_or_else(Refusal::stopping)?;
-        Ok(last.document())
-    })
-    .await
-}
-
-/// The query of a `forget`.
-#[derive(Debug, Deserialize)]
-struct ForgetQuery {
-    pid: u32,
-}
-
-async fn post_forget(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<ForgetQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let Query(ForgetQuery { pid }) =
-        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    let uid = asker.uid;
-    answer(asker, move || {
-        let time = (state.facts)().time.unix_nanos();
-        match state.ledger.forget(pid, uid, time) {
-            Ok(each) => Ok(Forgotten {
-                schema: SCHEMA,
-                pid,
-                released: each
-                    .iter()
-                    .map(|each| released(each, time, ttmem_ledger::Departure::Forgotten.name()))
-                    .collect(),
-            }),
-            Err(error @ ForgetError::Unknown(_)) => {
-                Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_pid", error))
-            }
-            Err(ForgetError::Stopping) => Err(Refusal::stopping()),
-            Err(error @ ForgetError::NotAllowed(_)) => {
-                Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", error))
-            }
-        }
-    })
-    .await
 }
 
 async fn unknown_path(uri: Uri) -> Refusal {

@@ -6,11 +6,16 @@
 //! buffers, circular buffers and kernels; the last events come from where they are kept. Nothing here changes the ledger but `forget`, and
 //! nothing here can hold up a session.
 
+mod blocks;
 mod connection;
 mod device;
+mod handlers;
 mod http;
+mod l1map;
 mod places;
+mod programs;
 pub mod rows;
+pub mod select;
 pub mod snapshot;
 pub(crate) mod words;
 

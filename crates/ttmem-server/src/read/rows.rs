@@ -127,16 +127,16 @@ pub fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
 }
 
 /// The page is full: no further row is needed.
-struct Full;
+pub(super) struct Full;
 
 /// Takes a row's slot, its number there, and how to make it.
-type Give<'g, R> = dyn FnMut(u32, u32, &mut dyn FnMut() -> R) -> Result<(), Full> + 'g;
+pub(super) type Give<'g, R> = dyn FnMut(u32, u32, &mut dyn FnMut() -> R) -> Result<(), Full> + 'g;
 
 /// Collects rows behind the cursor until the page is full.
 ///
 /// `walk` offers the rows of one process from a slot on, in order; a row is made only if it is
 /// given.
-fn page<R>(
+pub(super) fn page<R>(
     view: &View,
     request: PageRequest,
     walk: impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full>,
@@ -173,6 +173,8 @@ fn page<R>(
                 schema: SCHEMA,
                 rows,
                 next,
+                matched: None,
+                matched_bytes: None,
             };
         }
     }
@@ -180,6 +182,8 @@ fn page<R>(
         schema: SCHEMA,
         rows,
         next: None,
+        matched: None,
+        matched_bytes: None,
     }
 }
 
@@ -254,16 +258,16 @@ impl Owner<'_> {
 }
 
 /// Whether a process sends identities and places: all but the old ones do.
-fn is_tracked(process: &ProcessView) -> bool {
+pub(super) fn is_tracked(process: &ProcessView) -> bool {
     process.facts.identity.source != ttmem_event::Source::Legacy
 }
 
-fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
+pub(super) fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
     let defined = process.facts.definitions.text(id)?;
     words::known_text(defined)
 }
 
-fn instance(process: &ProcessView) -> Option<String> {
+pub(super) fn instance(process: &ProcessView) -> Option<String> {
     process.facts.identity.instance.map(words::instance)
 }
 
@@ -281,7 +285,11 @@ fn logical_ids(
     devices.collect()
 }
 
-fn buffer_row(view: &View, process: &ProcessView, row: &ttmem_ledger::BufferRow) -> BufferRow {
+pub(super) fn buffer_row(
+    view: &View,
+    process: &ProcessView,
+    row: &ttmem_ledger::BufferRow,
+) -> BufferRow {
     let mesh = process.facts.meshes.get(row.mesh as usize);
     let devices = mesh.map_or(&[] as &[u32], |mesh| &mesh.devices);
     let placed = is_tracked(process);

@@ -3,11 +3,11 @@
 //! Runs on the reader's thread. Lists that a hostile client could make arbitrarily long are cut,
 //! and the snapshot says so in its errors; totals are never cut.
 
-use super::device::{Listings, device};
+use super::device::{Listed, Listings, device};
 use super::words;
 use ttmem_api::{
-    Anomalies, HexId, LeakCandidates, Mark, Process, ProcessDevice, Released, SCHEMA, Server,
-    Snapshot, Timestamp,
+    Anomalies, DeviceDetail, HexId, LeakCandidates, Mark, PeakBytes, Process, ProcessDevice,
+    Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
@@ -85,22 +85,12 @@ pub fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapsh
         complaints,
     } = Listings::of(view, geometry);
     errors.extend(complaints);
-    let devices = (0..).zip(&view.devices).zip(on_device);
-    let devices = devices.map(|((index, each), listed)| {
-        let running = each.totals.since_mark();
-        let peaks = view.marks.peaks_since(index, running);
-        let peaks = peaks.map(|(_mark, peaks)| peaks).collect();
-        device(each, &geometry.devices[index], listed, peaks)
-    });
+    let devices = on_device.into_iter().enumerate();
+    let devices = devices.map(|(index, listed)| one_device(view, geometry, index, listed));
     let devices = devices.collect();
 
-    let mut budget = Budget::new(MAX_LISTED);
-    let live = view
-        .processes
-        .iter()
-        .map(|each| process(view, each, &mut budget));
-    let processes = live.chain(view.departed.iter().map(departed)).collect();
-    errors.extend(budget.complaint("devices of processes"));
+    let (processes, complaint) = processes(view);
+    errors.extend(complaint);
 
     Snapshot {
         schema: SCHEMA,
@@ -132,6 +122,53 @@ pub fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapsh
                 .collect(),
         ),
         errors,
+    }
+}
+
+/// Every process, and what had to be left out of them.
+pub(super) fn processes(view: &View) -> (Vec<Process>, Option<String>) {
+    let mut budget = Budget::new(MAX_LISTED);
+    let live = view
+        .processes
+        .iter()
+        .map(|each| process(view, each, &mut budget));
+    let processes = live.chain(view.departed.iter().map(departed)).collect();
+    (processes, budget.complaint("devices of processes"))
+}
+
+/// One device of a view with its lists.
+fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) -> ttmem_api::Device {
+    let each = &view.devices[index];
+    let running = each.totals.since_mark();
+    let peaks = view.marks.peaks_since(index, running);
+    let peaks = peaks.map(|(_mark, peaks)| peaks).collect();
+    device(each, &geometry.devices[index], listed, peaks)
+}
+
+/// One device, and of its processes what they have on it.
+pub(super) fn device_detail(
+    view: &View,
+    geometry: &Geometry,
+    index: usize,
+    time: Timestamp,
+) -> DeviceDetail {
+    let mut listings = Listings::of(view, geometry);
+    let device = one_device(view, geometry, index, listings.on_device.swap_remove(index));
+    let mut budget = Budget::new(MAX_LISTED);
+    let here = |held: &ttmem_ledger::process::ProcessDevice| held.device as usize == index;
+    let holders = view.processes.iter().filter_map(|each| {
+        let held = each.facts.devices.iter().find(|held| here(held))?;
+        let devices = vec![process_device(view.devices.get(index)?, &held.totals)];
+        Some(Process {
+            devices,
+            ..process(view, each, &mut budget)
+        })
+    });
+    DeviceDetail {
+        schema: SCHEMA,
+        time,
+        device,
+        processes: holders.collect(),
     }
 }
 
@@ -196,6 +233,21 @@ fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevi
         cb_bytes: totals.cb.registered.bytes(),
         kernel_bytes: totals.kernel.registered.bytes(),
         buffers: totals.classes.iter().map(|class| class.buffers).sum(),
+        peak: Some(peak_bytes(totals)),
+    }
+}
+
+/// The highest value of each total.
+fn peak_bytes(totals: &ttmem_ledger::Totals) -> PeakBytes {
+    let charged = |class: Class| totals.class(class).charged.peak().bytes;
+    PeakBytes {
+        dram: charged(Class::Dram),
+        l1: charged(Class::L1),
+        l1_small: charged(Class::L1Small),
+        trace: charged(Class::Trace),
+        system: charged(Class::System),
+        cb: totals.cb.registered.peak().bytes,
+        kernel: totals.kernel.registered.peak().bytes,
     }
 }
 

@@ -5,7 +5,9 @@ mod hostility;
 mod paging;
 
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
+use crate::history::Histories;
 use crate::keeper::{Command, ForgetError, LedgerHandle};
+use crate::stream::Tail;
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -174,11 +176,7 @@ impl Served {
         limits: HttpLimits,
         facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
     ) -> Self {
-        let state = ReadState {
-            ledger: keeper(ledger),
-            facts: Arc::new(facts),
-            places: Places::default(),
-        };
+        let state = state(keeper(ledger), facts);
         let http = HttpThread::start(state, limits).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
@@ -201,6 +199,21 @@ impl Served {
     }
 }
 
+/// What readers are told of a ledger without a history.
+fn state(
+    ledger: LedgerHandle,
+    facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
+) -> ReadState {
+    let histories = Histories::default();
+    ReadState::new(
+        ledger,
+        Arc::new(facts),
+        Tail::default(),
+        histories,
+        Places::default(),
+    )
+}
+
 /// Answers what readers ask of the ledger thread.
 fn keeper(mut ledger: Ledger) -> LedgerHandle {
     let (commands, queue) = bounded(16);
@@ -214,6 +227,10 @@ fn keeper(mut ledger: Ledger) -> LedgerHandle {
                     time,
                     reply,
                 } => reply.send(forget(&mut ledger, pid, uid, time)).unwrap(),
+                Command::Mark { name, time, reply } => {
+                    ledger.set_mark(time, name, 1);
+                    reply.send(1).unwrap();
+                }
                 other => panic!("readers do not ask {other:?}"),
             }
         }

@@ -1,7 +1,7 @@
 //! The ledger's words in those of the read API.
 
 use ttmem_event::catalogue::Arch;
-use ttmem_event::{CbKind, Class, CoreType, KernelKind, Layout, Source};
+use ttmem_event::{BinaryStatus, CbKind, Class, CoreType, KernelKind, Layout, Source};
 
 /// Longer texts of clients are cut: a page has thousands of rows, and each may name one.
 const MAX_TEXT_BYTES: usize = 512;
@@ -32,6 +32,14 @@ pub(crate) fn class(class: Class) -> ttmem_api::MemoryClass {
         Class::L1Small => ttmem_api::MemoryClass::L1Small,
         Class::Trace => ttmem_api::MemoryClass::Trace,
     }
+}
+
+/// The class of a word; none of a word that is not known.
+pub(super) fn class_named(word: ttmem_api::MemoryClass) -> Option<Class> {
+    Class::ALL
+        .iter()
+        .copied()
+        .find(|known| class(*known) == word)
 }
 
 pub(super) fn source(source: Source) -> ttmem_api::Source {
@@ -71,6 +79,14 @@ pub(super) fn cb_kind(kind: CbKind) -> ttmem_api::CbKind {
         CbKind::Dataflow => ttmem_api::CbKind::Dataflow,
         CbKind::DataflowBorrowed => ttmem_api::CbKind::DataflowBorrowed,
         CbKind::Scratchpad => ttmem_api::CbKind::Scratchpad,
+    }
+}
+
+pub(super) fn binary_state(status: BinaryStatus) -> ttmem_api::BinaryState {
+    match status {
+        BinaryStatus::NotSent => ttmem_api::BinaryState::NotSent,
+        BinaryStatus::InFlight => ttmem_api::BinaryState::InFlight,
+        BinaryStatus::Committed => ttmem_api::BinaryState::Committed,
     }
 }
 

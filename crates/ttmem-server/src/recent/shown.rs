@@ -49,11 +49,8 @@ impl<'a> Shown<'a> {
     /// An event of this process.
     pub(crate) fn event(&self, event: &Event, recovered: bool) -> LastEvent {
         let fields = typed_fields(&event.what).map(|(field, value)| {
-            let name = match field.type_name {
-                "MeshId" => "devices",
-                _other => field.name,
-            };
-            (name.to_owned(), self.value(field.type_name, value))
+            let name = field_name(field.type_name, field.name);
+            (name, self.value(field.type_name, value))
         });
         LastEvent {
             time: Timestamp::from_unix_nanos(event.time),
@@ -65,16 +62,34 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// An event of a process that is gone, with all that it defined.
+    pub(crate) fn of_stranger(pid: Option<u32>, event: &Event, recovered: bool) -> LastEvent {
+        let fields = typed_fields(&event.what).map(|(field, value)| {
+            let stands_for_something = matches!(
+                field.type_name,
+                "TextId" | "CoresId" | "MeshId" | "DeviceId"
+            );
+            let value = match value {
+                Value::Number(_id) if stands_for_something => FieldValue::Unknown,
+                Value::Number(number) => FieldValue::Number(number),
+                other => plain(other),
+            };
+            (field_name(field.type_name, field.name), value)
+        });
+        LastEvent {
+            time: Timestamp::from_unix_nanos(event.time),
+            pid,
+            process: None,
+            recovered,
+            event: snake_case(event.what.name()),
+            fields: EventFields(fields.collect()),
+        }
+    }
+
     fn value(&self, type_name: &str, value: Value) -> FieldValue {
         match value {
             Value::Number(number) => self.resolved(type_name, number),
-            Value::Signed(number) => u64::try_from(number)
-                .map_or(FieldValue::Negative(i64::from(number)), FieldValue::Number),
-            Value::Id(id) => FieldValue::Text(format!("{id:#x}")),
-            Value::Word(word) => FieldValue::Text(word.to_owned()),
-            Value::Class(class) => FieldValue::Text(words::class(class).as_str().to_owned()),
-            Value::Flag(flag) => FieldValue::Flag(flag),
-            Value::All => FieldValue::Text("all".to_owned()),
+            other => plain(other),
         }
     }
 
@@ -105,6 +120,28 @@ impl<'a> Shown<'a> {
             }
             _number => FieldValue::Number(number),
         }
+    }
+}
+
+/// A field's name for readers: a mesh is told by its devices.
+fn field_name(type_name: &str, name: &str) -> String {
+    match type_name {
+        "MeshId" => "devices".to_owned(),
+        _other => name.to_owned(),
+    }
+}
+
+/// A value that stands for nothing but itself.
+fn plain(value: Value) -> FieldValue {
+    match value {
+        Value::Number(number) => FieldValue::Number(number),
+        Value::Signed(number) => u64::try_from(number)
+            .map_or(FieldValue::Negative(i64::from(number)), FieldValue::Number),
+        Value::Id(id) => FieldValue::Text(format!("{id:#x}")),
+        Value::Word(word) => FieldValue::Text(word.to_owned()),
+        Value::Class(class) => FieldValue::Text(words::class(class).as_str().to_owned()),
+        Value::Flag(flag) => FieldValue::Flag(flag),
+        Value::All => FieldValue::Text("all".to_owned()),
     }
 }
 

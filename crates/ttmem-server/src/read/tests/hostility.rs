@@ -151,11 +151,7 @@ fn forgetting_needs_a_known_process_of_the_same_user() {
 fn a_server_that_stops_says_so() {
     let (commands, queue) = bounded(1);
     drop(queue);
-    let state = ReadState {
-        ledger: LedgerHandle::to(commands),
-        facts: Arc::new(facts),
-        places: Places::default(),
-    };
+    let state = state(LedgerHandle::to(commands), facts);
     let http = HttpThread::start(state, HttpLimits::default()).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
@@ -270,11 +266,7 @@ fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
 
 #[test]
 fn stopping_does_not_wait_for_idle_connections() {
-    let state = ReadState {
-        ledger: keeper(empty_ledger()),
-        facts: Arc::new(facts),
-        places: Places::default(),
-    };
+    let state = state(keeper(empty_ledger()), facts);
     let http = HttpThread::start(state, HttpLimits::default()).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();

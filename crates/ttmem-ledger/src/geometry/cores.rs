@@ -1,0 +1,216 @@
+//! L1 of one device, core by core, for those who draw it.
+
+use super::{AllocatorGeometry, Geometry, coordinates};
+use crate::buffers::BufferRow;
+use crate::device::ComputeL1;
+use crate::intervals::{Interval, IntervalSet};
+use crate::program::{Cb, Program};
+use crate::residency::Owner;
+use crate::ring::Ring;
+use crate::view::{ProcessView, View};
+use std::collections::BTreeMap;
+use ttmem_event::{Class, CoreType, CoresId};
+
+/// What one compute core has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreL1 {
+    /// Its column.
+    pub x: u16,
+    /// Its row.
+    pub y: u16,
+    /// In use for anything.
+    pub occupied_bytes: u64,
+    /// Storage of the program that ran last, without what it borrows.
+    pub cb_bytes: u64,
+    /// Where that ends.
+    pub cb_end: Option<u64>,
+    /// The lowest address of a buffer.
+    pub lowest_buffer: Option<u64>,
+    /// The program that ran last.
+    pub owner: Option<Owner>,
+}
+
+/// Something that lies on a core.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'v> {
+    /// Where it begins.
+    pub address: u64,
+    /// Its length.
+    pub size_bytes: u64,
+    /// What it is.
+    pub occupant: Occupant<'v>,
+}
+
+/// What lies somewhere.
+#[derive(Clone, Copy, Debug)]
+pub enum Occupant<'v> {
+    /// The runtime's own part.
+    Reserved,
+    /// A config ring, inside the runtime's own part.
+    Ring(&'v ProcessView, &'v Ring),
+    /// Storage of the program that ran last.
+    Cb(&'v ProcessView, &'v Program, &'v Cb),
+    /// A buffer.
+    Buffer(&'v ProcessView, &'v BufferRow),
+}
+
+impl View {
+    /// Every compute core of a device; none where something has no place, or the grid is not known.
+    #[must_use]
+    pub fn l1_cores(&self, geometry: &Geometry, device: usize) -> Option<Vec<CoreL1>> {
+        let known = self.devices.get(device)?;
+        let ComputeL1 {
+            cores,
+            bytes_per_core,
+            reserved_bytes,
+        } = known.facts.compute?;
+        geometry.devices.get(device)?.occupied_bytes?;
+        let index = u32::try_from(device).ok()?;
+        let bounds = Interval::new(0, bytes_per_core);
+        let in_l1: Vec<&AllocatorGeometry> = geometry
+            .allocators
+            .iter()
+            .filter(|allocator| allocator.class.is_l1() && self.is_on(allocator, index))
+            .collect();
+        let lockstep = in_l1.iter().flat_map(|one| one.taken.parts()).copied();
+        let buffers = IntervalSet::union_within(bounds, lockstep);
+        let everywhere = buffers.parts().first().map(|lowest| lowest.start);
+        let reserved = Interval::new(0, reserved_bytes);
+        let with_reserved = buffers.parts().iter().copied().chain([reserved]);
+        let base = IntervalSet::union_within(bounds, with_reserved);
+        let residents = self.residents(index, known);
+        let mut resident_at = BTreeMap::new();
+        for resident in residents
+            .iter()
+            .filter(|one| one.core_type == CoreType::Tensix)
+        {
+            for core in &resident.cores {
+                resident_at.insert(*core, resident);
+            }
+        }
+        let owners = known.residency.by_owner(CoreType::Tensix);
+        let owner_at: BTreeMap<usize, Owner> = owners
+            .iter()
+            .flat_map(|(owner, cores)| cores.iter().map(|core| (*core, *owner)))
+            .collect();
+        let on_core = cores.indices().map(|core| {
+            let (x, y) = coordinates(core);
+            let storage: Vec<Interval> = resident_at.get(&core).map_or_else(Vec::new, |resident| {
+                let cbs = resident.placed_on(core);
+                cbs.map(|cb| Interval::new(cb.address, cb.size_bytes))
+                    .collect()
+            });
+            let own: Vec<Interval> = in_l1
+                .iter()
+                .flat_map(|one| super::on_core(&one.per_core, core))
+                .collect();
+            let storage = IntervalSet::union_within(bounds, storage);
+            let more = storage.parts().iter().chain(&own).copied();
+            let more = IntervalSet::union_within(bounds, more);
+            let lowest = own.iter().map(|one| one.start).chain(everywhere).min();
+            CoreL1 {
+                x,
+                y,
+                occupied_bytes: base.len() + base.missing_from(&more),
+                cb_bytes: storage.len(),
+                cb_end: storage.parts().last().map(|last| last.end),
+                lowest_buffer: lowest,
+                owner: owner_at.get(&core).copied(),
+            }
+        });
+        Some(on_core.collect())
+    }
+
+    /// All that lies on one compute core of a device, in order of address; several may overlap.
+    #[must_use]
+    pub fn l1_column(&self, device: usize, x: u16, y: u16) -> Vec<Placed<'_>> {
+        let Some(known) = self.devices.get(device) else {
+            return Vec::new();
+        };
+        let index = u32::try_from(device).unwrap_or(u32::MAX);
+        let mut placed = Vec::new();
+        if let Some(compute) = known.facts.compute {
+            placed.push(Placed {
+                address: 0,
+                size_bytes: compute.reserved_bytes,
+                occupant: Occupant::Reserved,
+            });
+        }
+        for process in &self.processes {
+            for ((mesh, _sub_device, core_type), ring) in &process.facts.rings {
+                if *core_type == CoreType::Tensix && is_mesh_on(process, *mesh, index) {
+                    placed.push(Placed {
+                        address: ring.base,
+                        size_bytes: ring.size_bytes,
+                        occupant: Occupant::Ring(process, ring),
+                    });
+                }
+            }
+        }
+        for resident in self.residents(index, known) {
+            let here = |core: &usize| coordinates(*core) == (x, y);
+            let Some(core) = resident.cores.iter().copied().find(here) else {
+                continue;
+            };
+            if resident.core_type == CoreType::Tensix {
+                placed.extend(resident.placed_on(core).map(|cb| Placed {
+                    address: cb.address,
+                    size_bytes: cb.size_bytes,
+                    occupant: Occupant::Cb(resident.process, resident.program, cb),
+                }));
+            }
+        }
+        for (process, row) in self.blocks(device, &[Class::L1, Class::L1Small]) {
+            let is_here = row.cores_id == CoresId::NONE
+                || process
+                    .facts
+                    .definitions
+                    .cores(row.cores_id)
+                    .is_some_and(|cores| cores.contains(x, y));
+            if is_here {
+                placed.push(Placed {
+                    address: row.address,
+                    size_bytes: row.per_bank_bytes,
+                    occupant: Occupant::Buffer(process, row),
+                });
+            }
+        }
+        placed.sort_by_key(|one| (one.address, one.size_bytes));
+        placed
+    }
+
+    /// The live buffers of some classes on a device whose places are known.
+    pub fn blocks<'v>(
+        &'v self,
+        device: usize,
+        classes: &'v [Class],
+    ) -> impl Iterator<Item = (&'v ProcessView, &'v BufferRow)> {
+        let index = u32::try_from(device).unwrap_or(u32::MAX);
+        self.processes.iter().flat_map(move |process| {
+            let meshes = (0..).zip(&process.facts.meshes);
+            let on: Vec<bool> = meshes
+                .map(|(slot, mesh)| mesh.id.is_some() && is_mesh_on(process, slot, index))
+                .collect();
+            let rows = process.buffers.iter();
+            rows.filter_map(move |(_slot, row)| {
+                let here = on.get(row.mesh as usize).copied().unwrap_or(false);
+                (here && classes.contains(&row.class)).then_some((process, row))
+            })
+        })
+    }
+
+    fn is_on(&self, allocator: &AllocatorGeometry, device: u32) -> bool {
+        let process = &self.processes[allocator.process];
+        is_mesh_on(process, allocator.mesh, device)
+    }
+}
+
+/// Whether a mesh of a process has a device.
+fn is_mesh_on(process: &ProcessView, mesh: u32, device: u32) -> bool {
+    let slots = process.facts.meshes.get(mesh as usize);
+    let slots = slots.map_or(&[] as &[u32], |mesh| &mesh.devices);
+    slots.iter().any(|slot| {
+        let held = process.facts.devices.get(*slot as usize);
+        held.is_some_and(|held| held.device == device)
+    })
+}

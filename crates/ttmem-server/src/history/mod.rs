@@ -1,0 +1,148 @@
+//! Totals of every device over time, in memory and bounded.
+//!
+//! A thread of its own looks at the ledger once a second and books what it finds in steps of a
+//! second, of ten seconds and of a minute. Readers copy out what they ask for. Nothing here is on
+//! the way of an event.
+
+mod sample;
+mod sampler;
+mod tier;
+
+pub(crate) use sampler::Sampler;
+
+use sample::Sample;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tier::Tier;
+use ttmem_api::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
+use ttmem_ledger::DeviceKey;
+
+/// The most devices with a history: a machine has 32, and each costs a quarter of a megabyte.
+const MAX_DEVICES: usize = 128;
+
+/// The steps: so many seconds each, so many of them.
+const TIERS: [(u32, usize); 3] = [(1, 600), (10, 720), (60, 1440)];
+
+/// The histories of all devices.
+#[derive(Clone, Debug)]
+pub(crate) struct Histories {
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    tiers: [Tier; TIERS.len()],
+    /// The places of devices in the tiers.
+    devices: BTreeMap<DeviceKey, Named>,
+}
+
+/// A device with a history.
+#[derive(Clone, Debug)]
+struct Named {
+    place: usize,
+    id: u32,
+    unique_id: Option<u64>,
+}
+
+impl Default for Histories {
+    fn default() -> Self {
+        let kept = Kept {
+            tiers: TIERS.map(|(seconds, steps)| Tier::new(seconds, steps)),
+            devices: BTreeMap::new(),
+        };
+        Self {
+            kept: Arc::new(Mutex::new(kept)),
+        }
+    }
+}
+
+impl Histories {
+    /// Books what was found at a time, in nanoseconds since the epoch.
+    fn book(&self, time: u64, found: &[(DeviceKey, u32, Option<u64>, Sample)]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = &mut *kept;
+        let mut samples = Vec::with_capacity(found.len());
+        for (key, id, unique_id, sample) in found {
+            let next = kept.devices.len();
+            if next == MAX_DEVICES && !kept.devices.contains_key(key) {
+                continue;
+            }
+            let named = kept.devices.entry(key.clone()).or_insert(Named {
+                place: next,
+                id: *id,
+                unique_id: *unique_id,
+            });
+            named.id = *id;
+            samples.push((named.place, *sample));
+        }
+        for tier in &mut kept.tiers {
+            tier.book(time, &samples);
+        }
+    }
+
+    /// The history of every device, so many seconds back, in the finest steps that reach so far.
+    pub(crate) fn document(&self, time: Timestamp, seconds: u32) -> History {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let reaches = |tier: &&Tier| u64::from(tier.reach_seconds()) >= u64::from(seconds);
+        let tier = kept.tiers.iter().find(reaches);
+        let tier = tier.unwrap_or(&kept.tiers[TIERS.len() - 1]);
+        let span = u64::from(seconds).saturating_mul(1_000_000_000);
+        let first = tier.first_since(time.unix_nanos().saturating_sub(span));
+        let devices = kept.devices.iter().map(|(key, named)| {
+            let samples = tier.of(named.place, first);
+            let scope = match key {
+                DeviceKey::Unique(_) => None,
+                DeviceKey::Logical { visible, .. } => crate::read::words::known_text(visible),
+            };
+            device_history(named, scope, &samples)
+        });
+        History {
+            schema: SCHEMA,
+            time,
+            step_seconds: tier.step_seconds(),
+            times: tier.times(first).map(Timestamp::from_unix_nanos).collect(),
+            devices: devices.collect(),
+        }
+    }
+
+    /// How far back the coarsest steps reach.
+    pub(crate) fn longest_seconds() -> u32 {
+        TIERS
+            .iter()
+            .map(|(seconds, steps)| {
+                seconds.saturating_mul(u32::try_from(*steps).unwrap_or(u32::MAX))
+            })
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+fn device_history(
+    named: &Named,
+    scope: Option<String>,
+    samples: &[Option<Sample>],
+) -> DeviceHistory {
+    let series = |of: fn(&Sample) -> Option<u64>| {
+        let values = samples.iter().map(|sample| sample.as_ref().and_then(of));
+        values.collect()
+    };
+    DeviceHistory {
+        id: named.id,
+        unique_id: named.unique_id.map(HexId),
+        scope,
+        dram_bytes: series(|sample| Some(sample.dram)),
+        l1_bytes: series(|sample| Some(sample.l1)),
+        l1_small_bytes: series(|sample| Some(sample.l1_small)),
+        trace_bytes: series(|sample| Some(sample.trace)),
+        occupied_bytes: series(|sample| sample.occupied),
+        cb_resident_bytes: series(|sample| sample.cb_resident),
+        cb_registered_bytes: series(|sample| Some(sample.cb_registered)),
+        kernel_registered_bytes: series(|sample| Some(sample.kernel_registered)),
+        dram_largest_free_bytes: series(|sample| sample.dram_largest_free),
+        l1_largest_free_bytes: series(|sample| sample.l1_largest_free),
+        dispatches: series(|sample| Some(sample.dispatches)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The thread that looks at the ledger once a second.
+
+use super::Histories;
+use super::sample::Sample;
+use crate::keeper::LedgerHandle;
+use crate::read::Places;
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use ttmem_event::Class;
+use ttmem_ledger::{DeviceKey, Geometry, View};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where everything lies is worked out only so often that it takes a twentieth of the time.
+const REST: u32 = 20;
+
+/// The thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub(crate) fn start(
+        ledger: LedgerHandle,
+        histories: Histories,
+        places: Places,
+        now: fn() -> u64,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = bounded::<()>(0);
+        let thread = std::thread::Builder::new()
+            .name("ttmem-history".to_owned())
+            .spawn(move || {
+                let mut look = Look::default();
+                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
+                    let Some(view) = ledger.view() else {
+                        break;
+                    };
+                    let found = look.at(&view, &places);
+                    histories.book(now(), &found);
+                }
+            })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been printed; there is nothing left to save.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// What is remembered from look to look.
+#[derive(Debug, Default)]
+struct Look {
+    dispatches: HashMap<DeviceKey, u64>,
+    /// Until then where everything lies is not worked out again.
+    rests_until: Option<Instant>,
+}
+
+impl Look {
+    fn at(&mut self, view: &View, places: &Places) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
+        let geometry = self.geometry(view, places);
+        let devices = view.devices.iter().enumerate();
+        let found = devices.map(|(index, device)| {
+            let charged = |class: Class| device.totals.class(class).charged.bytes();
+            let lies = geometry.as_ref().and_then(|all| all.devices.get(index));
+            let largest = |class: Class| lies?.classes[class.index()].largest_free_bytes;
+            let dispatches = device.caches.dispatches;
+            let before = self.dispatches.insert(device.key.clone(), dispatches);
+            let sample = Sample {
+                dram: charged(Class::Dram),
+                l1: charged(Class::L1),
+                l1_small: charged(Class::L1Small),
+                trace: charged(Class::Trace),
+                occupied: lies.and_then(|lies| lies.occupied_bytes),
+                cb_resident: lies.and_then(|lies| lies.cb_resident_bytes),
+                cb_registered: device.totals.cb.registered.bytes(),
+                kernel_registered: device.totals.kernel.registered.bytes(),
+                dram_largest_free: largest(Class::Dram),
+                l1_largest_free: largest(Class::L1),
+                dispatches: dispatches.saturating_sub(before.unwrap_or(dispatches)),
+            };
+            let facts = &device.facts;
+            (
+                device.key.clone(),
+                facts.logical_id,
+                facts.unique_id,
+                sample,
+            )
+        });
+        let found = found.collect();
+        // Devices that are gone are not remembered.
+        self.dispatches
+            .retain(|key, _count| view.devices.iter().any(|device| device.key == *key));
+        found
+    }
+
+    /// Where everything lies, unless that took long and was worked out just now.
+    fn geometry(&mut self, view: &View, places: &Places) -> Option<Arc<Geometry>> {
+        let begun = Instant::now();
+        if self.rests_until.is_some_and(|until| begun < until) {
+            return None;
+        }
+        let geometry = places.of(view);
+        let ended = Instant::now();
+        self.rests_until = Some(ended + (ended - begun) * REST);
+        Some(geometry)
+    }
+}

@@ -1,0 +1,441 @@
+//! What each path of the read API answers.
+//!
+//! Handlers run on the HTTP thread: they take a request apart, and the answer is made elsewhere.
+
+use super::blocks;
+use super::http::{Asker, ReadState, Refusal, answer, view};
+use super::l1map;
+use super::programs;
+use super::rows::{self, PageRequest};
+use super::select::{self, SelectError, Selection};
+use super::snapshot::{device_detail, processes, released, snapshot};
+use super::words;
+use crate::history::Histories;
+use crate::keeper::ForgetError;
+use crate::stream::Pace;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use ttmem_api::{
+    BufferQuery, Forgotten, GroupBy, HexId, Mark, Marked, MemoryClass, Processes, SCHEMA,
+};
+use ttmem_ledger::{Device, View};
+
+pub(super) async fn get_snapshot(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+) -> Result<Response, Refusal> {
+    answer(asker, move || {
+        let view = view(&state)?;
+        let geometry = state.places.of(&view);
+        Ok(snapshot(&view, &geometry, (state.facts)()))
+    })
+    .await
+}
+
+/// The query of a page.
+#[derive(Debug, Deserialize)]
+pub(super) struct PageQuery {
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) type MaybePage = Result<Query<PageQuery>, QueryRejection>;
+
+/// Answers with a page that `rows` makes of a view.
+async fn page<T: Serialize + 'static>(
+    state: ReadState,
+    asker: Asker,
+    query: MaybePage,
+    rows: fn(&View, PageRequest) -> T,
+) -> Result<Response, Refusal> {
+    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let request =
+        PageRequest::new(query.cursor.as_deref(), query.limit).map_err(Refusal::bad_request)?;
+    answer(asker, move || Ok(rows(&view(&state)?, request))).await
+}
+
+pub(super) async fn get_programs(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: MaybePage,
+) -> Result<Response, Refusal> {
+    page(state, asker, query, programs::programs).await
+}
+
+pub(super) async fn get_processes(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+) -> Result<Response, Refusal> {
+    answer(asker, move || {
+        let (processes, _left_out) = processes(&view(&state)?);
+        Ok(Processes {
+            schema: SCHEMA,
+            time: (state.facts)().time,
+            processes,
+        })
+    })
+    .await
+}
+
+/// The parameters of a request, or why they are none.
+fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refusal> {
+    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    Ok(query)
+}
+
+pub(super) async fn get_buffers(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<BufferQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let selection = Selection::of(&parameters(query)?).map_err(Refusal::bad_request)?;
+    answer(asker, move || {
+        Ok(select::buffers(&view(&state)?, &selection))
+    })
+    .await
+}
+
+pub(super) async fn get_buffer_groups(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<BufferQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let query = parameters(query)?;
+    let selection = Selection::of(&query).map_err(Refusal::bad_request)?;
+    let by = query.by.unwrap_or(GroupBy::Operation);
+    if by == GroupBy::Other {
+        return Err(Refusal::bad_request(SelectError::Word("by")));
+    }
+    answer(asker, move || {
+        let view = view(&state)?;
+        let time = (state.facts)().time;
+        Ok(select::groups(&view, &selection, by, time))
+    })
+    .await
+}
+
+pub(super) async fn get_cbs(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: MaybePage,
+) -> Result<Response, Refusal> {
+    page(state, asker, query, rows::cbs).await
+}
+
+pub(super) async fn get_kernels(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: MaybePage,
+) -> Result<Response, Refusal> {
+    page(state, asker, query, rows::kernels).await
+}
+
+/// Seconds of history that a reader gets who does not say how many.
+const DEFAULT_HISTORY: u32 = 600;
+
+/// The query of a history.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryQuery {
+    seconds: Option<u32>,
+}
+
+pub(super) async fn get_history(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let seconds = parameters(query)?.seconds.unwrap_or(DEFAULT_HISTORY);
+    let longest = Histories::longest_seconds();
+    if !(1..=longest).contains(&seconds) {
+        let detail = format!("seconds {seconds} is not between 1 and {longest}");
+        return Err(Refusal::bad_request(detail));
+    }
+    answer(asker, move || {
+        let time = (state.facts)().time;
+        Ok(state.histories.document(time, seconds))
+    })
+    .await
+}
+
+/// Events that a reader gets who does not say how many.
+const DEFAULT_LAST: u32 = 100;
+
+/// The most events that a reader gets.
+const MAX_LAST: u32 = 10_000;
+
+/// The query of the last events.
+#[derive(Debug, Deserialize)]
+pub(super) struct LastQuery {
+    count: Option<u32>,
+    pid: Option<u32>,
+}
+
+pub(super) async fn get_last(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<LastQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(LastQuery { count, pid }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let count = count.unwrap_or(DEFAULT_LAST);
+    if !(1..=MAX_LAST).contains(&count) {
+        let detail = format!("count {count} is not between 1 and {MAX_LAST}");
+        return Err(Refusal::bad_request(detail));
+    }
+    answer(asker, move || {
+        let last = state.ledger.last(count as usize, pid);
+        let last = last.ok_or_else(Refusal::stopping)?;
+        Ok(last.document())
+    })
+    .await
+}
+
+/// The device that a path names: by its logical id, or by its unique id in hex.
+fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
+    let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
+        Box::new(move |device| device.facts.unique_id == Some(id))
+    } else if let Ok(id) = name.parse::<u32>() {
+        Box::new(move |device| device.facts.logical_id == id)
+    } else {
+        let detail = format!("{name} is neither a logical id nor a unique id in hex");
+        return Err(Refusal::bad_request(detail));
+    };
+    let mut found = (0..view.devices.len()).filter(|index| is_it(&view.devices[*index]));
+    let Some(device) = found.next() else {
+        let detail = format!("no device {name} is known");
+        return Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "unknown_device",
+            detail,
+        ));
+    };
+    if found.next().is_some() {
+        let detail = format!(
+            "several devices are called {name}, each in another set of visible devices: \
+             name one by its unique id"
+        );
+        return Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "ambiguous_device",
+            detail,
+        ));
+    }
+    Ok(device)
+}
+
+pub(super) async fn get_device(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    answer(asker, move || {
+        let view = view(&state)?;
+        let index = device_named(&view, &name)?;
+        let geometry = state.places.of(&view);
+        Ok(device_detail(&view, &geometry, index, (state.facts)().time))
+    })
+    .await
+}
+
+/// The query of an L1 map: a core to look at closely.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct L1MapQuery {
+    x: Option<u16>,
+    y: Option<u16>,
+}
+
+pub(super) async fn get_l1_map(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    Path(name): Path<String>,
+    query: Result<Query<L1MapQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let query = parameters(query)?;
+    let core = match (query.x, query.y) {
+        (Some(x), Some(y)) => Some((x, y)),
+        (None, None) => None,
+        _half => return Err(Refusal::bad_request("a core has both x and y")),
+    };
+    if core.is_some_and(|(x, y)| !l1map::is_core(x, y)) {
+        return Err(Refusal::bad_request("no device has so many cores"));
+    }
+    answer(asker, move || {
+        let view = view(&state)?;
+        let index = device_named(&view, &name)?;
+        let geometry = state.places.of(&view);
+        let time = (state.facts)().time;
+        Ok(l1map::l1_map(&view, &geometry, index, core, time))
+    })
+    .await
+}
+
+/// The query of a block map.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlocksQuery {
+    class: Option<MemoryClass>,
+    cells: Option<u32>,
+}
+
+pub(super) async fn get_blocks(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    Path(name): Path<String>,
+    query: Result<Query<BlocksQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let query = parameters(query)?;
+    let class = query.class.unwrap_or(MemoryClass::Dram);
+    let class = words::class_named(class)
+        .ok_or_else(|| Refusal::bad_request(SelectError::Word("class")))?;
+    let cells = query.cells.unwrap_or(blocks::DEFAULT_CELLS);
+    if !(1..=blocks::MAX_CELLS).contains(&cells) {
+        let detail = format!("cells {cells} is not between 1 and {}", blocks::MAX_CELLS);
+        return Err(Refusal::bad_request(detail));
+    }
+    answer(asker, move || {
+        let view = view(&state)?;
+        let index = device_named(&view, &name)?;
+        let geometry = state.places.of(&view);
+        let time = (state.facts)().time;
+        Ok(blocks::block_map(
+            &view, &geometry, index, class, cells, time,
+        ))
+    })
+    .await
+}
+
+/// The query of a mark.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MarkQuery {
+    name: Option<String>,
+}
+
+/// The longest name of a mark.
+const MAX_MARK_BYTES: usize = 128;
+
+pub(super) async fn post_mark(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<MarkQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let name = parameters(query)?.name.unwrap_or_default();
+    if name.len() > MAX_MARK_BYTES || name.contains(char::is_control) {
+        let detail = format!("a mark's name has at most {MAX_MARK_BYTES} bytes, all printable");
+        return Err(Refusal::bad_request(detail));
+    }
+    answer(asker, move || {
+        let time = (state.facts)().time;
+        let set = state.ledger.mark(name.as_str().into(), time.unix_nanos());
+        let number = set.ok_or_else(Refusal::stopping)?;
+        let mark = Mark { name, number, time };
+        Ok(Marked {
+            schema: SCHEMA,
+            mark,
+        })
+    })
+    .await
+}
+
+/// Ready when the ledger answers.
+pub(super) async fn get_ready(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+) -> Result<&'static str, Refusal> {
+    let answered = tokio::task::spawn_blocking(move || {
+        let answered = state.ledger.view().is_some();
+        drop(asker.seat);
+        answered
+    });
+    match answered.await {
+        Ok(true) => Ok("ready\n"),
+        Ok(false) | Err(_) => Err(Refusal::stopping()),
+    }
+}
+
+/// The query of a stream.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventsQuery {
+    pace: Option<String>,
+    after: Option<u64>,
+}
+
+/// The header with which a reader comes back to a stream.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) async fn get_events(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    headers: HeaderMap,
+    query: Result<Query<EventsQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let query = parameters(query)?;
+    let pace = match query.pace.as_deref() {
+        None | Some("changes") => Pace::Changes,
+        Some("raw") => Pace::Raw,
+        Some(other) => {
+            let detail = format!("pace {other:?} is neither changes nor raw");
+            return Err(Refusal::bad_request(detail));
+        }
+    };
+    let known = headers.get(LAST_EVENT_ID);
+    let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let after = query.after.or(known);
+    let started = (state.facts)().started;
+    let Some(body) = state.streams.open(pace, after, started) else {
+        let detail = "too many readers follow the events";
+        let code = StatusCode::TOO_MANY_REQUESTS;
+        return Err(Refusal::new(code, "too_many_streams", detail));
+    };
+    asker.seat.stay();
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/event-stream");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// The query of a `forget`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ForgetQuery {
+    pid: u32,
+}
+
+pub(super) async fn post_forget(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    query: Result<Query<ForgetQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(ForgetQuery { pid }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let uid = asker.uid;
+    answer(asker, move || {
+        let time = (state.facts)().time.unix_nanos();
+        match state.ledger.forget(pid, uid, time) {
+            Ok(each) => Ok(Forgotten {
+                schema: SCHEMA,
+                pid,
+                released: each
+                    .iter()
+                    .map(|each| released(each, time, ttmem_ledger::Departure::Forgotten.name()))
+                    .collect(),
+            }),
+            Err(error @ ForgetError::Unknown(_)) => {
+                Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_pid", error))
+            }
+            Err(ForgetError::Stopping) => Err(Refusal::stopping()),
+            Err(error @ ForgetError::NotAllowed(_)) => {
+                Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", error))
+            }
+        }
+    })
+    .await
+}

@@ -1,0 +1,248 @@
+//! L1 of one device: every core's share, and one core from address 0 to the top.
+
+use super::rows;
+use super::words;
+use std::collections::BTreeMap;
+use ttmem_api::{
+    Block, HexId, L1Column, L1Core, L1Map, Resident, SCHEMA, Segment, SegmentKind, Timestamp,
+};
+use ttmem_event::core::GRID_SIDE;
+use ttmem_event::{Class, CoreType};
+use ttmem_ledger::geometry::{Occupant, Placed};
+use ttmem_ledger::{Geometry, Owner, ProcessView, View};
+
+/// The most blocks that are listed; a screen has far fewer lines.
+const MAX_BLOCKS: usize = 4096;
+
+/// Everything that lies in L1 of a device, and on one core of it.
+pub(super) fn l1_map(
+    view: &View,
+    geometry: &Geometry,
+    index: usize,
+    core: Option<(u16, u16)>,
+    time: Timestamp,
+) -> L1Map {
+    let facts = &view.devices[index].facts;
+    let cores = view.l1_cores(geometry, index).unwrap_or_default();
+    let (residents, places) = residents(view, index);
+    let side = |of: fn(&ttmem_ledger::geometry::CoreL1) -> u16| {
+        cores.iter().map(|core| u32::from(of(core)) + 1).max()
+    };
+    let mut buffers: Vec<Block> = Vec::new();
+    let mut left_out = 0;
+    for (process, row) in view.blocks(index, &[Class::L1, Class::L1Small]) {
+        if buffers.len() == MAX_BLOCKS {
+            left_out += 1;
+        } else {
+            buffers.push(block(process, row));
+        }
+    }
+    buffers.sort_by_key(|block| block.address);
+    L1Map {
+        schema: SCHEMA,
+        time,
+        device: facts.logical_id,
+        unique_id: facts.unique_id.map(HexId),
+        columns: side(|core| core.x),
+        rows: side(|core| core.y),
+        bytes_per_core: facts.compute.map(|compute| compute.bytes_per_core),
+        reserved_bytes: facts.compute.map(|compute| compute.reserved_bytes),
+        cores: cores
+            .iter()
+            .map(|core| L1Core {
+                x: u32::from(core.x),
+                y: u32::from(core.y),
+                occupied_bytes: Some(core.occupied_bytes),
+                cb_bytes: core.cb_bytes,
+                cb_end: core.cb_end,
+                lowest_buffer: core.lowest_buffer,
+                resident: core.owner.and_then(|owner| places.get(&owner).copied()),
+            })
+            .collect(),
+        buffers,
+        buffers_left_out: left_out,
+        residents,
+        core: core.map(|(x, y)| column(view, index, x, y)),
+    }
+}
+
+/// The programs that ran last on some core, and their places in that list.
+fn residents(view: &View, index: usize) -> (Vec<Resident>, BTreeMap<Owner, u32>) {
+    let mut residents = Vec::new();
+    let mut places = BTreeMap::new();
+    for (owner, cores) in view.devices[index].residency.by_owner(CoreType::Tensix) {
+        let Some(process) = view.process(owner.process) else {
+            continue;
+        };
+        let Some(program) = process.programs.get(owner.program) else {
+            continue;
+        };
+        let slot = process.device_slot(u32::try_from(index).unwrap_or(u32::MAX));
+        let on = slot.and_then(|slot| program.on_device(slot));
+        places.insert(owner, u32::try_from(residents.len()).unwrap_or(u32::MAX));
+        residents.push(Resident {
+            pid: process.facts.identity.pid,
+            program: rows::is_tracked(process).then_some(program.id.0),
+            name: rows::defined_text(process, program.name),
+            time: on
+                .and_then(|on| on.last_dispatch)
+                .map(Timestamp::from_unix_nanos),
+            cores: u32::try_from(cores.len()).unwrap_or(u32::MAX),
+        });
+    }
+    (residents, places)
+}
+
+/// A buffer as a block of its bank.
+pub(super) fn block(process: &ProcessView, row: &ttmem_ledger::BufferRow) -> Block {
+    let mesh = process.facts.meshes.get(row.mesh as usize);
+    Block {
+        address: row.address,
+        size_bytes: row.per_bank_bytes,
+        class: words::class(row.class),
+        pid: process.facts.identity.pid,
+        mesh: mesh.and_then(|mesh| mesh.id).map(|id| u64::from(id.0)),
+        buffer: HexId(row.id),
+        operation: rows::defined_text(process, row.operation),
+        time: Some(Timestamp::from_unix_nanos(row.time)),
+    }
+}
+
+/// Whether a core can be asked for at all.
+pub(super) fn is_core(x: u16, y: u16) -> bool {
+    x < GRID_SIDE && y < GRID_SIDE
+}
+
+fn column(view: &View, index: usize, x: u16, y: u16) -> L1Column {
+    let placed = view.l1_column(index, x, y);
+    let compute = view.devices[index].facts.compute;
+    let end = compute.map_or(0, |compute| compute.bytes_per_core);
+    let cb_end = placed
+        .iter()
+        .filter(|one| matches!(one.occupant, Occupant::Cb(..)))
+        .map(|one| one.address.saturating_add(one.size_bytes))
+        .max();
+    let lowest = placed
+        .iter()
+        .filter(|one| matches!(one.occupant, Occupant::Buffer(..)))
+        .map(|one| one.address)
+        .min();
+    let bottom = cb_end.or_else(|| compute.map(|compute| compute.reserved_bytes));
+    let gap = bottom.map(|bottom| lowest.unwrap_or(end).saturating_sub(bottom));
+    L1Column {
+        x: u32::from(x),
+        y: u32::from(y),
+        segments: segments(&placed, end),
+        gap_bytes: gap.filter(|_known| compute.is_some()),
+    }
+}
+
+/// What lies where, without overlaps: where several do, the one that says most.
+fn segments(placed: &[Placed<'_>], end: u64) -> Vec<Segment> {
+    let mut cuts: Vec<u64> = placed
+        .iter()
+        .flat_map(|one| [one.address, one.address.saturating_add(one.size_bytes)])
+        .chain([0, end])
+        .filter(|cut| *cut <= end)
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut segments: Vec<(Option<usize>, Segment)> = Vec::new();
+    let mut begun = 0;
+    let mut open: Vec<usize> = Vec::new();
+    for cut in cuts.windows(2) {
+        let (from, to) = (cut[0], cut[1]);
+        open.retain(|one| placed[*one].address.saturating_add(placed[*one].size_bytes) > from);
+        while begun < placed.len() && placed[begun].address <= from {
+            let ends = placed[begun]
+                .address
+                .saturating_add(placed[begun].size_bytes);
+            if ends > from {
+                open.push(begun);
+            }
+            begun += 1;
+        }
+        let first = open.iter().copied().max_by_key(|one| weight(&placed[*one]));
+        let same = |other: &usize| {
+            first.is_some_and(|one| weight(&placed[*other]) == weight(&placed[one]))
+        };
+        let more = open
+            .iter()
+            .filter(|other| same(other))
+            .count()
+            .saturating_sub(1);
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        match segments.last_mut() {
+            Some((last, segment)) if *last == first && segment.more == more => {
+                segment.size_bytes = to - segment.address;
+            }
+            _other => {
+                let occupant = first.map(|one| &placed[one]);
+                segments.push((first, segment(from, to - from, occupant, more)));
+            }
+        }
+    }
+    segments
+        .into_iter()
+        .map(|(_first, segment)| segment)
+        .collect()
+}
+
+/// Of several at one place the highest is shown: the runtime's own part contains the ring.
+fn weight(placed: &Placed<'_>) -> u8 {
+    match placed.occupant {
+        Occupant::Reserved => 0,
+        Occupant::Ring(..) => 1,
+        Occupant::Cb(..) => 2,
+        Occupant::Buffer(..) => 3,
+    }
+}
+
+fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32) -> Segment {
+    let nothing = Segment {
+        address,
+        size_bytes,
+        kind: SegmentKind::Free,
+        cb_kind: None,
+        pid: None,
+        owner: None,
+        buffer: None,
+        time: None,
+        more,
+    };
+    let Some(placed) = placed else {
+        return nothing;
+    };
+    let time = |nanos| Some(Timestamp::from_unix_nanos(nanos));
+    match placed.occupant {
+        Occupant::Reserved => Segment {
+            kind: SegmentKind::Reserved,
+            ..nothing
+        },
+        Occupant::Ring(process, _ring) => Segment {
+            kind: SegmentKind::ConfigRing,
+            pid: process.facts.identity.pid,
+            ..nothing
+        },
+        Occupant::Cb(process, program, cb) => Segment {
+            kind: SegmentKind::Cb,
+            cb_kind: Some(words::cb_kind(cb.kind)),
+            pid: process.facts.identity.pid,
+            owner: rows::defined_text(process, program.name),
+            time: time(cb.time),
+            ..nothing
+        },
+        Occupant::Buffer(process, row) => Segment {
+            kind: if row.class == Class::L1Small {
+                SegmentKind::L1Small
+            } else {
+                SegmentKind::Buffer
+            },
+            pid: process.facts.identity.pid,
+            owner: rows::defined_text(process, row.operation),
+            buffer: Some(HexId(row.id)),
+            time: time(row.time),
+            ..nothing
+        },
+    }
+}

@@ -1,0 +1,123 @@
+//! Pages of live programs.
+
+use super::rows::{self, PageRequest};
+use super::words;
+use std::collections::HashMap;
+use ttmem_api::{HexId, KernelKind, Page, ProgramDevice, ProgramRow, Timestamp};
+use ttmem_event::CoreType;
+use ttmem_ledger::program::{Program, ProgramOnDevice};
+use ttmem_ledger::{Owner, ProcessView, View};
+
+/// Compute cores by device and by the program that ran last on them.
+type ResidentCores = HashMap<(u32, Owner), u32>;
+
+/// A page of live programs.
+pub(super) fn programs(view: &View, request: PageRequest) -> Page<ProgramRow> {
+    let resident = resident_cores(view);
+    rows::page(view, request, |process, first_slot, give| {
+        for (slot, program) in process.programs.iter_from(first_slot) {
+            give(slot, 0, &mut || {
+                let owner = Owner {
+                    process: process.index,
+                    program: slot,
+                };
+                program_row(view, process, program, owner, &resident)
+            })?;
+        }
+        Ok(())
+    })
+}
+
+fn resident_cores(view: &View) -> ResidentCores {
+    let mut resident = ResidentCores::new();
+    for (index, device) in (0..).zip(&view.devices) {
+        for (owner, cores) in device.residency.by_owner(CoreType::Tensix) {
+            let count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
+            resident.insert((index, owner), count);
+        }
+    }
+    resident
+}
+
+/// The most that a program has on any of its devices.
+fn most(program: &Program, figure: impl Fn(&ProgramOnDevice) -> u64) -> u64 {
+    program.on.iter().map(figure).max().unwrap_or(0)
+}
+
+fn program_row(
+    view: &View,
+    process: &ProcessView,
+    program: &Program,
+    owner: Owner,
+    resident: &ResidentCores,
+) -> ProgramRow {
+    let time = |nanos: u64| Timestamp::from_unix_nanos(nanos);
+    let tracked = rows::is_tracked(process);
+    let cores = most(program, |on| {
+        let cover = on.placement.cover.iter();
+        cover.map(|cores| u64::from(cores.len())).sum()
+    });
+    let first_run = program.on.iter().filter_map(|on| on.first_dispatch).min();
+    let last_run = program.on.iter().filter_map(|on| on.last_dispatch).max();
+    let devices = program.on.iter().filter_map(|on| {
+        let held = process.facts.devices.get(on.device as usize)?;
+        let device = view.devices.get(held.device as usize)?;
+        Some(ProgramDevice {
+            id: device.facts.logical_id,
+            unique_id: device.facts.unique_id.map(HexId),
+            binary: words::binary_state(on.binary_status),
+            sent_bytes: on.sent_bytes,
+            command_bytes: on.command_bytes,
+            dispatches: on.dispatches,
+            program_cache_hits: on.program_cache_hits,
+            program_cache_misses: on.program_cache_misses,
+            binary_reuses: on.binary_reuses,
+            last_run: on.last_dispatch.map(time),
+            resident_cores: resident.get(&(held.device, owner)).copied().unwrap_or(0),
+        })
+    });
+    ProgramRow {
+        pid: process.facts.identity.pid,
+        instance: rows::instance(process),
+        program: tracked.then_some(program.id.0),
+        name: rows::defined_text(process, program.name),
+        runtime_id: (program.runtime_id != 0).then_some(program.runtime_id),
+        kind: kind(program),
+        created: time(program.created),
+        cores: tracked.then(|| u32::try_from(cores).unwrap_or(u32::MAX)),
+        config_bytes: program.finalized.map(|finalized| finalized.config_bytes),
+        text_bytes: program.finalized.map(|finalized| finalized.text_bytes),
+        binary_bytes: program.finalized.map(|finalized| finalized.binary_bytes),
+        cb_bytes: most(program, |on| {
+            on.placement.cbs.iter().map(|cb| cb.total_bytes()).sum()
+        }),
+        kernel_bytes: most(program, |on| {
+            on.placement
+                .kernels
+                .iter()
+                .map(|kernel| kernel.total_bytes)
+                .sum()
+        }),
+        kernels: most(program, |on| on.placement.kernels.len() as u64),
+        jit_disk_hits: program.jit_disk_hits,
+        dispatches: most(program, |on| on.dispatches),
+        first_run: first_run.map(time),
+        last_run: last_run.map(time),
+        devices: devices.collect(),
+    }
+}
+
+/// What a program is for: what its kernels are for, the runtime's own purposes first.
+fn kind(program: &Program) -> Option<KernelKind> {
+    let kernels = program.on.iter().flat_map(|on| &on.placement.kernels);
+    let kinds: Vec<KernelKind> = kernels
+        .map(|kernel| words::kernel_kind(kernel.kind))
+        .collect();
+    let order = [
+        KernelKind::Fabric,
+        KernelKind::Dispatch,
+        KernelKind::Application,
+        KernelKind::Unknown,
+    ];
+    order.into_iter().find(|kind| kinds.contains(kind))
+}

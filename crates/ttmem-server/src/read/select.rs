@@ -1,0 +1,383 @@
+//! Live buffers by what a reader asks for: filtered, sorted, counted, put into groups.
+//!
+//! Every row is looked at once; only those of the page are made. A page of a million buffers
+//! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
+
+use super::rows::{self, DEFAULT_LIMIT, MAX_LIMIT, PageRequest, PageRequestError};
+use super::words;
+use std::collections::HashMap;
+use ttmem_api::{
+    BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, SortBy,
+    Timestamp,
+};
+use ttmem_event::TextId;
+use ttmem_ledger::{ProcessView, View};
+
+/// The most groups of an answer; the rest is counted.
+const MAX_GROUPS: usize = 1000;
+
+/// Why buffers cannot be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// The page is none.
+    #[error(transparent)]
+    Page(#[from] PageRequestError),
+    /// A word is not one of those that are known.
+    #[error("{0} is not known here")]
+    Word(&'static str),
+    /// Two ways to say where to begin.
+    #[error("a cursor and an offset say two different things")]
+    TwoBeginnings,
+}
+
+/// Which buffers, and which of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    filter: Filter,
+    order: Option<Order>,
+    after: Option<Place>,
+    offset: u64,
+    limit: u32,
+    /// The question without filter and order, for which rows need not be looked at.
+    plain: Option<PageRequest>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Filter {
+    pid: Option<u32>,
+    device: Option<u32>,
+    unique_id: Option<u64>,
+    class: Option<MemoryClass>,
+    /// In lower case.
+    operation: Option<String>,
+    min_bytes: u64,
+    since: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    by: SortBy,
+    descending: bool,
+}
+
+/// The place of a row in the order that was asked for: its key, its process, its slot there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    key: u64,
+    process: u32,
+    slot: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "k-{}-{}-{}", self.key, self.process, self.slot)
+    }
+}
+
+impl Place {
+    fn parse(text: &str) -> Result<Self, PageRequestError> {
+        let mut parts = text.split('-');
+        let mut part = || parts.next().ok_or(PageRequestError::Cursor);
+        let (letter, key, process, slot) = (part()?, part()?, part()?, part()?);
+        let plain = [key, process, slot]
+            .iter()
+            .all(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        if letter != "k" || !plain || parts.next().is_some() {
+            return Err(PageRequestError::Cursor);
+        }
+        let bad = |_error| PageRequestError::Cursor;
+        Ok(Self {
+            key: key.parse().map_err(bad)?,
+            process: process.parse().map_err(bad)?,
+            slot: slot.parse().map_err(bad)?,
+        })
+    }
+}
+
+impl Selection {
+    /// What a query asks for.
+    ///
+    /// # Errors
+    /// When it asks for something that is not there.
+    pub fn of(query: &BufferQuery) -> Result<Self, SelectError> {
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(PageRequestError::Limit(limit).into());
+        }
+        if query.class == Some(MemoryClass::Other) {
+            return Err(SelectError::Word("class"));
+        }
+        if query.cursor.is_some() && query.offset.is_some() {
+            return Err(SelectError::TwoBeginnings);
+        }
+        let order = match query.sort {
+            None | Some(SortBy::Place) => None,
+            Some(SortBy::Other) => return Err(SelectError::Word("sort")),
+            Some(by) => Some(Order {
+                by,
+                descending: query.descending,
+            }),
+        };
+        let filter = Filter {
+            pid: query.pid,
+            device: query.device,
+            unique_id: query.unique_id.map(|id| id.0),
+            class: query.class,
+            operation: query.operation.as_deref().map(str::to_lowercase),
+            min_bytes: query.min_bytes.unwrap_or(0),
+            since: query.since.map_or(0, |since| since.unix_nanos()),
+        };
+        let is_plain = filter == Filter::default() && order.is_none() && query.offset.is_none();
+        let (plain, after) = if is_plain {
+            let request = PageRequest::new(query.cursor.as_deref(), Some(limit))?;
+            (Some(request), None)
+        } else {
+            let after = query.cursor.as_deref().map(Place::parse).transpose()?;
+            (None, after)
+        };
+        Ok(Self {
+            filter,
+            order,
+            after,
+            offset: query.offset.unwrap_or(0),
+            limit,
+            plain,
+        })
+    }
+}
+
+/// A page of the buffers that were asked for.
+#[must_use]
+pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
+    if let Some(request) = selection.plain {
+        return rows::buffers(view, request);
+    }
+    let mut places = Vec::new();
+    let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
+    for (process, slot, row) in matching(view, &selection.filter) {
+        matched += 1;
+        matched_bytes = matched_bytes.saturating_add(row.charged_bytes());
+        let place = Place {
+            key: selection.order.map_or(0, |order| order.key(row)),
+            process: process.index,
+            slot,
+        };
+        if selection.after.is_none_or(|after| place > after) {
+            places.push(place);
+        }
+    }
+    let page = part_of(&mut places, selection.offset, selection.limit);
+    let more = page.more;
+    let rows = page.places.iter().filter_map(|place| {
+        let process = view.process(place.process)?;
+        let row = process.buffers.get(place.slot)?;
+        Some(rows::buffer_row(view, process, row))
+    });
+    Page {
+        schema: SCHEMA,
+        rows: rows.collect(),
+        next: page
+            .places
+            .last()
+            .filter(|_last| more)
+            .map(Place::to_string),
+        matched: Some(matched),
+        matched_bytes: Some(matched_bytes),
+    }
+}
+
+/// Some places in their order, and whether there are more behind them.
+struct Part<'p> {
+    places: &'p [Place],
+    more: bool,
+}
+
+/// The places from an offset on, sorted; the others are left in any order.
+fn part_of(places: &mut [Place], offset: u64, limit: u32) -> Part<'_> {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    if offset >= places.len() {
+        return Part {
+            places: &[],
+            more: false,
+        };
+    }
+    if offset > 0 {
+        places.select_nth_unstable(offset);
+    }
+    let rest = &mut places[offset..];
+    let count = rest.len().min(limit as usize);
+    let more = rest.len() > count;
+    if more {
+        rest.select_nth_unstable(count);
+    }
+    let page = &mut rest[..count];
+    page.sort_unstable();
+    Part { places: page, more }
+}
+
+impl Order {
+    /// What a row is sorted by, such that the first row has the least.
+    fn key(self, row: &ttmem_ledger::BufferRow) -> u64 {
+        let key = match self.by {
+            SortBy::Size => row.charged_bytes(),
+            SortBy::Address => row.address,
+            SortBy::Time => row.time,
+            SortBy::Place | SortBy::Other => 0,
+        };
+        if self.descending { !key } else { key }
+    }
+}
+
+/// The rows that a filter lets through, with their processes and slots.
+fn matching<'v>(
+    view: &'v View,
+    filter: &'v Filter,
+) -> impl Iterator<Item = (&'v ProcessView, u32, &'v ttmem_ledger::BufferRow)> {
+    let processes = view
+        .processes
+        .iter()
+        .filter(move |process| filter.pid.is_none() || process.facts.identity.pid == filter.pid);
+    processes.flat_map(move |process| {
+        let meshes = meshes_on_device(view, process, filter);
+        // Millions of rows share a few operations: each is looked at once.
+        let mut operations: HashMap<TextId, bool> = HashMap::new();
+        let rows = process.buffers.iter();
+        rows.filter_map(move |(slot, row)| {
+            let lets_through = row.charged_bytes() >= filter.min_bytes
+                && row.time >= filter.since
+                && filter
+                    .class
+                    .is_none_or(|class| words::class(row.class) == class)
+                && meshes
+                    .as_ref()
+                    .is_none_or(|on| on.get(row.mesh as usize).copied().unwrap_or(false))
+                && filter.operation.as_ref().is_none_or(|wanted| {
+                    *operations.entry(row.operation).or_insert_with(|| {
+                        let name = process.facts.definitions.text(row.operation);
+                        name.is_some_and(|name| name.to_lowercase().contains(wanted))
+                    })
+                });
+            lets_through.then_some((process, slot, row))
+        })
+    })
+}
+
+/// Which meshes of a process lie on the device that was asked for; none if any device will do.
+fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Option<Vec<bool>> {
+    if filter.device.is_none() && filter.unique_id.is_none() {
+        return None;
+    }
+    let is_it = |slot: &u32| {
+        let held = process.facts.devices.get(*slot as usize);
+        let device = held.and_then(|held| view.devices.get(held.device as usize));
+        device.is_some_and(|device| {
+            let facts = &device.facts;
+            filter.device.is_none_or(|id| facts.logical_id == id)
+                && filter
+                    .unique_id
+                    .is_none_or(|id| facts.unique_id == Some(id))
+        })
+    };
+    let meshes = process.facts.meshes.iter();
+    Some(meshes.map(|mesh| mesh.devices.iter().any(is_it)).collect())
+}
+
+/// What buffers of one group have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    Number(u64),
+    /// A process of the view and a text of it.
+    Text(u32, TextId),
+    Word(Option<&'static str>),
+}
+
+/// The buffers that were asked for, put together.
+#[must_use]
+pub fn groups(view: &View, selection: &Selection, by: GroupBy, time: Timestamp) -> BufferGroups {
+    let mut found: HashMap<Key, BufferGroup> = HashMap::new();
+    let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
+    for (process, _slot, row) in matching(view, &selection.filter) {
+        let bytes = row.charged_bytes();
+        matched += 1;
+        matched_bytes = matched_bytes.saturating_add(bytes);
+        let key = match by {
+            GroupBy::Size => Key::Number(bytes),
+            GroupBy::Process => Key::Number(u64::from(process.index)),
+            GroupBy::Class => Key::Word(Some(words::class(row.class).as_str())),
+            GroupBy::Layout => Key::Word(words::layout(row.layout).map(|layout| layout.as_str())),
+            GroupBy::Operation | GroupBy::Other => Key::Text(process.index, row.operation),
+        };
+        let allocated = Some(Timestamp::from_unix_nanos(row.time));
+        let group = found.entry(key).or_insert_with(|| BufferGroup {
+            key: None,
+            buffers: 0,
+            charged_bytes: 0,
+            requested_bytes: 0,
+            oldest: allocated,
+            newest: allocated,
+        });
+        group.buffers += 1;
+        group.charged_bytes = group.charged_bytes.saturating_add(bytes);
+        group.requested_bytes = group.requested_bytes.saturating_add(row.requested_bytes);
+        group.oldest = group.oldest.min(allocated);
+        group.newest = group.newest.max(allocated);
+    }
+    // The same text of two processes is one group.
+    let named = found.into_iter().map(|(key, group)| {
+        let key = name_of(view, &key, by);
+        BufferGroup { key, ..group }
+    });
+    let mut named: Vec<BufferGroup> = named.collect();
+    named.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    let mut groups: Vec<BufferGroup> = Vec::with_capacity(named.len());
+    for group in named {
+        match groups.last_mut() {
+            Some(last) if last.key == group.key => join(last, &group),
+            _other => groups.push(group),
+        }
+    }
+    groups.sort_by(|one, other| {
+        let bytes = other.charged_bytes.cmp(&one.charged_bytes);
+        bytes.then_with(|| one.key.cmp(&other.key))
+    });
+    let left_out = groups.len().saturating_sub(MAX_GROUPS);
+    groups.truncate(MAX_GROUPS);
+    BufferGroups {
+        schema: SCHEMA,
+        time,
+        by,
+        groups,
+        left_out: left_out as u64,
+        buffers: matched,
+        charged_bytes: matched_bytes,
+    }
+}
+
+/// Adds one group to another.
+fn join(group: &mut BufferGroup, other: &BufferGroup) {
+    group.buffers += other.buffers;
+    group.charged_bytes = group.charged_bytes.saturating_add(other.charged_bytes);
+    group.requested_bytes = group.requested_bytes.saturating_add(other.requested_bytes);
+    group.oldest = group.oldest.min(other.oldest);
+    group.newest = group.newest.max(other.newest);
+}
+
+fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
+    match key {
+        Key::Number(index) if by == GroupBy::Process => {
+            let process = view.process(u32::try_from(*index).ok()?)?;
+            let identity = &process.facts.identity;
+            let name = words::text(&identity.name);
+            Some(match identity.pid {
+                Some(pid) => format!("{pid} {name}"),
+                None => name,
+            })
+        }
+        Key::Number(bytes) => Some(bytes.to_string()),
+        Key::Text(process, text) => {
+            let process = view.process(*process)?;
+            rows::defined_text(process, *text)
+        }
+        Key::Word(word) => word.map(str::to_owned),
+    }
+}

@@ -1,0 +1,238 @@
+//! What changed, ten times a second, worked out once for all readers.
+
+use super::tail::Tail;
+use super::{HEARTBEAT, Reader, gap, message};
+use crate::clock::unix_nanos;
+use crate::keeper::LedgerHandle;
+use axum::body::Bytes;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use ttmem_api::{HexId, StreamChanges, StreamDevice, StreamMessage, Timestamp};
+use ttmem_event::Class;
+use ttmem_ledger::{Device, DeviceKey, View};
+
+/// Between two messages.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Works out what changed while there is anybody to tell.
+#[derive(Clone, Debug)]
+pub(super) struct Ticker {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ledger: LedgerHandle,
+    tail: Tail,
+    attendance: Mutex<Attendance>,
+    ticks: watch::Sender<Arc<Tick>>,
+    told: Mutex<Told>,
+}
+
+/// Who reads, and whether the ticks go.
+#[derive(Debug, Default)]
+struct Attendance {
+    readers: usize,
+    ticking: bool,
+}
+
+/// What was told last.
+#[derive(Debug, Default)]
+struct Told {
+    number: u64,
+    revision: u64,
+    devices: Totals,
+}
+
+/// Totals by device.
+type Totals = BTreeMap<DeviceKey, StreamDevice>;
+
+/// What there was to tell at one moment.
+#[derive(Debug, Default)]
+struct Tick {
+    /// Counts from 1.
+    number: u64,
+    /// The newest event that is in it.
+    id: u64,
+    /// What changed since the tick before.
+    changed: Bytes,
+    /// All devices, for who missed a tick.
+    all: Bytes,
+}
+
+impl Ticker {
+    pub(super) fn new(ledger: LedgerHandle, tail: Tail) -> Self {
+        let (ticks, _nobody) = watch::channel(Arc::default());
+        Self {
+            shared: Arc::new(Shared {
+                ledger,
+                tail,
+                attendance: Mutex::default(),
+                ticks,
+                told: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Serves a reader until it is gone or the server stops.
+    pub(super) async fn serve(self, reader: Reader, after: Option<u64>) {
+        let mut ticks = self.shared.ticks.subscribe();
+        let _reading = self.enter();
+        let mut last_number = 0;
+        let mut last_id = after.unwrap_or(0);
+        loop {
+            match tokio::time::timeout(HEARTBEAT, ticks.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_server_ended)) => return,
+                Err(_nothing_happened) => {
+                    if reader.knock().await {
+                        continue;
+                    }
+                    return;
+                }
+            }
+            let tick = Arc::clone(&ticks.borrow_and_update());
+            let missed = last_number > 0 && tick.number != last_number + 1;
+            if missed
+                && !reader
+                    .send(gap(last_id, tick.id, "the reader was too slow"))
+                    .await
+            {
+                return;
+            }
+            let first = last_number == 0 && after != Some(tick.id);
+            let text = if missed || first {
+                &tick.all
+            } else {
+                &tick.changed
+            };
+            last_number = tick.number;
+            last_id = tick.id;
+            if !reader.send(text.clone()).await {
+                return;
+            }
+        }
+    }
+
+    /// Counts a reader; the first one starts the ticks.
+    fn enter(&self) -> Reading {
+        let shared = Arc::clone(&self.shared);
+        let mut attendance = shared.attendance();
+        attendance.readers += 1;
+        if !std::mem::replace(&mut attendance.ticking, true) {
+            tokio::spawn(tick(Arc::clone(&shared)));
+        }
+        drop(attendance);
+        Reading { shared }
+    }
+}
+
+/// Counts a reader out again.
+struct Reading {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.shared.attendance().readers -= 1;
+    }
+}
+
+/// Ticks until the last reader has gone.
+async fn tick(shared: Arc<Shared>) {
+    while shared.is_anybody_there() {
+        let worked = Arc::clone(&shared);
+        let made = tokio::task::spawn_blocking(move || worked.look()).await;
+        match made {
+            Ok(Look::Changed(tick)) => {
+                shared.ticks.send_replace(Arc::new(tick));
+            }
+            Ok(Look::Same) => {}
+            Ok(Look::Stopping) | Err(_) => return,
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// What a look at the ledger found.
+enum Look {
+    Changed(Tick),
+    Same,
+    Stopping,
+}
+
+impl Shared {
+    fn attendance(&self) -> MutexGuard<'_, Attendance> {
+        self.attendance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody reads; if not, who comes next has to start the ticks.
+    fn is_anybody_there(&self) -> bool {
+        let mut attendance = self.attendance();
+        attendance.ticking = attendance.readers > 0;
+        attendance.ticking
+    }
+
+    fn look(&self) -> Look {
+        // Before the view: all that it counts is in the view.
+        let id = self.tail.newest();
+        let Some(view) = self.ledger.view() else {
+            return Look::Stopping;
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.number > 0 && told.revision == view.revision {
+            return Look::Same;
+        }
+        let now = totals(&view);
+        let changed = now
+            .iter()
+            .filter(|(key, device)| told.devices.get(*key) != Some(*device));
+        let changed = changed.map(|(_key, device)| device.clone()).collect();
+        let all = now.values().cloned().collect();
+        told.devices = now;
+        told.revision = view.revision;
+        told.number += 1;
+        let write = |devices| {
+            message(&StreamMessage::Changes(StreamChanges {
+                id,
+                time: Timestamp::from_unix_nanos(unix_nanos()),
+                events_applied: view.events,
+                devices,
+            }))
+        };
+        Look::Changed(Tick {
+            number: told.number,
+            id,
+            changed: write(changed),
+            all: write(all),
+        })
+    }
+}
+
+fn totals(view: &View) -> Totals {
+    let devices = view.devices.iter();
+    devices
+        .map(|device| (device.key.clone(), totals_of(device)))
+        .collect()
+}
+
+fn totals_of(device: &Device) -> StreamDevice {
+    let totals = &device.totals;
+    let charged = |class: Class| totals.class(class).charged.bytes();
+    StreamDevice {
+        id: device.facts.logical_id,
+        unique_id: device.facts.unique_id.map(HexId),
+        dram_bytes: charged(Class::Dram),
+        l1_bytes: charged(Class::L1),
+        l1_small_bytes: charged(Class::L1Small),
+        trace_bytes: charged(Class::Trace),
+        cb_bytes: totals.cb.registered.bytes(),
+        kernel_bytes: totals.kernel.registered.bytes(),
+        buffers: totals.classes.iter().map(|class| class.buffers).sum(),
+        dispatches: device.caches.dispatches,
+    }
+}

@@ -1,0 +1,159 @@
+//! Streams of what happens, for readers that stay.
+//!
+//! The ledger thread puts every batch it applied into the [`Tail`], which keeps the newest and
+//! costs it nothing. A `raw` reader is a task that turns what is new there into messages; all
+//! `changes` readers share what one task works out ten times a second. No reader is waited for:
+//! one that is slow finds a gap where it should go on, and one that takes nothing at all for half
+//! a minute is dropped.
+
+mod body;
+mod changes;
+mod raw;
+mod tail;
+
+pub(crate) use body::StreamBody;
+pub(crate) use tail::Tail;
+
+use crate::keeper::LedgerHandle;
+use axum::body::Bytes;
+use changes::Ticker;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use ttmem_api::{StreamGap, StreamHello, StreamMessage, Timestamp};
+
+/// Readers of changes at once.
+const CHANGES_SEATS: usize = 4096;
+
+/// Raw readers at once: each is worked for alone.
+const RAW_SEATS: usize = 8;
+
+/// Messages that may wait for a reader; what it does not take stays where it is kept.
+const QUEUE: usize = 2;
+
+/// A reader that takes nothing for so long is dropped.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Something is sent at least so often, so that both ends notice when the other is gone.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What a reader wants of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// What changed, at most ten times a second.
+    Changes,
+    /// Every event.
+    Raw,
+}
+
+/// Gives readers their streams.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams {
+    ledger: LedgerHandle,
+    tail: Tail,
+    ticker: Ticker,
+    changes_seats: Arc<Semaphore>,
+    raw_seats: Arc<Semaphore>,
+}
+
+impl Streams {
+    pub(crate) fn new(ledger: LedgerHandle, tail: Tail) -> Self {
+        Self {
+            ticker: Ticker::new(ledger.clone(), tail.clone()),
+            ledger,
+            tail,
+            changes_seats: Arc::new(Semaphore::new(CHANGES_SEATS)),
+            raw_seats: Arc::new(Semaphore::new(RAW_SEATS)),
+        }
+    }
+
+    /// A stream that goes on behind the id `after`; none when there are too many readers.
+    pub(crate) fn open(
+        &self,
+        pace: Pace,
+        after: Option<u64>,
+        started: Timestamp,
+    ) -> Option<StreamBody> {
+        let seats = match pace {
+            Pace::Changes => &self.changes_seats,
+            Pace::Raw => &self.raw_seats,
+        };
+        let seat = Arc::clone(seats).try_acquire_owned().ok()?;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let reader = Reader {
+            sender,
+            _seat: seat,
+        };
+        let hello = StreamHello {
+            schema: ttmem_api::SCHEMA,
+            started,
+            newest: self.tail.newest(),
+        };
+        let stream = self.clone();
+        tokio::spawn(async move {
+            if !reader.send(message(&StreamMessage::Hello(hello))).await {
+                return;
+            }
+            match pace {
+                Pace::Changes => stream.ticker.serve(reader, after).await,
+                Pace::Raw => raw::serve(stream.ledger, stream.tail, reader, after).await,
+            }
+        });
+        Some(StreamBody::new(receiver))
+    }
+}
+
+/// One reader, and the seat that it takes.
+struct Reader {
+    sender: mpsc::Sender<Bytes>,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    /// Hands over a message; false when the reader is gone, or takes nothing any more.
+    async fn send(&self, message: Bytes) -> bool {
+        let sent = self.sender.send_timeout(message, PATIENCE).await;
+        sent.is_ok()
+    }
+
+    /// Says something without meaning, so that a reader that is gone is noticed.
+    async fn knock(&self) -> bool {
+        self.send(Bytes::from_static(b": still here\n\n")).await
+    }
+}
+
+/// A message as it is sent: its id, if readers can go on behind it, its name, and its body.
+fn message(message: &StreamMessage) -> Bytes {
+    let mut text = Vec::new();
+    put_message(&mut text, message);
+    Bytes::from(text)
+}
+
+/// Appends a message.
+fn put_message(text: &mut Vec<u8>, message: &StreamMessage) {
+    let (name, id) = match message {
+        StreamMessage::Hello(_) => ("hello", None),
+        StreamMessage::Event(event) => ("event", Some(event.id)),
+        StreamMessage::Changes(changes) => ("changes", Some(changes.id)),
+        StreamMessage::Gap(_) => ("gap", None),
+    };
+    if let Some(id) = id {
+        text.extend_from_slice(format!("id: {id}\n").as_bytes());
+    }
+    text.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
+    // Numbers and strings always have a JSON form, which has no line ends.
+    let _written = serde_json::to_writer(&mut *text, message);
+    text.extend_from_slice(b"\n\n");
+}
+
+/// What a reader is told that missed something.
+fn gap(after: u64, resumes: u64, reason: &str) -> Bytes {
+    message(&StreamMessage::Gap(StreamGap {
+        after,
+        resumes,
+        reason: reason.to_owned(),
+    }))
+}
+
+#[cfg(test)]
+mod tests;

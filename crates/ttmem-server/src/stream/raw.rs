@@ -1,0 +1,98 @@
+//! Every event for one reader.
+
+use super::tail::{Batch, Tail};
+use super::{HEARTBEAT, Reader, gap, put_message};
+use crate::keeper::LedgerHandle;
+use crate::recent::Shown;
+use axum::body::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use ttmem_api::{StreamEvent, StreamMessage, Timestamp};
+use ttmem_ledger::View;
+
+/// Events of one message to the socket.
+const AT_ONCE: usize = 2000;
+
+/// Between two looks: what comes meanwhile is sent together.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// Serves a reader until it is gone or the server stops.
+pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, after: Option<u64>) {
+    let mut newest = tail.watch();
+    // An id that is not reached yet is one of another server.
+    let begin = *newest.borrow_and_update();
+    let mut last = after.filter(|after| *after <= begin).unwrap_or(begin);
+    if let Some(after) = after.filter(|after| *after > begin)
+        && !reader
+            .send(gap(after, begin + 1, "the id is not one of this server's"))
+            .await
+    {
+        return;
+    }
+    loop {
+        let seen = *newest.borrow_and_update();
+        if seen == last {
+            match tokio::time::timeout(HEARTBEAT, newest.changed()).await {
+                Ok(Ok(())) => tokio::time::sleep(GATHER).await,
+                Ok(Err(_server_ended)) => return,
+                Err(_nothing_happened) => {
+                    if !reader.knock().await {
+                        return;
+                    }
+                }
+            }
+            continue;
+        }
+        let since = tail.since(last, AT_ONCE);
+        if since.oldest > last + 1 {
+            let notice = gap(last, since.oldest, "the reader was too slow");
+            last = since.oldest - 1;
+            if !reader.send(notice).await {
+                return;
+            }
+            continue;
+        }
+        let ledger = ledger.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let view = ledger.view()?;
+            Some(write(&view, &since.batches, last))
+        });
+        let Ok(Some((text, reached))) = written.await else {
+            return;
+        };
+        last = reached;
+        if !reader.send(text).await {
+            return;
+        }
+    }
+}
+
+/// The events behind an id as messages, and the id of the last.
+fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
+    let mut text = Vec::new();
+    let mut last = after;
+    let mut processes: HashMap<u32, Shown<'_>> = HashMap::new();
+    for batch in batches {
+        let process = view.process(batch.slot);
+        let process = process.filter(|process| process.facts.identity.pid == batch.pid);
+        let shown = process.map(|process| {
+            let names = || Shown::new(&process.facts, &view.devices);
+            &*processes.entry(batch.slot).or_insert_with(names)
+        });
+        for (id, event) in (batch.first_id..).zip(&batch.events) {
+            if id <= after {
+                continue;
+            }
+            let event = match shown {
+                Some(shown) => shown.event(event, batch.recovered),
+                None => Shown::of_stranger(batch.pid, event, batch.recovered),
+            };
+            let applied = Timestamp::from_unix_nanos(batch.applied);
+            let event = StreamEvent { id, applied, event };
+            put_message(&mut text, &StreamMessage::Event(event));
+            last = id;
+        }
+    }
+    (Bytes::from(text), last)
+}

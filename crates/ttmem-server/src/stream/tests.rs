@@ -1,0 +1,71 @@
+//! The tail, and what its readers are told.
+
+use super::tail::Tail;
+use super::*;
+use ttmem_event::{BufferId, Event, MeshId, What};
+
+fn freed(id: u64) -> Event {
+    Event {
+        time: id,
+        what: What::BufferFreed {
+            mesh: MeshId(1),
+            buffer: BufferId(id),
+        },
+    }
+}
+
+fn push(tail: &Tail, ids: std::ops::Range<u64>) {
+    tail.push(0, Some(1), 5, false, ids.map(freed).collect());
+}
+
+fn ids(tail: &Tail, after: u64, count: usize) -> Vec<u64> {
+    let since = tail.since(after, count);
+    let batches = since.batches.iter();
+    let ids = batches.flat_map(|batch| (batch.first_id..).take(batch.events.len()));
+    ids.filter(|id| *id > after).collect()
+}
+
+#[test]
+fn events_are_counted_from_one_and_given_behind_an_id() {
+    let tail = Tail::default();
+    assert_eq!((tail.newest(), tail.since(0, 10).oldest), (0, 1));
+    push(&tail, 0..3);
+    push(&tail, 0..0);
+    push(&tail, 3..5);
+    assert_eq!(tail.newest(), 5);
+    assert_eq!(ids(&tail, 0, 10), [1, 2, 3, 4, 5]);
+    assert_eq!(ids(&tail, 2, 10), [3, 4, 5]);
+    assert_eq!(ids(&tail, 3, 10), [4, 5]);
+    assert_eq!(ids(&tail, 5, 10), [0_u64; 0]);
+    assert_eq!(ids(&tail, 0, 1), [1, 2, 3], "whole batches");
+    assert_eq!(ids(&tail, u64::MAX, 10), [0_u64; 0]);
+}
+
+#[test]
+fn only_the_newest_events_are_kept() {
+    let tail = Tail::default();
+    for batch in 0..100 {
+        push(&tail, batch * 1000..(batch + 1) * 1000);
+    }
+    let since = tail.since(0, usize::MAX);
+    assert_eq!(tail.newest(), 100_000);
+    assert_eq!(since.oldest, 35_001, "65 batches of a thousand fit");
+    let kept: usize = since.batches.iter().map(|batch| batch.events.len()).sum();
+    assert_eq!(kept, 65_000);
+}
+
+#[test]
+fn a_message_has_an_id_only_if_one_can_go_on_behind_it() {
+    let gap = gap(3, 9, "slow");
+    let text = std::str::from_utf8(&gap).expect("JSON is UTF-8");
+    let expected =
+        "event: gap\ndata: {\"type\":\"gap\",\"after\":3,\"resumes\":9,\"reason\":\"slow\"}\n\n";
+    assert_eq!(text, expected);
+    let changes = message(&StreamMessage::Changes(ttmem_api::StreamChanges {
+        id: 7,
+        time: Timestamp::from_unix_nanos(0),
+        events_applied: 7,
+        devices: Vec::new(),
+    }));
+    assert!(changes.starts_with(b"id: 7\nevent: changes\ndata: {"));
+}

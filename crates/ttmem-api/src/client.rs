@@ -4,18 +4,20 @@
 //! connection: a viewer asks a few times a second at most, and a connection that is kept would
 //! have to be watched. Nothing is retried here; the caller knows whether waiting makes sense.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::http::{ReadResponseError, Response, read_response};
+use crate::http::{ReadResponseError, Response, read_body, read_head, read_response};
 use crate::{
-    BufferPage, CbPage, Forgotten, KernelPage, LastEvents, Page, Problem, SCHEMA, Snapshot, routes,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, EventReader, Forgotten,
+    History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, Page, Problem, Processes,
+    ProgramPage, SCHEMA, Snapshot, routes,
 };
 
 #[cfg(test)]
@@ -175,6 +177,91 @@ impl ApiClient {
         self.page(routes::KERNELS, cursor, limit)
     }
 
+    /// A page of live programs, as [`buffers`](Self::buffers).
+    pub fn programs(
+        &self,
+        cursor: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<ProgramPage, ApiRequestError> {
+        self.page(routes::PROGRAMS, cursor, limit)
+    }
+
+    /// One device, named by its logical id or by its unique id in hex.
+    pub fn device(&self, name: &str) -> Result<DeviceDetail, ApiRequestError> {
+        self.get(&of_device(routes::DEVICES, name), &())
+    }
+
+    /// Every process.
+    pub fn processes(&self) -> Result<Processes, ApiRequestError> {
+        self.get(routes::PROCESSES, &())
+    }
+
+    /// A page of the live buffers that a query asks for.
+    pub fn buffers_where(&self, query: &BufferQuery) -> Result<BufferPage, ApiRequestError> {
+        let page: BufferPage = self.get(routes::BUFFERS, query)?;
+        self.not_itself(page, query.cursor.as_deref())
+    }
+
+    /// The live buffers that a query asks for, put together by what it says.
+    pub fn buffer_groups(&self, query: &BufferQuery) -> Result<BufferGroups, ApiRequestError> {
+        self.get(routes::BUFFER_GROUPS, query)
+    }
+
+    /// Totals over time, so many seconds back.
+    pub fn history(&self, seconds: u32) -> Result<History, ApiRequestError> {
+        self.get(routes::HISTORY, &[("seconds", seconds)])
+    }
+
+    /// L1 of a device, named as for [`device`](Self::device), and of one core of it: x and y.
+    pub fn l1_map(&self, name: &str, core: Option<(u16, u16)>) -> Result<L1Map, ApiRequestError> {
+        let core = core.map_or(Vec::new(), |(x, y)| vec![("x", x), ("y", y)]);
+        self.get(&of_device(routes::L1_MAP, name), &core)
+    }
+
+    /// The banks of a class of a device, named as for [`device`](Self::device).
+    ///
+    /// Without a number of cells the server chooses one.
+    pub fn blocks(
+        &self,
+        name: &str,
+        class: MemoryClass,
+        cells: Option<u32>,
+    ) -> Result<BlockMap, ApiRequestError> {
+        let cells = cells.map(|cells| ("cells", cells.to_string()));
+        let query: Vec<_> = [("class", class.to_string())]
+            .into_iter()
+            .chain(cells)
+            .collect();
+        self.get(&of_device(routes::BLOCKS, name), &query)
+    }
+
+    /// Sets a mark, from which peaks are counted as well.
+    pub fn mark(&self, name: &str) -> Result<Marked, ApiRequestError> {
+        let target = format!("{}?name={}", routes::MARK, percent_encoded(name));
+        self.document(&self.exchange("POST", &target)?)
+    }
+
+    /// Follows what happens, from now on or from behind an id.
+    pub fn events(&self, pace: Pace, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
+        let after = after.map_or(String::new(), |after| format!("&after={after}"));
+        let target = format!("{}?pace={pace}{after}", routes::EVENTS);
+        let (answer, sent) = self.send("GET", &target)?;
+        let mut answer = BufReader::new(answer);
+        let head = match (read_head(&mut answer), sent) {
+            (Ok(head), _) => head,
+            (Err(_), Err(source)) => return Err(self.transport(source)),
+            (Err(error), Ok(())) => return Err(self.unreadable(error)),
+        };
+        match head {
+            (200, framing) => Ok(EventReader::new(self.path.clone(), answer, framing)),
+            (code, framing) => {
+                let body = read_body(&mut answer, framing, self.body_limit_bytes);
+                let body = body.map_err(|error| self.unreadable(error))?;
+                Err(refused(code, &body))
+            }
+        }
+    }
+
     /// The last `count` events, of one process or of all.
     pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
         let of = pid.map_or(String::new(), |pid| format!("&pid={pid}"));
@@ -190,6 +277,20 @@ impl ApiClient {
     /// Whether the server answers at all.
     pub fn healthy(&self) -> Result<(), ApiRequestError> {
         self.exchange("GET", routes::HEALTH).map(drop)
+    }
+
+    /// Whether the server has applied all that it was sent.
+    pub fn ready(&self) -> Result<(), ApiRequestError> {
+        self.exchange("GET", routes::READY).map(drop)
+    }
+
+    /// The document of a path, asked for with the fields of `query`.
+    fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ApiRequestError> {
+        self.document(&self.exchange("GET", &with_query(path, query))?)
     }
 
     fn page<R: DeserializeOwned>(
@@ -208,7 +309,15 @@ impl ApiClient {
             target.push_str(&format!("{separator}limit={limit}"));
         }
         let page: Page<R> = self.document(&self.exchange("GET", &target)?)?;
-        // Whoever follows cursors to the end would never get there.
+        self.not_itself(page, cursor)
+    }
+
+    /// A page that does not point to itself: whoever follows cursors would never get to the end.
+    fn not_itself<R>(
+        &self,
+        page: Page<R>,
+        cursor: Option<&str>,
+    ) -> Result<Page<R>, ApiRequestError> {
         if page.next.is_some() && page.next.as_deref() == cursor {
             return Err(self.malformed("the page points to itself"));
         }
@@ -236,6 +345,26 @@ impl ApiClient {
 
     /// Sends a request and returns the body of a 200.
     fn exchange(&self, method: &str, target: &str) -> Result<Vec<u8>, ApiRequestError> {
+        let (mut answer, sent) = self.send(method, target)?;
+        // A server that is full answers and closes without reading: its reason is worth more
+        // than our broken pipe.
+        let response = match (read_response(&mut answer, self.body_limit_bytes), sent) {
+            (Ok(response), _) => response,
+            (Err(_), Err(source)) => return Err(self.transport(source)),
+            (Err(error), Ok(())) => return Err(self.unreadable(error)),
+        };
+        match response {
+            Response { code: 200, body } => Ok(body),
+            Response { code, body } => Err(refused(code, &body)),
+        }
+    }
+
+    /// Connects and sends a request: where its answer comes, and whether all of it was sent.
+    fn send(
+        &self,
+        method: &str,
+        target: &str,
+    ) -> Result<(Deadline, io::Result<()>), ApiRequestError> {
         let mut stream = self.connect()?;
         let content_length = if method == "POST" {
             "Content-Length: 0\r\n"
@@ -247,25 +376,12 @@ impl ApiClient {
              {content_length}Connection: close\r\n\r\n"
         );
         let sent = stream.write_all(request.as_bytes());
-        let mut answer = Deadline {
+        let answer = Deadline {
             stream,
             timeout: self.timeout,
             end: Instant::now() + self.timeout * ANSWER_TIMEOUTS,
         };
-        // A server that is full answers and closes without reading: its reason is worth more
-        // than our broken pipe.
-        let response = match (read_response(&mut answer, self.body_limit_bytes), sent) {
-            (Ok(response), _) => response,
-            (Err(_), Err(source)) => return Err(self.transport(source)),
-            (Err(error), Ok(())) => return Err(self.unreadable(error)),
-        };
-        match response {
-            Response { code: 200, body } => Ok(body),
-            Response { code, body } => Err(ApiRequestError::Status {
-                code,
-                problem: serde_json::from_slice(&body).ok(),
-            }),
-        }
+        Ok((answer, sent))
     }
 
     fn connect(&self) -> Result<UnixStream, ApiRequestError> {
@@ -327,11 +443,61 @@ impl ApiClient {
     }
 }
 
+/// What a refusal says.
+fn refused(code: u16, body: &[u8]) -> ApiRequestError {
+    ApiRequestError::Status {
+        code,
+        problem: serde_json::from_slice(body).ok(),
+    }
+}
+
+/// The path of one device's document.
+fn of_device(route: &str, name: &str) -> String {
+    format!("{route}/{}", percent_encoded(name))
+}
+
+/// A path with the fields of a query that are there.
+fn with_query(path: &str, query: &impl Serialize) -> String {
+    let mut target = path.to_owned();
+    let mut put = |name: &str, value: &serde_json::Value| {
+        let separator = if target.contains('?') { '&' } else { '?' };
+        let value = match value {
+            serde_json::Value::String(text) => percent_encoded(text),
+            other => other.to_string(),
+        };
+        target.push_str(&format!("{separator}{name}={value}"));
+    };
+    match serde_json::to_value(query) {
+        Ok(serde_json::Value::Object(fields)) => {
+            fields.iter().for_each(|(name, value)| put(name, value));
+        }
+        Ok(serde_json::Value::Array(pairs)) => {
+            for pair in &pairs {
+                if let (Some(name), Some(value)) = (pair[0].as_str(), pair.get(1)) {
+                    put(name, value);
+                }
+            }
+        }
+        // Nothing is asked.
+        _nothing => {}
+    }
+    target
+}
+
 /// A stream whose every read waits a bounded time, and all of them together too.
-struct Deadline {
+#[derive(Debug)]
+pub(crate) struct Deadline {
     stream: UnixStream,
     timeout: Duration,
     end: Instant,
+}
+
+impl Deadline {
+    /// Lets all reads from now on take so long together.
+    pub(crate) fn extend(&mut self, wait: Duration) {
+        self.timeout = wait;
+        self.end = Instant::now() + wait;
+    }
 }
 
 impl Read for Deadline {

@@ -14,7 +14,7 @@ const HEAD_LIMIT_BYTES: u64 = 16 * 1024;
 const HEADER_LIMIT: usize = 64;
 
 /// Sixteen hex digits, an extension, and the line end.
-const CHUNK_LINE_LIMIT_BYTES: u64 = 256;
+pub(crate) const CHUNK_LINE_LIMIT_BYTES: u64 = 256;
 
 /// A response, read whole.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,10 +41,14 @@ pub(crate) enum ReadResponseError {
 
 use ReadResponseError::Malformed;
 
+/// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Framing {
+pub(crate) enum Framing {
+    /// It has so many bytes.
     Length(u64),
+    /// It comes in chunks that say their lengths.
     Chunked,
+    /// It is all that comes.
     UntilEof,
 }
 
@@ -55,22 +59,33 @@ pub(crate) fn read_response(
 ) -> Result<Response, ReadResponseError> {
     let mut stream = BufReader::with_capacity(64 * 1024, stream);
     let (code, framing) = read_head(&mut stream)?;
+    let body = read_body(&mut stream, framing, body_limit_bytes)?;
+    Ok(Response { code, body })
+}
+
+/// Reads a body of at most so many bytes.
+pub(crate) fn read_body(
+    stream: &mut impl BufRead,
+    framing: Framing,
+    body_limit_bytes: u64,
+) -> Result<Vec<u8>, ReadResponseError> {
     let body = match framing {
-        Framing::Length(length) => read_sized(&mut stream, length, body_limit_bytes)?,
-        Framing::Chunked => read_chunked(&mut stream, body_limit_bytes)?,
+        Framing::Length(length) => read_sized(stream, length, body_limit_bytes)?,
+        Framing::Chunked => read_chunked(stream, body_limit_bytes)?,
         Framing::UntilEof => {
             let mut body = Vec::new();
-            append(&mut stream, body_limit_bytes.saturating_add(1), &mut body)?;
+            append(stream, body_limit_bytes.saturating_add(1), &mut body)?;
             body
         }
     };
     if len(&body) > body_limit_bytes {
         return Err(ReadResponseError::TooLarge);
     }
-    Ok(Response { code, body })
+    Ok(body)
 }
 
-fn read_head(stream: &mut impl BufRead) -> Result<(u16, Framing), ReadResponseError> {
+/// Reads the status code and how the body is framed.
+pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Framing), ReadResponseError> {
     // Line by line: the parser then sees each head once, however small the pieces arrive.
     let mut head = Vec::new();
     loop {

@@ -14,6 +14,7 @@
 
 pub mod client;
 mod device;
+mod events;
 mod groups;
 mod hex_id;
 mod history;
@@ -37,6 +38,7 @@ pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, L1Usage,
     PeakBytes, PrefetchUsage, RingEntry, RingUsage,
 };
+pub use events::{EventReader, Pace, Streamed};
 pub use groups::{BufferGroup, BufferGroups};
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};

@@ -296,3 +296,51 @@ fn forget_posts_the_pid() {
     assert_eq!(server.client().forget(42).unwrap().pid, 42);
     assert_eq!(server.request_line(), "POST /api/v1/forget?pid=42 HTTP/1.1");
 }
+
+#[test]
+fn questions_are_asked_in_the_servers_words() {
+    let ask = |ask: &dyn Fn(ApiClient)| {
+        let server = OneAnswer::with(sized(404, "{}"));
+        ask(server.client());
+        server.request_line()
+    };
+    let query = BufferQuery {
+        pid: Some(7),
+        class: Some(MemoryClass::L1Small),
+        operation: Some("add & mul=é".into()),
+        min_bytes: Some(u64::MAX),
+        descending: true,
+        ..BufferQuery::default()
+    };
+    let line = ask(&|client| drop(client.buffers_where(&query)));
+    let (path, parameters) = line
+        .strip_prefix("GET ")
+        .and_then(|line| line.strip_suffix(" HTTP/1.1"))
+        .and_then(|target| target.split_once('?'))
+        .unwrap();
+    assert_eq!(path, "/api/v1/buffers");
+    let mut parameters: Vec<&str> = parameters.split('&').collect();
+    parameters.sort_unstable();
+    assert_eq!(
+        parameters,
+        [
+            "class=l1_small",
+            "descending=true",
+            "min_bytes=18446744073709551615",
+            "operation=add%20%26%20mul%3D%C3%A9",
+            "pid=7"
+        ]
+    );
+    let line = ask(&|client| drop(client.buffer_groups(&BufferQuery::default())));
+    assert_eq!(line, "GET /api/v1/buffers/groups HTTP/1.1");
+    let line = ask(&|client| drop(client.device("../x")));
+    assert_eq!(line, "GET /api/v1/devices/..%2Fx HTTP/1.1");
+    let line = ask(&|client| drop(client.l1_map("0x1f", Some((3, 4)))));
+    assert_eq!(line, "GET /api/v1/l1map/0x1f?x=3&y=4 HTTP/1.1");
+    let line = ask(&|client| drop(client.blocks("0", MemoryClass::Dram, Some(9))));
+    assert_eq!(line, "GET /api/v1/blocks/0?class=dram&cells=9 HTTP/1.1");
+    let line = ask(&|client| drop(client.history(60)));
+    assert_eq!(line, "GET /api/v1/history?seconds=60 HTTP/1.1");
+    let line = ask(&|client| drop(client.mark("a b\r\n")));
+    assert_eq!(line, "POST /api/v1/mark?name=a%20b%0D%0A HTTP/1.1");
+}

@@ -18,8 +18,8 @@ pub struct CoreL1 {
     pub x: u16,
     /// Its row.
     pub y: u16,
-    /// In use for anything.
-    pub occupied_bytes: u64,
+    /// In use for anything; none where something on the device has no place.
+    pub occupied_bytes: Option<u64>,
     /// Storage of the program that ran last, without what it borrows.
     pub cb_bytes: u64,
     /// Where that ends.
@@ -55,7 +55,7 @@ pub enum Occupant<'v> {
 }
 
 impl View {
-    /// Every compute core of a device; none where something has no place, or the grid is not known.
+    /// Every compute core of a device; none where the grid is not known.
     #[must_use]
     pub fn l1_cores(&self, geometry: &Geometry, device: usize) -> Option<Vec<CoreL1>> {
         let known = self.devices.get(device)?;
@@ -64,7 +64,7 @@ impl View {
             bytes_per_core,
             reserved_bytes,
         } = known.facts.compute?;
-        geometry.devices.get(device)?.occupied_bytes?;
+        let is_placed = geometry.devices.get(device)?.occupied_bytes.is_some();
         let index = u32::try_from(device).ok()?;
         let bounds = Interval::new(0, bytes_per_core);
         let in_l1: Vec<&AllocatorGeometry> = geometry
@@ -111,7 +111,7 @@ impl View {
             CoreL1 {
                 x,
                 y,
-                occupied_bytes: base.len() + base.missing_from(&more),
+                occupied_bytes: is_placed.then(|| base.len() + base.missing_from(&more)),
                 cb_bytes: storage.len(),
                 cb_end: storage.parts().last().map(|last| last.end),
                 lowest_buffer: lowest,

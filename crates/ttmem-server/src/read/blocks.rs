@@ -2,9 +2,10 @@
 
 use super::l1map::block;
 use super::words;
+use std::cmp::Reverse;
 use ttmem_api::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 use ttmem_event::Class;
-use ttmem_ledger::{Capacity, Geometry, View};
+use ttmem_ledger::{BufferRow, Capacity, Geometry, ProcessView, View};
 
 /// Cells when the reader does not say.
 pub(super) const DEFAULT_CELLS: u32 = 256;
@@ -26,15 +27,12 @@ pub(super) fn block_map(
 ) -> BlockMap {
     let capacity = geometry.devices[index].classes[class.index()].capacity;
     let wanted = [class];
-    let mut largest: Vec<Block> = Vec::new();
-    let mut taken: Vec<(u64, u64)> = Vec::new();
-    for (process, row) in view.blocks(index, &wanted) {
+    let mut rows: Vec<_> = view.blocks(index, &wanted).collect();
+    let span = |row: &BufferRow| {
         let end = row.address.saturating_add(row.per_bank_bytes);
-        taken.push((row.address, end));
-        keep_largest(&mut largest, row.per_bank_bytes, || block(process, row));
-    }
-    largest.sort_by_key(|block| std::cmp::Reverse(block.size_bytes));
-    largest.truncate(MAX_LISTED);
+        (row.address, end)
+    };
+    let mut taken: Vec<(u64, u64)> = rows.iter().map(|(_process, row)| span(row)).collect();
     taken.sort_unstable();
     let unions = merged(&taken);
     let (mut free, free_bytes) = capacity.map_or((Vec::new(), None), |capacity| {
@@ -43,7 +41,7 @@ pub(super) fn block_map(
         (holes, Some(bytes))
     });
     let free_count = free.len() as u64;
-    free.sort_by_key(|hole| std::cmp::Reverse(hole.size_bytes));
+    free.sort_by_key(|hole| Reverse(hole.size_bytes));
     free.truncate(MAX_LISTED);
     BlockMap {
         schema: SCHEMA,
@@ -54,23 +52,25 @@ pub(super) fn block_map(
         base: capacity.map(|capacity| capacity.base),
         per_bank_bytes: capacity.map(|capacity| capacity.per_bank_bytes),
         cells: capacity.map_or_else(Vec::new, |capacity| fill(&unions, capacity, cells)),
-        largest,
+        largest: largest(&mut rows),
         free,
         free_count,
         free_bytes,
     }
 }
 
-/// Keeps a block if it may be among the largest; now and then the small ones go.
-fn keep_largest(kept: &mut Vec<Block>, size_bytes: u64, make: impl FnOnce() -> Block) {
-    if kept.len() >= 2 * MAX_LISTED {
-        kept.sort_by_key(|block| std::cmp::Reverse(block.size_bytes));
-        kept.truncate(MAX_LISTED);
+/// The largest blocks, by size and then by address; the rows are left in any order.
+fn largest(rows: &mut Vec<(&ProcessView, &BufferRow)>) -> Vec<Block> {
+    let order = |(_process, row): &(&ProcessView, &BufferRow)| {
+        (Reverse(row.per_bank_bytes), row.address, row.id)
+    };
+    if rows.len() > MAX_LISTED {
+        rows.select_nth_unstable_by_key(MAX_LISTED, order);
+        rows.truncate(MAX_LISTED);
     }
-    let smallest = kept.get(MAX_LISTED - 1).map_or(0, |block| block.size_bytes);
-    if kept.len() < MAX_LISTED || size_bytes > smallest {
-        kept.push(make());
-    }
+    rows.sort_unstable_by_key(order);
+    let blocks = rows.iter().map(|(process, row)| block(process, row));
+    blocks.collect()
 }
 
 /// Sorted stretches without overlaps.

@@ -209,9 +209,11 @@ async fn serve_connection(
     // never asked for.
     let deadline = async {
         tokio::time::sleep(limits.connection_timeout).await;
-        if seat.stays() {
-            // A stream ends when its reader does not take anything any more.
-            std::future::pending::<()>().await;
+        if let Some(ended) = seat.stays() {
+            // A stream ends when its reader takes nothing any more. What is on its way then has a
+            // moment to arrive: who never takes it would keep the connection for ever.
+            ended.await;
+            tokio::time::sleep(GRACE).await;
         }
     };
     tokio::select! {

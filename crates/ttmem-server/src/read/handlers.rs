@@ -14,7 +14,7 @@ use crate::history::Histories;
 use crate::keeper::ForgetError;
 use crate::stream::Pace;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -195,11 +195,20 @@ pub(super) async fn get_last(
     .await
 }
 
+/// The last part of a path, if it is text.
+pub(super) type MaybeName = Result<Path<String>, PathRejection>;
+
+/// The name in a path, or why there is none.
+fn named(name: MaybeName) -> Result<String, Refusal> {
+    let Path(name) = name.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    Ok(name)
+}
+
 /// The device that a path names: by its logical id, or by its unique id in hex.
 fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
     let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
         Box::new(move |device| device.facts.unique_id == Some(id))
-    } else if let Ok(id) = name.parse::<u32>() {
+    } else if let Some(id) = decimal(name) {
         Box::new(move |device| device.facts.logical_id == id)
     } else {
         let detail = format!("{name} is neither a logical id nor a unique id in hex");
@@ -228,11 +237,18 @@ fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
     Ok(device)
 }
 
+/// Digits only: `parse` would also take a sign.
+fn decimal(digits: &str) -> Option<u32> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
 pub(super) async fn get_device(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
-    Path(name): Path<String>,
+    name: MaybeName,
 ) -> Result<Response, Refusal> {
+    let name = named(name)?;
     answer(asker, move || {
         let view = view(&state)?;
         let index = device_named(&view, &name)?;
@@ -253,21 +269,22 @@ pub(super) struct L1MapQuery {
 pub(super) async fn get_l1_map(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
-    Path(name): Path<String>,
+    name: MaybeName,
     query: Result<Query<L1MapQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let query = parameters(query)?;
+    let (name, query) = (named(name)?, parameters(query)?);
     let core = match (query.x, query.y) {
         (Some(x), Some(y)) => Some((x, y)),
         (None, None) => None,
         _half => return Err(Refusal::bad_request("a core has both x and y")),
     };
-    if core.is_some_and(|(x, y)| !l1map::is_core(x, y)) {
-        return Err(Refusal::bad_request("no device has so many cores"));
-    }
     answer(asker, move || {
         let view = view(&state)?;
         let index = device_named(&view, &name)?;
+        if let Some((x, y)) = core.filter(|(x, y)| !l1map::has_core(&view, index, *x, *y)) {
+            let detail = format!("device {name} has no compute core {x},{y}");
+            return Err(Refusal::bad_request(detail));
+        }
         let geometry = state.places.of(&view);
         let time = (state.facts)().time;
         Ok(l1map::l1_map(&view, &geometry, index, core, time))
@@ -286,10 +303,10 @@ pub(super) struct BlocksQuery {
 pub(super) async fn get_blocks(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
-    Path(name): Path<String>,
+    name: MaybeName,
     query: Result<Query<BlocksQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let query = parameters(query)?;
+    let (name, query) = (named(name)?, parameters(query)?);
     let class = query.class.unwrap_or(MemoryClass::Dram);
     let class = words::class_named(class)
         .ok_or_else(|| Refusal::bad_request(SelectError::Word("class")))?;
@@ -389,12 +406,12 @@ pub(super) async fn get_events(
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = query.after.or(known);
     let started = (state.facts)().started;
-    let Some(body) = state.streams.open(pace, after, started) else {
+    let Some((body, ended)) = state.streams.open(pace, after, started) else {
         let detail = "too many readers follow the events";
         let code = StatusCode::TOO_MANY_REQUESTS;
         return Err(Refusal::new(code, "too_many_streams", detail));
     };
-    asker.seat.stay();
+    asker.seat.stay(ended);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");

@@ -8,7 +8,7 @@ use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::keeper::LedgerHandle;
-use crate::stream::{Streams, Tail};
+use crate::stream::{StreamEnd, Streams, Tail};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
 use ttmem_api::{Problem, SCHEMA, routes};
 use ttmem_ledger::View;
@@ -75,26 +75,40 @@ pub(super) struct Asker {
 /// A seat for one request, which a reader that stays gives back for one among its like.
 #[derive(Debug)]
 pub(super) struct Seat {
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    taken: Mutex<Taken>,
+}
+
+/// What kind of seat a connection has.
+#[derive(Debug)]
+enum Taken {
+    /// One among the requests.
+    Request(#[expect(dead_code, reason = "held for as long as the request")] OwnedSemaphorePermit),
+    /// One among the streams, which tells when it is given up.
+    Stream(Option<StreamEnd>),
 }
 
 impl Seat {
     pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
         Self {
-            permit: Mutex::new(Some(permit)),
+            taken: Mutex::new(Taken::Request(permit)),
         }
     }
 
-    /// Gives the seat back: this reader stays, and has a seat of another kind.
-    pub(super) fn stay(&self) {
-        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        *permit = None;
+    /// Gives the seat back: this reader stays until its stream ends.
+    pub(super) fn stay(&self, ended: StreamEnd) {
+        *self.taken() = Taken::Stream(Some(ended));
     }
 
-    /// Whether this is a reader that stays.
-    pub(super) fn stays(&self) -> bool {
-        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        permit.is_none()
+    /// The end of the stream of a reader that stays, for the one who waits for it.
+    pub(super) fn stays(&self) -> Option<StreamEnd> {
+        match &mut *self.taken() {
+            Taken::Request(_) => None,
+            Taken::Stream(ended) => ended.take(),
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,8 +209,8 @@ pub(super) fn busy_body() -> Vec<u8> {
     serde_json::to_vec(&refusal.problem()).unwrap_or_default()
 }
 
-fn json(code: StatusCode, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(body));
+fn json(code: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(

@@ -2,7 +2,7 @@
 
 use super::rows;
 use super::words;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use ttmem_api::{
     Block, HexId, L1Column, L1Core, L1Map, Resident, SCHEMA, Segment, SegmentKind, Timestamp,
 };
@@ -52,7 +52,7 @@ pub(super) fn l1_map(
             .map(|core| L1Core {
                 x: u32::from(core.x),
                 y: u32::from(core.y),
-                occupied_bytes: Some(core.occupied_bytes),
+                occupied_bytes: core.occupied_bytes,
                 cb_bytes: core.cb_bytes,
                 cb_end: core.cb_end,
                 lowest_buffer: core.lowest_buffer,
@@ -62,7 +62,7 @@ pub(super) fn l1_map(
         buffers,
         buffers_left_out: left_out,
         residents,
-        core: core.map(|(x, y)| column(view, index, x, y)),
+        core: core.map(|(x, y)| column(view, geometry, index, x, y)),
     }
 }
 
@@ -108,40 +108,50 @@ pub(super) fn block(process: &ProcessView, row: &ttmem_ledger::BufferRow) -> Blo
     }
 }
 
-/// Whether a core can be asked for at all.
-pub(super) fn is_core(x: u16, y: u16) -> bool {
-    x < GRID_SIDE && y < GRID_SIDE
+/// Whether a device can have a core: it has, or its cores are not known.
+pub(super) fn has_core(view: &View, index: usize, x: u16, y: u16) -> bool {
+    let compute = view.devices[index].facts.compute;
+    x < GRID_SIDE && y < GRID_SIDE && compute.is_none_or(|known| known.cores.contains(x, y))
 }
 
-fn column(view: &View, index: usize, x: u16, y: u16) -> L1Column {
+fn column(view: &View, geometry: &Geometry, index: usize, x: u16, y: u16) -> L1Column {
     let placed = view.l1_column(index, x, y);
     let compute = view.devices[index].facts.compute;
     let end = compute.map_or(0, |compute| compute.bytes_per_core);
-    let cb_end = placed
-        .iter()
-        .filter(|one| matches!(one.occupant, Occupant::Cb(..)))
-        .map(|one| one.address.saturating_add(one.size_bytes))
-        .max();
-    let lowest = placed
-        .iter()
-        .filter(|one| matches!(one.occupant, Occupant::Buffer(..)))
-        .map(|one| one.address)
-        .min();
-    let bottom = cb_end.or_else(|| compute.map(|compute| compute.reserved_bytes));
-    let gap = bottom.map(|bottom| lowest.unwrap_or(end).saturating_sub(bottom));
+    // Buffers grow down from where the small region begins, if there is one.
+    let capacity = geometry.devices[index].classes[Class::L1.index()].capacity;
+    let top = capacity.map_or(end, |capacity| {
+        capacity.base.saturating_add(capacity.per_bank_bytes)
+    });
+    let ends = placed.iter().filter_map(|one| match one.occupant {
+        Occupant::Cb(..) => Some(end_of(one)),
+        _other => None,
+    });
+    let bottom = compute.map(|compute| ends.max().unwrap_or(compute.reserved_bytes));
+    let begins = placed.iter().filter_map(|one| match one.occupant {
+        Occupant::Buffer(..) => Some(one.address),
+        _other => None,
+    });
+    let lowest = begins.min().map_or(top, |lowest| lowest.min(top));
     L1Column {
         x: u32::from(x),
         y: u32::from(y),
         segments: segments(&placed, end),
-        gap_bytes: gap.filter(|_known| compute.is_some()),
+        gap_bytes: bottom.map(|bottom| lowest.saturating_sub(bottom)),
     }
 }
 
+fn end_of(placed: &Placed<'_>) -> u64 {
+    placed.address.saturating_add(placed.size_bytes)
+}
+
 /// What lies where, without overlaps: where several do, the one that says most.
+///
+/// `placed` is in order of address. Whatever a client reports, this takes no more than sorting.
 fn segments(placed: &[Placed<'_>], end: u64) -> Vec<Segment> {
     let mut cuts: Vec<u64> = placed
         .iter()
-        .flat_map(|one| [one.address, one.address.saturating_add(one.size_bytes)])
+        .flat_map(|one| [one.address, end_of(one)])
         .chain([0, end])
         .filter(|cut| *cut <= end)
         .collect();
@@ -149,44 +159,49 @@ fn segments(placed: &[Placed<'_>], end: u64) -> Vec<Segment> {
     cuts.dedup();
     let mut segments: Vec<(Option<usize>, Segment)> = Vec::new();
     let mut begun = 0;
-    let mut open: Vec<usize> = Vec::new();
+    // What lies at the cut, by weight; and the same by where it ends.
+    let mut open: BTreeSet<(u8, usize)> = BTreeSet::new();
+    let mut ends: BTreeSet<(u64, usize)> = BTreeSet::new();
+    let mut open_of_weight = [0_u32; WEIGHTS];
     for cut in cuts.windows(2) {
         let (from, to) = (cut[0], cut[1]);
-        open.retain(|one| placed[*one].address.saturating_add(placed[*one].size_bytes) > from);
-        while begun < placed.len() && placed[begun].address <= from {
-            let ends = placed[begun]
-                .address
-                .saturating_add(placed[begun].size_bytes);
-            if ends > from {
-                open.push(begun);
+        while let Some(&(ended, one)) = ends.first()
+            && ended <= from
+        {
+            ends.pop_first();
+            let weight = weight(&placed[one]);
+            open.remove(&(weight, one));
+            open_of_weight[usize::from(weight)] -= 1;
+        }
+        while let Some(next) = placed.get(begun).filter(|next| next.address <= from) {
+            if end_of(next) > from {
+                open.insert((weight(next), begun));
+                ends.insert((end_of(next), begun));
+                open_of_weight[usize::from(weight(next))] += 1;
             }
             begun += 1;
         }
-        let first = open.iter().copied().max_by_key(|one| weight(&placed[*one]));
-        let same = |other: &usize| {
-            first.is_some_and(|one| weight(&placed[*other]) == weight(&placed[one]))
-        };
-        let more = open
-            .iter()
-            .filter(|other| same(other))
-            .count()
-            .saturating_sub(1);
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let shown = open.last().copied();
+        let more = shown.map_or(0, |(weight, _one)| open_of_weight[usize::from(weight)] - 1);
+        let shown = shown.map(|(_weight, one)| one);
         match segments.last_mut() {
-            Some((last, segment)) if *last == first && segment.more == more => {
+            Some((last, segment)) if *last == shown && segment.more == more => {
                 segment.size_bytes = to - segment.address;
             }
             _other => {
-                let occupant = first.map(|one| &placed[one]);
-                segments.push((first, segment(from, to - from, occupant, more)));
+                let occupant = shown.map(|one| &placed[one]);
+                segments.push((shown, segment(from, to - from, occupant, more)));
             }
         }
     }
     segments
         .into_iter()
-        .map(|(_first, segment)| segment)
+        .map(|(_shown, segment)| segment)
         .collect()
 }
+
+/// How many weights there are.
+const WEIGHTS: usize = 4;
 
 /// Of several at one place the highest is shown: the runtime's own part contains the ring.
 fn weight(placed: &Placed<'_>) -> u8 {

@@ -34,11 +34,11 @@ pub enum SelectError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     filter: Filter,
-    order: Option<Order>,
+    order: Order,
     after: Option<Place>,
     offset: u64,
     limit: u32,
-    /// The question without filter and order, for which rows need not be looked at.
+    /// The question without filter and order, for which not every row is looked at.
     plain: Option<PageRequest>,
 }
 
@@ -61,6 +61,8 @@ struct Order {
 }
 
 /// The place of a row in the order that was asked for: its key, its process, its slot there.
+///
+/// In the descending order each is counted from the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     key: u64,
@@ -70,9 +72,16 @@ struct Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "k-{}-{}-{}", self.key, self.process, self.slot)
+        write!(
+            f,
+            "{CURSOR_LETTER}-{}-{}-{}",
+            self.key, self.process, self.slot
+        )
     }
 }
+
+/// What a cursor of this module begins with; those of plain pages begin with a digit.
+const CURSOR_LETTER: &str = "k";
 
 impl Place {
     fn parse(text: &str) -> Result<Self, PageRequestError> {
@@ -82,7 +91,7 @@ impl Place {
         let plain = [key, process, slot]
             .iter()
             .all(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        if letter != "k" || !plain || parts.next().is_some() {
+        if letter != CURSOR_LETTER || !plain || parts.next().is_some() {
             return Err(PageRequestError::Cursor);
         }
         let bad = |_error| PageRequestError::Cursor;
@@ -110,14 +119,13 @@ impl Selection {
         if query.cursor.is_some() && query.offset.is_some() {
             return Err(SelectError::TwoBeginnings);
         }
-        let order = match query.sort {
-            None | Some(SortBy::Place) => None,
-            Some(SortBy::Other) => return Err(SelectError::Word("sort")),
-            Some(by) => Some(Order {
-                by,
-                descending: query.descending,
-            }),
+        let order = Order {
+            by: query.sort.unwrap_or(SortBy::Place),
+            descending: query.descending,
         };
+        if order.by == SortBy::Other {
+            return Err(SelectError::Word("sort"));
+        }
         let filter = Filter {
             pid: query.pid,
             device: query.device,
@@ -127,12 +135,17 @@ impl Selection {
             min_bytes: query.min_bytes.unwrap_or(0),
             since: query.since.map_or(0, |since| since.unix_nanos()),
         };
-        let is_plain = filter == Filter::default() && order.is_none() && query.offset.is_none();
+        // Whoever began at an offset goes on with a cursor of that kind.
+        let cursor = query.cursor.as_deref();
+        let is_plain = filter == Filter::default()
+            && order == Order::AS_IT_IS
+            && query.offset.is_none()
+            && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_LETTER));
         let (plain, after) = if is_plain {
-            let request = PageRequest::new(query.cursor.as_deref(), Some(limit))?;
+            let request = PageRequest::new(cursor, Some(limit))?;
             (Some(request), None)
         } else {
-            let after = query.cursor.as_deref().map(Place::parse).transpose()?;
+            let after = cursor.map(Place::parse).transpose()?;
             (None, after)
         };
         Ok(Self {
@@ -157,11 +170,7 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     for (process, slot, row) in matching(view, &selection.filter) {
         matched += 1;
         matched_bytes = matched_bytes.saturating_add(row.charged_bytes());
-        let place = Place {
-            key: selection.order.map_or(0, |order| order.key(row)),
-            process: process.index,
-            slot,
-        };
+        let place = selection.order.place(process.index, slot, row);
         if selection.after.is_none_or(|after| place > after) {
             places.push(place);
         }
@@ -169,8 +178,9 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     let page = part_of(&mut places, selection.offset, selection.limit);
     let more = page.more;
     let rows = page.places.iter().filter_map(|place| {
-        let process = view.process(place.process)?;
-        let row = process.buffers.get(place.slot)?;
+        let (process, slot) = selection.order.row(place);
+        let process = view.process(process)?;
+        let row = process.buffers.get(slot)?;
         Some(rows::buffer_row(view, process, row))
     });
     Page {
@@ -216,15 +226,39 @@ fn part_of(places: &mut [Place], offset: u64, limit: u32) -> Part<'_> {
 }
 
 impl Order {
-    /// What a row is sorted by, such that the first row has the least.
-    fn key(self, row: &ttmem_ledger::BufferRow) -> u64 {
+    /// As the server has the rows.
+    const AS_IT_IS: Self = Self {
+        by: SortBy::Place,
+        descending: false,
+    };
+
+    /// The place of a row, such that the first row has the least.
+    fn place(self, process: u32, slot: u32, row: &ttmem_ledger::BufferRow) -> Place {
         let key = match self.by {
             SortBy::Size => row.charged_bytes(),
             SortBy::Address => row.address,
             SortBy::Time => row.time,
             SortBy::Place | SortBy::Other => 0,
         };
-        if self.descending { !key } else { key }
+        self.turned(Place { key, process, slot })
+    }
+
+    /// The process and the slot of the row at a place.
+    fn row(self, place: &Place) -> (u32, u32) {
+        let place = self.turned(*place);
+        (place.process, place.slot)
+    }
+
+    /// A place from the other end where that is the order: there and back alike.
+    fn turned(self, place: Place) -> Place {
+        if !self.descending {
+            return place;
+        }
+        Place {
+            key: !place.key,
+            process: !place.process,
+            slot: !place.slot,
+        }
     }
 }
 

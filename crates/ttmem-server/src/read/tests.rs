@@ -1,8 +1,13 @@
 //! The read API as its clients see it: a ledger behind a socket, and `ApiClient` before it.
 
+mod devices;
 mod documents;
 mod hostility;
+mod maps;
+mod moments;
 mod paging;
+mod selections;
+mod streams;
 
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
@@ -11,7 +16,7 @@ use crate::stream::Tail;
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use tempfile::TempDir;
 use ttmem_api::{ApiClient, Timestamp};
@@ -176,7 +181,10 @@ impl Served {
         limits: HttpLimits,
         facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
     ) -> Self {
-        let state = state(keeper(ledger), facts);
+        Self::from(state(keeper(ledger), facts), limits)
+    }
+
+    fn from(state: ReadState, limits: HttpLimits) -> Self {
         let http = HttpThread::start(state, limits).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
@@ -215,10 +223,17 @@ fn state(
 }
 
 /// Answers what readers ask of the ledger thread.
-fn keeper(mut ledger: Ledger) -> LedgerHandle {
+fn keeper(ledger: Ledger) -> LedgerHandle {
+    keeper_of(&Arc::new(Mutex::new(ledger)))
+}
+
+/// The same for a ledger that the test goes on with.
+fn keeper_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
+    let ledger = Arc::clone(ledger);
     let (commands, queue) = bounded(16);
     thread::spawn(move || {
         for command in queue {
+            let mut ledger = ledger.lock().unwrap();
             match command {
                 Command::View { reply } => reply.send(ledger.view()).unwrap(),
                 Command::Forget {

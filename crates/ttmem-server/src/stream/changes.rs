@@ -1,7 +1,7 @@
 //! What changed, ten times a second, worked out once for all readers.
 
 use super::tail::Tail;
-use super::{HEARTBEAT, Reader, gap, message};
+use super::{Reader, Waited, foreign_gap, gap, message};
 use crate::clock::unix_nanos;
 use crate::keeper::LedgerHandle;
 use axum::body::Bytes;
@@ -77,52 +77,54 @@ impl Ticker {
     }
 
     /// Serves a reader until it is gone or the server stops.
+    ///
+    /// Totals are told whole, so that a reader that comes back misses nothing: it begins with all
+    /// devices, as everybody does, whatever id it had reached.
     pub(super) async fn serve(self, reader: Reader, after: Option<u64>) {
         let mut ticks = self.shared.ticks.subscribe();
-        let _reading = self.enter();
-        let mut last_number = 0;
-        let mut last_id = after.unwrap_or(0);
+        let newest = self.shared.tail.newest();
+        if let Some(after) = after.filter(|after| *after > newest)
+            && !reader.send(foreign_gap(after, newest)).await
+        {
+            return;
+        }
+        let _reading = self.enter(&mut ticks);
+        let mut last: Option<Arc<Tick>> = None;
         loop {
-            match tokio::time::timeout(HEARTBEAT, ticks.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_server_ended)) => return,
-                Err(_nothing_happened) => {
-                    if reader.knock().await {
-                        continue;
-                    }
-                    return;
-                }
+            match reader.wait(&mut ticks).await {
+                Waited::News => {}
+                Waited::Nothing => continue,
+                Waited::Over => return,
             }
             let tick = Arc::clone(&ticks.borrow_and_update());
-            let missed = last_number > 0 && tick.number != last_number + 1;
-            if missed
-                && !reader
-                    .send(gap(last_id, tick.id, "the reader was too slow"))
-                    .await
+            let missed = last
+                .as_ref()
+                .filter(|last| tick.number != last.number + 1)
+                .map(|last| gap(last.id, tick.id, "the reader was too slow"));
+            let is_next = last.is_some() && missed.is_none();
+            if let Some(gap) = missed
+                && !reader.send(gap).await
             {
                 return;
             }
-            let first = last_number == 0 && after != Some(tick.id);
-            let text = if missed || first {
-                &tick.all
-            } else {
-                &tick.changed
-            };
-            last_number = tick.number;
-            last_id = tick.id;
+            let text = if is_next { &tick.changed } else { &tick.all };
             if !reader.send(text.clone()).await {
                 return;
             }
+            last = Some(tick);
         }
     }
 
-    /// Counts a reader; the first one starts the ticks.
-    fn enter(&self) -> Reading {
+    /// Counts a reader; the first one starts the ticks, later ones begin with the newest.
+    fn enter(&self, ticks: &mut watch::Receiver<Arc<Tick>>) -> Reading {
         let shared = Arc::clone(&self.shared);
         let mut attendance = shared.attendance();
         attendance.readers += 1;
         if !std::mem::replace(&mut attendance.ticking, true) {
             tokio::spawn(tick(Arc::clone(&shared)));
+        } else if ticks.borrow().number > 0 {
+            // It may be long until something happens.
+            ticks.mark_changed();
         }
         drop(attendance);
         Reading { shared }
@@ -142,16 +144,22 @@ impl Drop for Reading {
 
 /// Ticks until the last reader has gone.
 async fn tick(shared: Arc<Shared>) {
+    // Whoever started this waits for a tick, even if nothing happened since the last one.
+    let mut is_awaited = true;
     while shared.is_anybody_there() {
         let worked = Arc::clone(&shared);
-        let made = tokio::task::spawn_blocking(move || worked.look()).await;
+        let made = tokio::task::spawn_blocking(move || worked.look(is_awaited)).await;
         match made {
             Ok(Look::Changed(tick)) => {
                 shared.ticks.send_replace(Arc::new(tick));
             }
             Ok(Look::Same) => {}
-            Ok(Look::Stopping) | Err(_) => return,
+            Ok(Look::Stopping) | Err(_) => {
+                shared.attendance().ticking = false;
+                return;
+            }
         }
+        is_awaited = false;
         tokio::time::sleep(TICK).await;
     }
 }
@@ -177,14 +185,14 @@ impl Shared {
         attendance.ticking
     }
 
-    fn look(&self) -> Look {
+    fn look(&self, is_awaited: bool) -> Look {
         // Before the view: all that it counts is in the view.
         let id = self.tail.newest();
         let Some(view) = self.ledger.view() else {
             return Look::Stopping;
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.number > 0 && told.revision == view.revision {
+        if !is_awaited && told.revision == view.revision {
             return Look::Same;
         }
         let now = totals(&view);

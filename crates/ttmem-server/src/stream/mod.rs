@@ -17,9 +17,12 @@ pub(crate) use tail::Tail;
 use crate::keeper::LedgerHandle;
 use axum::body::Bytes;
 use changes::Ticker;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use ttmem_api::{StreamGap, StreamHello, StreamMessage, Timestamp};
 
 /// Readers of changes at once.
@@ -73,16 +76,18 @@ impl Streams {
         pace: Pace,
         after: Option<u64>,
         started: Timestamp,
-    ) -> Option<StreamBody> {
+    ) -> Option<(StreamBody, StreamEnd)> {
         let seats = match pace {
             Pace::Changes => &self.changes_seats,
             Pace::Raw => &self.raw_seats,
         };
         let seat = Arc::clone(seats).try_acquire_owned().ok()?;
         let (sender, receiver) = mpsc::channel(QUEUE);
+        let (ends, ended) = oneshot::channel();
         let reader = Reader {
             sender,
             _seat: seat,
+            _ends: ends,
         };
         let hello = StreamHello {
             schema: ttmem_api::SCHEMA,
@@ -99,7 +104,20 @@ impl Streams {
                 Pace::Raw => raw::serve(stream.ledger, stream.tail, reader, after).await,
             }
         });
-        Some(StreamBody::new(receiver))
+        Some((StreamBody::new(receiver), StreamEnd(ended)))
+    }
+}
+
+/// Comes when a stream has ended, because its reader went or was given up.
+#[derive(Debug)]
+pub(crate) struct StreamEnd(oneshot::Receiver<Infallible>);
+
+impl Future for StreamEnd {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Nothing is ever sent: the other end is dropped.
+        Pin::new(&mut self.0).poll(context).map(drop)
     }
 }
 
@@ -107,6 +125,17 @@ impl Streams {
 struct Reader {
     sender: mpsc::Sender<Bytes>,
     _seat: OwnedSemaphorePermit,
+    _ends: oneshot::Sender<Infallible>,
+}
+
+/// What a reader was waited for with.
+enum Waited {
+    /// There is something new.
+    News,
+    /// The reader is still there, and there is nothing to tell.
+    Nothing,
+    /// The reader is gone, or there will be no news.
+    Over,
 }
 
 impl Reader {
@@ -114,6 +143,21 @@ impl Reader {
     async fn send(&self, message: Bytes) -> bool {
         let sent = self.sender.send_timeout(message, PATIENCE).await;
         sent.is_ok()
+    }
+
+    /// Waits until a value changes, and says something now and then.
+    async fn wait<T>(&self, news: &mut watch::Receiver<T>) -> Waited {
+        let changed = tokio::time::timeout(HEARTBEAT, news.changed());
+        tokio::select! {
+            changed = changed => match changed {
+                Ok(Ok(())) => Waited::News,
+                Ok(Err(_server_ended)) => Waited::Over,
+                Err(_nothing_happened) if self.knock().await => Waited::Nothing,
+                Err(_nothing_happened) => Waited::Over,
+            },
+            // Its seat is for others at once, even if nothing happens for long.
+            () = self.sender.closed() => Waited::Over,
+        }
     }
 
     /// Says something without meaning, so that a reader that is gone is noticed.
@@ -144,6 +188,11 @@ fn put_message(text: &mut Vec<u8>, message: &StreamMessage) {
     // Numbers and strings always have a JSON form, which has no line ends.
     let _written = serde_json::to_writer(&mut *text, message);
     text.extend_from_slice(b"\n\n");
+}
+
+/// What a reader is told that comes with the id of another server.
+fn foreign_gap(after: u64, newest: u64) -> Bytes {
+    gap(after, newest + 1, "the id is not one of this server's")
 }
 
 /// What a reader is told that missed something.

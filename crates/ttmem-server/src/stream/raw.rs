@@ -1,7 +1,7 @@
 //! Every event for one reader.
 
 use super::tail::{Batch, Tail};
-use super::{HEARTBEAT, Reader, gap, put_message};
+use super::{Reader, Waited, foreign_gap, gap, put_message};
 use crate::keeper::LedgerHandle;
 use crate::recent::Shown;
 use axum::body::Bytes;
@@ -24,29 +24,27 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
     let begin = *newest.borrow_and_update();
     let mut last = after.filter(|after| *after <= begin).unwrap_or(begin);
     if let Some(after) = after.filter(|after| *after > begin)
-        && !reader
-            .send(gap(after, begin + 1, "the id is not one of this server's"))
-            .await
+        && !reader.send(foreign_gap(after, begin)).await
     {
         return;
     }
+    // Who comes back with an old id was away; later only slowness leaves one behind.
+    let mut why_behind = "these events are not kept any more";
     loop {
         let seen = *newest.borrow_and_update();
-        if seen == last {
-            match tokio::time::timeout(HEARTBEAT, newest.changed()).await {
-                Ok(Ok(())) => tokio::time::sleep(GATHER).await,
-                Ok(Err(_server_ended)) => return,
-                Err(_nothing_happened) => {
-                    if !reader.knock().await {
-                        return;
-                    }
-                }
+        // What is kept may already be newer than what was told of it.
+        if seen <= last {
+            why_behind = "the reader was too slow";
+            match reader.wait(&mut newest).await {
+                Waited::News => tokio::time::sleep(GATHER).await,
+                Waited::Nothing => {}
+                Waited::Over => return,
             }
             continue;
         }
         let since = tail.since(last, AT_ONCE);
         if since.oldest > last + 1 {
-            let notice = gap(last, since.oldest, "the reader was too slow");
+            let notice = gap(last, since.oldest, why_behind);
             last = since.oldest - 1;
             if !reader.send(notice).await {
                 return;
@@ -62,6 +60,7 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
             return;
         };
         last = reached;
+        why_behind = "the reader was too slow";
         if !reader.send(text).await {
             return;
         }

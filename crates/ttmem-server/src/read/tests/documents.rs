@@ -11,7 +11,7 @@ fn snapshot_of(ledger: Ledger) -> Snapshot {
 }
 
 /// A program with a circular buffer of 4 KiB and a kernel of 1 KiB on sixteen cores of both.
-fn run_program(ledger: &mut Ledger, process: u32) {
+pub(super) fn run_program(ledger: &mut Ledger, process: u32) {
     let program = ProgramId(5);
     let cores = CoresId(1);
     let mesh = BOTH;

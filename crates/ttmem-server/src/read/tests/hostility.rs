@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use ttmem_api::ApiRequestError;
 
 /// Long enough that only a hang reaches it.
-const WATCHDOG: Duration = Duration::from_secs(30);
+pub(super) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// Sends bytes and reads until the server ends the connection.
-fn exchange(served: &Served, request: &[u8]) -> String {
+pub(super) fn exchange(served: &Served, request: &[u8]) -> String {
     let mut stream = UnixStream::connect(&served.path).unwrap();
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
     // The server may answer and close before it has taken everything.
@@ -19,7 +19,7 @@ fn exchange(served: &Served, request: &[u8]) -> String {
     ended(&mut stream)
 }
 
-fn ended(stream: &mut UnixStream) -> String {
+pub(super) fn ended(stream: &mut UnixStream) -> String {
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     loop {
@@ -34,7 +34,7 @@ fn ended(stream: &mut UnixStream) -> String {
 }
 
 /// Code and error word of a request that was refused.
-fn refusal<T: std::fmt::Debug>(outcome: Result<T, ApiRequestError>) -> (u16, String) {
+pub(super) fn refusal<T: std::fmt::Debug>(outcome: Result<T, ApiRequestError>) -> (u16, String) {
     match outcome {
         Err(ApiRequestError::Status { code, problem }) => (code, problem.unwrap().error),
         other => panic!("{other:?}"),

@@ -1,0 +1,423 @@
+//! Streams as their readers see them.
+
+use super::hostility::{WATCHDOG, ended, exchange, refusal};
+use super::*;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use ttmem_api::{
+    EventReader, FieldValue, Pace, StreamChanges, StreamEvent, StreamGap, StreamMessage, Streamed,
+};
+
+/// A server whose ledger goes on.
+struct Live {
+    ledger: Arc<Mutex<Ledger>>,
+    tail: Tail,
+    process: u32,
+    served: Served,
+}
+
+impl Live {
+    fn new() -> Self {
+        let mut ledger = empty_ledger();
+        let process = joined(&mut ledger, 4001);
+        let ledger = Arc::new(Mutex::new(ledger));
+        let tail = Tail::default();
+        let state = ReadState::new(
+            keeper_of(&ledger),
+            Arc::new(facts),
+            tail.clone(),
+            Histories::default(),
+            Places::default(),
+        );
+        Self {
+            served: Served::from(state, HttpLimits::default()),
+            ledger,
+            tail,
+            process,
+        }
+    }
+
+    /// What the ledger thread does with a batch.
+    fn apply(&self, events: impl IntoIterator<Item = What>) {
+        let events: Vec<Event> = events
+            .into_iter()
+            .map(|what| Event { time: 7, what })
+            .collect();
+        let mut ledger = self.ledger.lock().unwrap();
+        for event in &events {
+            ledger.apply(self.process, event, None).unwrap();
+        }
+        drop(ledger);
+        self.tail.push(self.process, Some(4001), NOW, false, events);
+    }
+
+    fn follow(&self, pace: Pace, after: Option<u64>) -> EventReader {
+        let mut reader = self.served.client().events(pace, after).unwrap();
+        match next(&mut reader) {
+            StreamMessage::Hello(hello) => {
+                assert_eq!(hello.started, facts().started);
+            }
+            other => panic!("{other:?}"),
+        }
+        reader
+    }
+}
+
+fn next(reader: &mut EventReader) -> StreamMessage {
+    match reader.wait(WATCHDOG).unwrap() {
+        Streamed::Message(message) => *message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn next_changes(reader: &mut EventReader) -> StreamChanges {
+    match next(reader) {
+        StreamMessage::Changes(changes) => changes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn next_event(reader: &mut EventReader) -> StreamEvent {
+    match next(reader) {
+        StreamMessage::Event(event) => event,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn next_gap(reader: &mut EventReader) -> StreamGap {
+    match next(reader) {
+        StreamMessage::Gap(gap) => gap,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn buffer(id: u64, mesh: MeshId) -> What {
+    let mut what = allocated(id, Class::Dram, n150().dram.base + 64 * id, 64);
+    if let What::BufferAllocated { mesh: on, .. } = &mut what {
+        *on = mesh;
+    }
+    what
+}
+
+#[test]
+fn changes_begin_with_everything_and_go_on_with_what_changed() {
+    let live = Live::new();
+    live.apply([buffer(1, BOTH)]);
+    let mut reader = live.follow(Pace::Changes, None);
+    let all = next_changes(&mut reader);
+    let totals = |changes: &StreamChanges| -> Vec<(u32, u64, u64)> {
+        let devices = changes.devices.iter();
+        devices
+            .map(|each| (each.id, each.dram_bytes, each.buffers))
+            .collect()
+    };
+    assert_eq!(totals(&all), [(0, 12 * 64, 1), (1, 12 * 64, 1)]);
+    assert_eq!(all.id, 1);
+    live.apply([buffer(2, FIRST)]);
+    let changed = next_changes(&mut reader);
+    assert_eq!(
+        totals(&changed),
+        [(0, 2 * 12 * 64, 2)],
+        "the other is as it was"
+    );
+    assert!(changed.events_applied > all.events_applied);
+
+    // Nothing happens any more: who comes is told everything all the same, whatever it knew.
+    for after in [None, Some(0), Some(1), Some(2)] {
+        let mut late = live.follow(Pace::Changes, after);
+        let all = next_changes(&mut late);
+        assert_eq!(
+            totals(&all),
+            [(0, 2 * 12 * 64, 2), (1, 12 * 64, 1)],
+            "{after:?}"
+        );
+    }
+    let mut foreign = live.follow(Pace::Changes, Some(99));
+    let gap = next_gap(&mut foreign);
+    assert_eq!((gap.after, gap.resumes), (99, 3));
+    assert_eq!(next_changes(&mut foreign).devices.len(), 2);
+
+    // What is no event changes totals as well.
+    live.ledger
+        .lock()
+        .unwrap()
+        .depart(live.process, Departure::Died, 9);
+    let changed = next_changes(&mut reader);
+    assert_eq!(totals(&changed), [(0, 0, 0), (1, 0, 0)]);
+    assert_eq!(changed.id, 2);
+
+    // All are gone for a while: the next one starts it again.
+    drop((reader, foreign));
+    thread::sleep(Duration::from_millis(300));
+    let mut again = live.follow(Pace::Changes, Some(2));
+    assert_eq!(totals(&next_changes(&mut again)), [(0, 0, 0), (1, 0, 0)]);
+}
+
+#[test]
+fn a_raw_stream_has_every_event_with_its_names() {
+    let live = Live::new();
+    live.apply([buffer(1, BOTH)]);
+    let mut reader = live.follow(Pace::Raw, None);
+    live.apply([buffer(2, FIRST), buffer(3, BOTH)]);
+    let event = next_event(&mut reader);
+    assert_eq!(
+        (event.id, event.applied),
+        (2, Timestamp::from_unix_nanos(NOW))
+    );
+    assert_eq!(
+        (event.event.pid, event.event.recovered),
+        (Some(4001), false)
+    );
+    assert_eq!(event.event.process.as_deref(), Some("python"));
+    assert_eq!(event.event.event, "buffer_allocated");
+    let field = |name: &str| {
+        let fields = &event.event.fields.0;
+        fields
+            .iter()
+            .find(|field| field.0 == name)
+            .map(|field| field.1.clone())
+    };
+    assert_eq!(field("devices"), Some(FieldValue::Devices(vec![0])));
+    assert_eq!(
+        field("operation"),
+        Some(FieldValue::Text("ttnn::add".into()))
+    );
+    assert_eq!(field("per_bank_bytes"), Some(FieldValue::Number(64)));
+    assert_eq!(next_event(&mut reader).id, 3);
+    live.apply((4..=5000).map(|id| buffer(id, BOTH)));
+    for id in 4..=5000 {
+        assert_eq!(next_event(&mut reader).id, id);
+    }
+
+    for after in [0, 1, 4998] {
+        let mut back = live.follow(Pace::Raw, Some(after));
+        assert_eq!(next_event(&mut back).id, after + 1);
+        assert_eq!(next_event(&mut back).id, after + 2);
+    }
+    let mut up_to_date = live.follow(Pace::Raw, Some(5000));
+    live.apply([buffer(5001, BOTH)]);
+    assert_eq!(next_event(&mut up_to_date).id, 5001);
+    let mut foreign = live.follow(Pace::Raw, Some(6000));
+    assert_eq!(next_gap(&mut foreign).after, 6000);
+    live.apply([buffer(5002, BOTH)]);
+    assert_eq!(next_event(&mut foreign).id, 5002);
+}
+
+#[test]
+fn an_event_of_a_process_that_is_gone_has_no_names() {
+    let live = Live::new();
+    live.apply([buffer(1, BOTH)]);
+    live.ledger
+        .lock()
+        .unwrap()
+        .depart(live.process, Departure::Died, 9);
+    let mut reader = live.follow(Pace::Raw, Some(0));
+    let event = next_event(&mut reader).event;
+    assert_eq!((event.pid, event.process), (Some(4001), None));
+    let operation = event.fields.0.iter().find(|field| field.0 == "operation");
+    assert_eq!(operation.unwrap().1, FieldValue::Unknown);
+}
+
+#[test]
+fn the_header_of_a_browser_is_understood() {
+    let live = Live::new();
+    live.apply((1..=9).map(|id| buffer(id, BOTH)));
+    let mut stream = UnixStream::connect(&live.served.path).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    stream
+        .write_all(b"GET /api/v1/events?pace=raw HTTP/1.1\r\nLast-Event-ID: 7\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    while !text.contains("id: 9\n") {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "{text}");
+        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    assert!(text.contains("content-type: text/event-stream"), "{text}");
+    assert!(
+        !text.contains("id: 7\n") && text.contains("id: 8\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_was_away_too_long_is_told_what_is_missing() {
+    let live = Live::new();
+    let freed = |id| Event {
+        time: 1,
+        what: What::BufferFreed {
+            mesh: BOTH,
+            buffer: BufferId(id),
+        },
+    };
+    for batch in 0..100 {
+        let events = (0..1000).map(|id| freed(batch * 1000 + id)).collect();
+        live.tail.push(live.process, Some(4001), NOW, false, events);
+    }
+    let mut reader = live.follow(Pace::Raw, Some(3));
+    let gap = next_gap(&mut reader);
+    assert_eq!((gap.after, gap.resumes), (3, 35_001));
+    assert_eq!(gap.reason, "these events are not kept any more");
+    for id in 35_001..=100_000 {
+        assert_eq!(next_event(&mut reader).id, id);
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_nobody_and_finds_a_gap() {
+    let live = Live::new();
+    let mut stalled = live.follow(Pace::Raw, None);
+    let mut changes_stalled = live.follow(Pace::Changes, None);
+    let mut reader = live.follow(Pace::Raw, None);
+    let mut newest = 0;
+    // More than sockets, queues and what is kept can hold.
+    for _round in 0..150 {
+        let batch = (newest + 1..=newest + 1000).map(|id| buffer(id, BOTH));
+        live.apply(batch);
+        for id in newest + 1..=newest + 1000 {
+            assert_eq!(next_event(&mut reader).id, id);
+        }
+        newest += 1000;
+    }
+    let mut last = 0;
+    let mut gaps = 0;
+    while last < newest {
+        match next(&mut stalled) {
+            StreamMessage::Event(event) => {
+                assert_eq!(event.id, last + 1);
+                last = event.id;
+            }
+            StreamMessage::Gap(gap) => {
+                assert_eq!(
+                    (gap.after, gap.reason.as_str()),
+                    (last, "the reader was too slow")
+                );
+                assert!(gap.resumes > last + 1);
+                last = gap.resumes - 1;
+                gaps += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(gaps > 0);
+    // Of totals the last is right, however many were left out.
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < WATCHDOG);
+        if let StreamMessage::Changes(changes) = next(&mut changes_stalled)
+            && changes
+                .devices
+                .iter()
+                .any(|device| device.buffers == newest)
+        {
+            break;
+        }
+    }
+}
+
+#[test]
+fn raw_readers_have_few_seats() {
+    let live = Live::new();
+    let mut readers: Vec<EventReader> = (0..8).map(|_seat| live.follow(Pace::Raw, None)).collect();
+    let answer = exchange(
+        &live.served,
+        b"GET /api/v1/events?pace=raw HTTP/1.1\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    assert!(
+        answer
+            .to_ascii_lowercase()
+            .contains("\r\nretry-after: 1\r\n"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("\"error\":\"too_many_streams\""),
+        "{answer}"
+    );
+    let client = live.served.client();
+    assert_eq!(refusal(client.events(Pace::Raw, None)).0, 429);
+    next_changes(&mut live.follow(Pace::Changes, None));
+    client.snapshot().unwrap();
+    // Who goes leaves the seat, though nothing is sent that would find the reader gone.
+    drop(readers.pop());
+    let began = Instant::now();
+    while client.events(Pace::Raw, None).is_err() {
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "the seat is still taken"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn readers_that_stay_take_no_seat_of_others() {
+    let live = Live::new();
+    let readers: Vec<EventReader> = (0..200)
+        .map(|_reader| {
+            let began = Instant::now();
+            loop {
+                // Coming all at once, they may find the seats of requests taken for a moment.
+                match live.served.client().events(Pace::Changes, None) {
+                    Ok(reader) => break reader,
+                    Err(error) => assert!(began.elapsed() < WATCHDOG, "{error}"),
+                }
+            }
+        })
+        .collect();
+    live.served.client().snapshot().unwrap();
+    live.apply([buffer(1, BOTH)]);
+    for mut reader in readers {
+        assert!(matches!(next(&mut reader), StreamMessage::Hello(_)));
+        let mut id = 0;
+        while id < 1 {
+            id = next_changes(&mut reader).id;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stops_ends_its_streams() {
+    let http =
+        HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::default()).unwrap();
+    let mut streams: Vec<UnixStream> = ["raw", "changes"]
+        .iter()
+        .map(|pace| {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.set_read_timeout(Some(WATCHDOG)).unwrap();
+            http.serve(far, UID).unwrap();
+            let request = format!("GET /api/v1/events?pace={pace} HTTP/1.1\r\n\r\n");
+            near.write_all(request.as_bytes()).unwrap();
+            let mut first = [0; 16];
+            near.read_exact(&mut first).unwrap();
+            assert!(first.starts_with(b"HTTP/1.1 200 "));
+            near
+        })
+        .collect();
+    http.stop();
+    for stream in &mut streams {
+        assert!(ended(stream).contains("event: hello"));
+    }
+}
+
+#[test]
+fn what_is_no_stream_is_refused() {
+    let live = Live::new();
+    for parameters in [
+        "pace=slow",
+        "pace=",
+        "after=-1",
+        "after=x",
+        "since=1",
+        "pace=raw&pace=raw",
+    ] {
+        let request = format!("GET /api/v1/events?{parameters} HTTP/1.1\r\n\r\n");
+        let answer = exchange(&live.served, request.as_bytes());
+        assert!(
+            answer.starts_with("HTTP/1.1 400 "),
+            "{parameters}: {answer}"
+        );
+    }
+}

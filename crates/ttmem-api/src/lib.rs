@@ -57,5 +57,8 @@ pub use vocabulary::{
     SegmentKind, SortBy, Source,
 };
 
+/// The description of the whole read API for programs, in OpenAPI 3.1: every path, every document.
+pub const OPENAPI: &str = include_str!("../openapi.json");
+
 /// The version of every document in this crate.
 pub const SCHEMA: u32 = 1;

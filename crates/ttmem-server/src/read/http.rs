@@ -132,6 +132,7 @@ pub(super) fn router(state: ReadState) -> Router {
         .route(routes::MARK, post(handlers::post_mark))
         .route(routes::HEALTH, get(async || "ok\n"))
         .route(routes::READY, get(handlers::get_ready))
+        .route(routes::OPENAPI, get(get_openapi))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(state)
@@ -242,6 +243,11 @@ pub(super) async fn answer<T: Serialize>(
     });
     let body = task.await.map_err(|error| internal(error.to_string()))??;
     Ok(json(StatusCode::OK, body))
+}
+
+/// The description of all paths, which is a constant.
+async fn get_openapi() -> Response {
+    json(StatusCode::OK, Body::from(ttmem_api::OPENAPI))
 }
 
 pub(super) fn view(state: &ReadState) -> Result<View, Refusal> {

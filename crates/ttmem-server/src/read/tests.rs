@@ -5,6 +5,7 @@ mod documents;
 mod hostility;
 mod maps;
 mod moments;
+mod openapi;
 mod paging;
 mod selections;
 mod streams;

@@ -220,7 +220,7 @@ fn wherever_buffers_lie_a_core_is_told_without_overlaps() {
         for buffer in 1..=60 {
             let process = processes[usize::try_from(dice(2)).unwrap()];
             let address = base + 64 * dice((end - base) / 64);
-            let size = (64 + 64 * dice(3000)).min(end - address);
+            let size = (64 + 64 * dice(400)).min(end - address);
             apply(
                 &mut ledger,
                 process,

@@ -72,7 +72,8 @@ impl Checker {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        if !kinds.contains(&kind) && !(kind == "integer" && kinds.contains(&"number")) {
+        let is_whole = kind == "integer" && kinds.contains(&"number");
+        if !kinds.contains(&kind) && !is_whole {
             return wrong("another type");
         }
         if let Some(words) = schema["enum"].as_array()

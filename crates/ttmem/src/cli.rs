@@ -51,6 +51,8 @@ pub(crate) enum Command {
     ///
     /// Allowed to the process's user, the server's user and the superuser.
     Forget(ForgetOptions),
+    /// Set a mark, from which peaks are counted as well.
+    Mark(MarkOptions),
     /// Run a program and say what it used on every device.
     ///
     /// The program is tracked as it is, and so are the processes that it starts. Its streams,
@@ -198,6 +200,13 @@ pub(crate) struct ForgetOptions {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MarkOptions {
+    /// Its name: at most 128 bytes, all printable.
+    #[arg(value_name = "NAME", default_value = "")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]

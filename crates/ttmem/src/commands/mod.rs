@@ -2,6 +2,7 @@
 
 mod dump;
 mod forget;
+mod mark;
 pub(crate) mod reach;
 mod serve;
 mod status;
@@ -37,6 +38,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Forget(options) => {
             let client = reach::client(cli.socket)?;
             forget::run(&client, options.pid, &mut output)?;
+        }
+        Command::Mark(options) => {
+            let client = reach::client(cli.socket)?;
+            mark::run(&client, &options.name, &mut output)?;
         }
         Command::Run(options) => {
             // Standard output is the program's.

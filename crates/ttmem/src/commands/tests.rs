@@ -1,6 +1,6 @@
 //! The reading commands against a real server, and how they fail without one.
 
-use super::{dump, forget, reach, serve, status};
+use super::{dump, forget, mark, reach, serve, status};
 use crate::cli::{Cli, Command, DumpOptions, StatusOptions};
 use crate::exit;
 use crate::output::{Output, Screen};
@@ -172,6 +172,26 @@ fn forgetting_says_what_was_released() {
     let error = forget::run(&client, u32::MAX, &mut Output::new(Vec::new())).unwrap_err();
     assert_eq!(exit::code_of(&error), 1);
     assert!(format!("{error:#}").contains("404"), "{error:#}");
+}
+
+#[test]
+fn a_mark_is_set_and_told() {
+    let running = Running::with_buffers(2);
+    let client = running.client();
+    let said = printed(|output| mark::run(&client, "warm-up", output).unwrap());
+    assert_eq!(said, "mark 1 set: warm-up\n");
+    let said = printed(|output| mark::run(&client, "", output).unwrap());
+    assert_eq!(said, "mark 2 set\n");
+    let names: Vec<String> = client
+        .snapshot()
+        .unwrap()
+        .marks
+        .into_iter()
+        .map(|mark| mark.name)
+        .collect();
+    assert_eq!(names, ["warm-up", ""]);
+    let error = mark::run(&client, "\u{1b}[31m", &mut Output::new(Vec::new())).unwrap_err();
+    assert!(format!("{error:#}").contains("printable"), "{error:#}");
 }
 
 #[test]

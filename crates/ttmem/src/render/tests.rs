@@ -211,6 +211,7 @@ fn held(device: &Device) -> ProcessDevice {
         cb_bytes: device.cb.registered_bytes,
         kernel_bytes: device.kernel.registered_bytes,
         buffers: device.dram.buffers + device.l1.buffers,
+        peak: None,
     }
 }
 

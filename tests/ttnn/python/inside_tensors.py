@@ -10,6 +10,7 @@ from ttmem_check import GRID_REFUSALS, Arguments, Check, close_board, equal, ope
 
 INSIDE_TENSORS = ("global", "dataflow_borrowed")
 TIMES = 3
+LEAST_MOVED = 5 * TIMES
 
 
 def group_norm(tensor, memory):
@@ -66,6 +67,8 @@ def main():
                 moved += compare_places(check, name, (a, result))
                 live += [a, result]
         live.clear()
+    # Each operation has at least one tensor with storage inside, each time; a mesh may refuse some.
+    equal("enough lies inside of tensors", moved >= LEAST_MOVED, True)
     close_board(device, arguments)
     check.write_summary(arguments, f"{moved} inside of the right tensors")
 

@@ -45,7 +45,7 @@ def is_attached():
 
 def is_on(family):
     """Whether a family of hooks is."""
-    return is_attached() and f"{family}: on" in ttmem_account.hook_status().splitlines()
+    return is_attached() and ttmem_account.is_on(family)
 
 
 class Part:

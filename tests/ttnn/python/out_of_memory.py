@@ -6,6 +6,7 @@ left but not in one piece. After each, what could be allocated before still can.
 
 import re
 
+import ttmem_account
 import ttnn
 from tensors import OUT_OF_MEMORY, empty, fill, height_sharded, small_sharded
 from ttmem_check import CLASSES, Arguments, Check, close_board, equal, open_board
@@ -24,6 +25,7 @@ def compare_refusal(check, name):
     class_name = figures.pop("class")
     expected = {key: int(value) for key, value in figures.items()}
     expected["class"] = CLASSES[class_name]
+    ttmem_account.flush()
     ours = check.account.last_event("allocation_failed")
     equal(f"{name} is reported", ours is not None, True)
     for key, value in expected.items():

@@ -137,6 +137,7 @@ def main():
     device = open_board(arguments)
     check = Check()
     check.watch(device)
+    check.note_own_comparisons()
     player = Player(device, arguments.seed)
     refusals = REFUSALS if arguments.is_one_chip else REFUSALS + GRID_REFUSALS
     for _ in range(OPERATIONS):
@@ -145,7 +146,9 @@ def main():
         del operation
     check.step("free all", player.live.clear)
     close_board(device, arguments)
-    check.write_summary(arguments)
+    # Closing compares what a thousand operations have left, if not even their number did before.
+    check.note_own_comparisons()
+    check.write_summary(arguments, check.require_own_comparisons())
 
 
 if __name__ == "__main__":

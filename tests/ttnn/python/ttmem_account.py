@@ -90,6 +90,11 @@ def flush():
         raise RuntimeError(f"ttmem_attach_flush: {code}\n{hook_status()}")
 
 
+def is_on(family):
+    """Whether a family of hooks is."""
+    return f"{family}: on" in hook_status().splitlines()
+
+
 def hook_status():
     """Which hooks are on, and why others are off: a line for each family of them."""
     buffer = ctypes.create_string_buffer(1 << 16)

@@ -27,6 +27,9 @@ TRACE_REGION_SIZE = 8 * 1024 * 1024
 # in another, and refuses some operations for that.
 GRID_REFUSALS = ("The compute worker grid on this device is 8x7",)
 
+# Set where every family of hooks must be on: with the release that the programs are made for.
+EVERY_FAMILY = "TTMEM_TESTS_EVERY_FAMILY"
+
 
 class AccountsDiffer(Exception):
     """What ttnn says and what our server says are not the same."""
@@ -84,6 +87,8 @@ class Check:
         self.refusals = Counter()
         self.last_refusal = ""
         self.largest = 0
+        # When the library compared its account with the allocator, as far as it was looked for.
+        self.own_comparisons = set()
 
     def watch(self, *meshes):
         """Compares these from now on: the mesh that was opened and, if it has any, its sub-meshes.
@@ -147,11 +152,15 @@ class Check:
             raise AccountsDiffer(f"{where}\n{ttmem_account.hook_status()}") from None
 
     def compare_chips(self):
-        """Which chips these are: they have an id of their own, and a board."""
+        """Which chips these are: they have an id of their own, and a board.
+
+        Older releases have no words for them: then nothing may be told.
+        """
+        is_known = ttmem_account.is_on("identities of chips")
         described = ttmem_machine.chips()
         told = {device["id"]: device for device in self.account.snapshot()["devices"]}
         for chip in {chip for mesh in self.meshes for chip in mesh.get_device_ids()}:
-            unique_id, board = described[chip]
+            unique_id, board = described[chip] if is_known else (0, None)
             equal(f"device {chip} unique id", int(told[chip]["unique_id"] or "0", 16), unique_id)
             equal(f"device {chip} board", told[chip]["board"], board)
 
@@ -241,10 +250,29 @@ class Check:
         seen = {kind: count for kind, count in snapshot["anomalies"].items() if count}
         equal("anomalies", seen, {})
         for device in snapshot["devices"]:
-            equal(f"device {device['id']} verified as false", device["verified"] is False, False)
+            # The first comparison is made when a mesh is opened.
+            equal(f"device {device['id']} is verified", device["verified"], True)
+
+    def note_own_comparisons(self):
+        """Looks for the library's own comparisons among the last events."""
+        ttmem_account.flush()
+        for event in self.account.events():
+            if event["event"] == "statistics_reported" and event["fields"]["class"] == "dram":
+                self.own_comparisons.add(event["time"])
+
+    def require_own_comparisons(self):
+        """The library has compared more often than when the mesh was opened."""
+        times = len(self.own_comparisons)
+        equal("statistics were reported more than once", times > 1, True)
+        return f"{times} comparisons of its own"
 
     def write_summary(self, arguments, *others):
         """Says how it went; only a program that reaches this has passed."""
+        if EVERY_FAMILY in os.environ:
+            _runtime, *families = ttmem_account.hook_status().splitlines()
+            equal("there are families of hooks", bool(families), True)
+            off = [family for family in families if not family.endswith(": on")]
+            equal("families of hooks that are not on", off, [])
         said = [f"{self.steps} steps equal", *others]
         said.append(f"at most {self.largest / (1 << 20):.1f} MiB of a class")
         for reason, count in self.refusals.most_common():

@@ -28,6 +28,8 @@ const STAMP: &str = "ttmem-stamp";
 /// An environment in which ttnn runs.
 #[derive(Clone, Debug)]
 pub struct TtnnEnvironment {
+    /// The release.
+    pub wheel: WheelVersion,
     /// Its interpreter.
     pub python: PathBuf,
     /// The ttnn package.
@@ -142,6 +144,7 @@ pub fn provision_in(
     let kernel_cache = folder.join("kernels");
     make_folder(&kernel_cache)?;
     Ok(TtnnEnvironment {
+        wheel,
         python: folder.join("bin/python"),
         package,
         kernel_cache,

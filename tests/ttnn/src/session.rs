@@ -17,6 +17,7 @@ use crate::descriptor::cluster_descriptor;
 use crate::programs::{Program, TestBoard};
 use crate::provision::TtnnEnvironment;
 use crate::server::{Server, StartServerError};
+use crate::wheels::NEWEST;
 
 /// How long a program may run: seconds, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -29,6 +30,9 @@ const LINES_OF_FAILURE: usize = 40;
 
 /// The program that looks at the account when another has ended.
 const AFTERWARDS: &str = "nothing_left.py";
+
+/// Tells a program that every family of hooks must be on.
+const EVERY_FAMILY: &str = "TTMEM_TESTS_EVERY_FAMILY";
 
 /// Settings of the user that would reach ttnn or the attach library.
 pub(crate) const OTHERS_SETTINGS: [&str; 5] = ["TTMEM_", "TT_", "TTNN_", "PYTHON", "LD_PRELOAD"];
@@ -110,6 +114,14 @@ pub enum RunProgramError {
         /// The end of what it said.
         said: String,
     },
+    /// The attach library complains of a release that it is made for.
+    #[error("{program} was complained of: {complaint}")]
+    Complained {
+        /// Which.
+        program: String,
+        /// What was said.
+        complaint: String,
+    },
 }
 
 impl Session {
@@ -120,7 +132,18 @@ impl Session {
     /// When it cannot run, or did not pass.
     pub fn run(&self, board: TestBoard, program: Program) -> Result<String, RunProgramError> {
         let folder = self.run_folder(board, program);
-        self.run_as(board, program, &folder, Manner::USUAL)
+        let summary = self.run_as(board, program, &folder, Manner::USUAL)?;
+        // Of an older release it may say that some of it is not tracked.
+        if self.ttnn.wheel == NEWEST {
+            let complaint = complaint_in(&stderr_of(program.name, &folder))?;
+            if let Some(complaint) = complaint {
+                return Err(RunProgramError::Complained {
+                    program: program.name.to_owned(),
+                    complaint,
+                });
+            }
+        }
+        Ok(summary)
     }
 
     /// As [`Session::run`], in a folder and in a manner that are given.
@@ -157,6 +180,9 @@ impl Session {
             .envs(manner.settings.iter().copied());
         if manner.is_attached {
             command.env("LD_PRELOAD", &self.attach);
+        }
+        if self.ttnn.wheel == NEWEST {
+            command.env(EVERY_FAMILY, "1");
         }
         run_to_end(program.name, folder, &mut command)?;
         run_to_end(
@@ -204,7 +230,7 @@ fn run_to_end(name: &str, folder: &Path, command: &mut Command) -> Result<(), Ru
     let start_error = |program: PathBuf| |source| RunProgramError::Start { program, source };
     let python = PathBuf::from(command.get_program());
     let stdout = folder.join(format!("{name}.stdout"));
-    let stderr = folder.join(format!("{name}.stderr"));
+    let stderr = stderr_of(name, folder);
     let child = command
         .stdout(File::create(&stdout).map_err(file_error(&stdout))?)
         .stderr(File::create(&stderr).map_err(file_error(&stderr))?)
@@ -232,6 +258,19 @@ fn run_to_end(name: &str, folder: &Path, command: &mut Command) -> Result<(), Ru
         status,
         said: last_lines(&stderr),
     })
+}
+
+/// Where a command's standard error goes.
+fn stderr_of(name: &str, folder: &Path) -> PathBuf {
+    folder.join(format!("{name}.stderr"))
+}
+
+/// The first line of a file that is a complaint of the attach library.
+fn complaint_in(stderr: &Path) -> Result<Option<String>, RunProgramError> {
+    let said = fs::read(stderr).map_err(file_error(stderr))?;
+    let said = String::from_utf8_lossy(&said);
+    let complaint = said.lines().find(|line| line.starts_with("ttmem: "));
+    Ok(complaint.map(str::to_owned))
 }
 
 /// The end of a file, or why it cannot be told.
@@ -283,6 +322,16 @@ mod tests {
         .to_string();
         assert!(failure.starts_with("script ended with exit status: 3\n62\n"));
         assert!(failure.ends_with("\nthe difference"), "{failure}");
+    }
+
+    #[test]
+    fn a_complaint_is_found_in_what_was_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let complaint = || complaint_in(&stderr_of("script", folder.path())).expect("it is there");
+        shell(folder.path(), "echo of ttmem: nothing >&2").expect("it ends well");
+        assert_eq!(complaint(), None);
+        shell(folder.path(), "printf 'x\\nttmem: no x\\n' >&2").expect("it ends well");
+        assert_eq!(complaint().as_deref(), Some("ttmem: no x"));
     }
 
     #[test]

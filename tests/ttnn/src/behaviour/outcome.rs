@@ -10,8 +10,11 @@ use super::normal::normal;
 /// What a shell adds to the number of the signal that ended a program.
 const KILLED_BY: i32 = 128;
 
-/// How a report begins.
-const REPORT: &str = "ttmem: ";
+/// How the first line of a report begins; complaints begin so as well.
+const OURS: &str = "ttmem: ";
+
+/// What the first line of a report says of the command, and no complaint does.
+const ENDS: [&str; 2] = [" ended with code ", " was ended by signal "];
 
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,12 +46,18 @@ impl Outcome {
     }
 
     /// Takes the report of `ttmem run` from the end of what was said on standard error.
+    ///
+    /// What was said before it stays, complaints of ours too: a plain run has none of them.
     pub(super) fn take_report(&mut self) -> Option<String> {
-        let place = match self.stderr.starts_with(REPORT) {
-            true => 0,
-            false => self.stderr.find(&format!("\n{REPORT}"))?,
-        };
-        Some(self.stderr.split_off(place))
+        let mut place = 0;
+        let mut begin = None;
+        for line in self.stderr.split_inclusive('\n') {
+            if line.starts_with(OURS) && ENDS.iter().any(|end| line.contains(end)) {
+                begin = Some(place);
+            }
+            place += line.len();
+        }
+        Some(self.stderr.split_off(begin?))
     }
 
     /// Forgets in which order lines came: in a terminal both streams are one, and the runtime
@@ -117,13 +126,19 @@ mod tests {
     fn a_report_is_taken_from_the_end_of_what_was_said() {
         let mut run = outcome(0, "");
         assert_eq!(run.take_report(), None);
-        run.stderr = "own words\nttmem: python ended\nand more".to_owned();
-        let report = run.take_report().expect("it is there");
-        assert_eq!(report.trim_start(), "ttmem: python ended\nand more");
-        assert_eq!(run.stderr, "own words");
-        run.stderr = report.trim_start().to_owned();
-        assert!(run.take_report().is_some());
+        let said = "ttmem: python ended with code 0 after 1 s\nand more";
+        run.stderr = format!("own words\n{said}");
+        assert_eq!(run.take_report().as_deref(), Some(said));
+        assert_eq!(run.stderr, "own words\n");
+        run.stderr = said.to_owned();
+        assert_eq!(run.take_report().as_deref(), Some(said));
         assert_eq!(run.stderr, "");
+        let complaint = "ttmem: kernels are not tracked: no x\n";
+        run.stderr = complaint.to_owned();
+        assert_eq!(run.take_report(), None);
+        run.stderr = format!("{complaint}{said}");
+        assert_eq!(run.take_report().as_deref(), Some(said));
+        assert_eq!(run.stderr, complaint);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the program of the matrix found out, and why one ended early.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of the account, as they are called in the status of the attach library.
 pub const PARTS: [&str; 6] = [
@@ -23,6 +23,8 @@ pub struct Summary {
     pub verdicts: BTreeMap<String, String>,
     /// Why families of hooks are off.
     pub off: BTreeMap<String, String>,
+    /// Families that were on at one time.
+    was_on: BTreeSet<String>,
 }
 
 impl Summary {
@@ -49,7 +51,16 @@ impl Summary {
             self.runtime = like.to_owned();
         } else if let Some((family, why)) = line.split_once(": off, ") {
             self.off.insert(family.to_owned(), why.to_owned());
+        } else if let Some(family) = line.strip_suffix(": on") {
+            self.was_on.insert(family.to_owned());
         }
+    }
+
+    /// Families that were on and are off at the end, each with its reason.
+    pub fn given_up(&self) -> impl Iterator<Item = (&str, &str)> {
+        let off = self.off.iter();
+        let given_up = off.filter(|(family, _why)| self.was_on.contains(*family));
+        given_up.map(|(family, why)| (family.as_str(), why.as_str()))
     }
 
     /// One word for a part, and what there is to say of it besides.
@@ -57,6 +68,12 @@ impl Summary {
     pub fn cell(&self, part: &str) -> (&'static str, Option<String>) {
         let verdict = self.verdicts.get(part).map_or("", String::as_str);
         let (word, rest) = verdict.split_once([',', ':', ';']).unwrap_or((verdict, ""));
+        // What went wrong before a family was given up is worth more than that it was.
+        match word {
+            "differs" => return ("differs", Some(rest.trim().to_owned())),
+            "not compared" => return ("not compared", Some(rest.trim().to_owned())),
+            _other => {}
+        }
         if let Some(why) = self.off.get(part) {
             return ("off", Some(why.clone()));
         }
@@ -66,8 +83,6 @@ impl Summary {
                 ("exact", refused.map(str::to_owned))
             }
             "nothing to compare" => ("none there", None),
-            "differs" => ("differs", Some(rest.trim().to_owned())),
-            "not compared" => ("not compared", Some(rest.trim().to_owned())),
             _ => ("not reached", None),
         }
     }
@@ -143,6 +158,18 @@ kernels: nothing to compare
         assert!(!summary.opens);
         assert_eq!(summary.cell("buffers"), ("off", Some("no _Zx".to_owned())));
         assert_eq!(summary.cell("kernels"), ("not reached", None));
+    }
+
+    #[test]
+    fn a_difference_is_not_hidden_by_a_family_that_was_given_up() {
+        let said = "status: buffers: on\nstatus: kernels: off, no _Zx\n\
+                    buffers: differs: we say 1\nkernels: nothing to compare\n\
+                    status: buffers: off, other bytes\nstatus: kernels: off, no _Zx\n";
+        let summary = Summary::parse(said);
+        let differs = ("differs", Some("we say 1".to_owned()));
+        assert_eq!(summary.cell("buffers"), differs);
+        let given_up: Vec<_> = summary.given_up().collect();
+        assert_eq!(given_up, [("buffers", "other bytes")]);
     }
 
     #[test]

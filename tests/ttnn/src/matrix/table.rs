@@ -28,6 +28,7 @@ tensors in every layout and class, operations, frees, requests above all memory,
   dataflow buffers: sizes and cores of a capture of the same call. Dispatches: the number of calls.
   Kernels: the names in ttnn's own cache on disk.
 * **none there**: this ttnn does not use such.
+* **differs**, **not compared**: a mistake of ours, or of the comparison.
 * **off**: not tracked, because the runtime lacks what it takes; that is said at run time too.
 * **not reached**: nothing of it could be compared on a board that is not there.
 * *slow dispatch* among the notes: ttnn opens the board in no other way. Then it builds no kernels and
@@ -61,7 +62,8 @@ impl Row {
         let mut said_of: Vec<(String, Vec<&str>)> = Vec::new();
         for part in PARTS {
             let (word, said) = summary.cell(part);
-            is_wrong |= word == "differs";
+            // What could not be compared was not, because of an error of the comparison itself.
+            is_wrong |= matches!(word, "differs" | "not compared");
             cells.push(word.to_owned());
             let Some(said) = said.map(|said| with_short_name(&said)) else {
                 continue;
@@ -73,6 +75,10 @@ impl Row {
         }
         let grouped = said_of.iter();
         notes.extend(grouped.map(|(said, parts)| format!("{}: {said}", parts.join(", "))));
+        for (family, why) in summary.given_up() {
+            is_wrong = true;
+            notes.push(format!("{family} was given up: {}", with_short_name(why)));
+        }
         if let Some(failure) = &tried.failure {
             let whose = if tried.is_ours {
                 "only with the attach library"
@@ -167,6 +173,10 @@ mod tests {
     fn a_difference_is_a_mistake_and_a_family_that_is_off_is_not() {
         let row = |said| row(said, None, false);
         assert!(row("buffers: differs: we say 1\n").is_wrong);
+        assert!(row("buffers: not compared: KeyError: 'x'\n").is_wrong);
+        let given_up = row("status: kernels: on\nstatus: kernels: off, an odd layout\n");
+        assert!(given_up.is_wrong);
+        assert!(table(&[given_up]).contains("kernels was given up: an odd layout"));
         let off = row("status: kernels: off, no _ZNK2tt8tt_metal6Kernel12compute_hashEv\n");
         assert!(!off.is_wrong);
         assert!(table(&[off]).contains("kernels: no `Kernel::compute_hash`"));

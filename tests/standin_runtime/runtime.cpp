@@ -177,7 +177,6 @@ ProgramImpl::dataflow_buffers() const {
 std::span<const std::shared_ptr<CircularBufferImpl>> ProgramImpl::circular_buffers() const {
     return circulars;
 }
-void ProgramImpl::reserve_program_local_l1(const IDevice*, const CoreRangeSet&) {}
 std::uint32_t ProgramImpl::add_kernel(
     const std::shared_ptr<Kernel>& kernel, const HalProgrammableCoreType& core_type) {
     may_fail("ProgramImpl::add_kernel");

@@ -79,7 +79,6 @@ public:
     void deallocate_buffer(Buffer*);
 
     std::uint64_t allocated = 0;
-    bool refuses = false;
 };
 
 class IDevice {
@@ -196,7 +195,6 @@ public:
     const std::vector<std::shared_ptr<experimental::dfb::detail::DataflowBufferImpl>>&
     dataflow_buffers() const;
     std::span<const std::shared_ptr<CircularBufferImpl>> circular_buffers() const;
-    void reserve_program_local_l1(const IDevice*, const CoreRangeSet&);
     std::uint32_t add_kernel(const std::shared_ptr<Kernel>&, const HalProgrammableCoreType&);
     void finalize_offsets(IDevice*);
     void set_kernels_bin_buffer(const std::shared_ptr<Buffer>&);

@@ -9,10 +9,11 @@ using namespace tt::tt_metal;
 using namespace tt::tt_metal::distributed;
 
 namespace {
-// Two chips as one mesh.
+// Two chips as one mesh; no two meshes of a process have the same number.
 struct Board {
+    static inline int last_number = 0;
     Device first{0}, second{1};
-    MeshDevice mesh{1, {&first, &second}};
+    MeshDevice mesh{++last_number, {&first, &second}};
     MeshDeviceImpl implementation;
     MeshCommandQueue queue{&implementation};
 
@@ -111,7 +112,7 @@ void slow() {
     wait("launched");
 }
 
-// Has every function throw once; the exception must arrive as it was thrown.
+// Has each of these functions throw once; the exception must arrive as it was thrown.
 void exceptions() {
     const char* const functions[] = {
         "Device::initialize", "MeshDeviceImpl::initialize_impl", "FDMeshCommandQueue::FDMeshCommandQueue",

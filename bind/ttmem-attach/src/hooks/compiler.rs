@@ -6,12 +6,24 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::interpose;
-use crate::family::Family;
-use crate::report;
+use crate::family::{Doubt, Family};
 use crate::runtime::text::text_at;
 use crate::runtime::{Object, TwoWords};
+use crate::{report, symbols};
+use std::ffi::CStr;
+use std::sync::LazyLock;
 
 pub(crate) static FAMILY: Family = Family::new("compiler cache");
+
+/// With one of these alone either all kernels would seem to be on disk or none.
+const NEEDED: [&CStr; 2] = [
+    c"_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    c"_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_",
+];
+
+/// Whether this process's runtime has all that is needed.
+pub(crate) static SYMBOLS: LazyLock<Result<(), Doubt>> =
+    LazyLock::new(|| symbols::need_all(&NEEDED));
 
 /// The kernel in the path `…/kernels/NAME/HASH/PROCESSOR/…` of a binary that stands for it.
 fn kernel_in(path: &str) -> Option<&str> {
@@ -30,6 +42,7 @@ unsafe fn tell(directory: Object, hit: bool) -> Option<()> {
     if !FAMILY.is_on() || !report::is_on() {
         return None;
     }
+    FAMILY.need(&*SYMBOLS)?;
     // SAFETY: as the caller vouches.
     let Some(directory) = (unsafe { text_at(directory) }) else {
         FAMILY.turn_off("a text is laid out in another way");

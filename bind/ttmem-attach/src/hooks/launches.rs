@@ -17,9 +17,11 @@ use ttmem_event::{BinaryStatus, MeshId, ProgramId};
 pub(crate) static FAMILY: Family = Family::new("binaries and commands");
 
 /// A runtime without one of these keeps binaries or commands in another way.
-const NEEDED: [&CStr; 2] = [
+const NEEDED: [&CStr; 4] = [
     c"_ZN2tt8tt_metal6detail11ProgramImpl22set_kernels_bin_bufferERKSt10shared_ptrINS0_6BufferEE",
     c"_ZN2tt8tt_metal11distributed16MeshWorkloadImpl25set_program_binary_statusEmNS0_19ProgramBinaryStatusE",
+    c"_ZN2tt8tt_metal16program_dispatch24assemble_device_commandsERNS0_22ProgramCommandSequenceERNS0_6detail11ProgramImplEPNS0_11distributed10MeshDeviceEN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEb",
+    c"_ZN2tt8tt_metal6detail11ProgramImpl26generate_dispatch_commandsEPNS0_11distributed10MeshDeviceEb",
 ];
 
 /// What is asked of commands, if all else that is needed is there.

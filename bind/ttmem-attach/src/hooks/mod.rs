@@ -82,6 +82,7 @@ fn decide() {
     cbs::FAMILY.need(&*cbs::GIVEN_BACK);
     dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
     identities::FAMILY.need(&*cluster::ACCESSORS);
+    compiler::FAMILY.need(&*compiler::SYMBOLS);
     kernels::FAMILY.need(&*kernel::ACCESSORS);
     launches::FAMILY.need(&*buffer::ACCESSORS);
     launches::FAMILY.need(&*launches::ACCESSORS);

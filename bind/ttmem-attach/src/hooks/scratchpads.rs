@@ -61,7 +61,7 @@ unsafe fn collect(program: Object) -> Option<()> {
             });
         }
     }
-    // Kernels are known until the program is first sent, and scratchpads do not change later.
+    // Where nothing is placed, what was placed before stays.
     if !found.is_empty() {
         ANY.store(true, Ordering::Relaxed);
         programs::with_known(program.addr(), |program| program.scratchpads = found);

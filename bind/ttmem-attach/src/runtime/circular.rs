@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
-use super::{Object, accessors};
+use super::{Object, Shared, accessors};
 use crate::family::Doubt;
 use crate::symbols;
 use std::sync::LazyLock;
@@ -17,14 +17,6 @@ use ttmem_event::{CoreRange, CoreSet};
 pub(crate) struct Span {
     first: *const Shared,
     count: usize,
-}
-
-/// `std::shared_ptr`: the object and its count.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Shared {
-    object: Object,
-    count: Object,
 }
 
 /// `tt::xy_pair`.

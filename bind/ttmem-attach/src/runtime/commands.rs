@@ -2,21 +2,13 @@
 
 #![expect(unsafe_code, reason = "calls the runtime's functions")]
 
+use super::function::{Function, Kept};
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
-use std::ffi::c_void;
 
-/// `std::function`: its own storage, then what manages it and what calls it.
-///
-/// Nobody copies or destroys the one that is lent here, so there is nothing to manage; it
-/// must only not look empty.
-#[repr(C)]
-struct Function {
-    storage: [*mut c_void; 2],
-    manager: unsafe extern "C" fn(),
-    invoker: unsafe extern "C-unwind" fn(*const Self, *const Object, *const u32),
-}
+/// Calls a `std::function<void(void const*, u32)>`.
+type Invoker = unsafe extern "C-unwind" fn(*const Kept, *const Object, *const u32);
 
 accessors! {
     /// What is asked of a `ProgramCommandSequence`.
@@ -24,7 +16,7 @@ accessors! {
     /// The flags are whether to wait first, whether to wait before the launch, and whether the
     /// binary is sent as well.
     struct Functions {
-        for_each_chunk: fn(Object, bool, bool, bool, *const Function) -> () = c"_ZN2tt8tt_metal16program_dispatch39for_each_program_command_sequence_chunkERKNS0_22ProgramCommandSequenceEbbbRKSt8functionIFvPKvjEE";
+        for_each_chunk: fn(Object, bool, bool, bool, *const Function<Invoker>) -> () = c"_ZN2tt8tt_metal16program_dispatch39for_each_program_command_sequence_chunkERKNS0_22ProgramCommandSequenceEbbbRKSt8functionIFvPKvjEE";
     }
 }
 
@@ -41,13 +33,10 @@ pub(crate) fn find() -> Result<CommandAccessors, Doubt> {
     Ok(CommandAccessors { functions })
 }
 
-/// Is never called: what it would manage is only lent.
-unsafe extern "C" fn manage() {}
-
-/// Adds the size of a chunk to the sum that the function's storage points to.
-unsafe extern "C-unwind" fn add(function: *const Function, _data: *const Object, size: *const u32) {
-    // SAFETY: the runtime passes on the function it was lent.
-    let sum = unsafe { (*function).storage[0] };
+/// Adds the size of a chunk to the sum whose address is kept.
+unsafe extern "C-unwind" fn add(kept: *const Kept, _data: *const Object, size: *const u32) {
+    // SAFETY: the runtime passes on what the function that it was lent keeps.
+    let [sum, _] = unsafe { kept.read() };
     // SAFETY: it passes a reference to the chunk's size.
     let size = unsafe { size.read() };
     // SAFETY: `size_bytes` put the address of its own sum there and waits for the end.
@@ -62,11 +51,7 @@ impl CommandAccessors {
     /// `commands` is a live `ProgramCommandSequence`.
     pub(crate) unsafe fn size_bytes(&self, commands: Object) -> u64 {
         let mut sum = 0_u64;
-        let function = Function {
-            storage: [(&raw mut sum).cast(), std::ptr::null_mut()],
-            manager: manage,
-            invoker: add,
-        };
+        let function = Function::<Invoker>::lent((&raw mut sum).cast(), add);
         // SAFETY: as the caller vouches; the function is only called before this returns.
         unsafe {
             (self.functions.for_each_chunk)(commands, false, false, true, &raw const function)
@@ -85,7 +70,7 @@ mod tests {
         waits_first: bool,
         waits_before_launch: bool,
         sends_binary: bool,
-        function: *const Function,
+        function: *const Function<Invoker>,
     ) {
         assert_eq!(
             (waits_first, waits_before_launch, sends_binary),
@@ -96,7 +81,7 @@ mod tests {
             // SAFETY: the function is the one under test.
             let invoker = unsafe { (*function).invoker };
             // SAFETY: as above.
-            unsafe { invoker(function, &raw const data, &raw const size) };
+            unsafe { invoker(function.cast(), &raw const data, &raw const size) };
         }
     }
 

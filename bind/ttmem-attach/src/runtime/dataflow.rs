@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
 use super::vector::{Vector, cores_of_vector, vector_at};
-use super::{Object, accessors};
+use super::{Object, Shared, accessors};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
@@ -47,14 +47,6 @@ pub(crate) struct DataflowBuffer {
     pub(crate) address: Option<u64>,
     pub(crate) size_bytes: u64,
     pub(crate) cores: CoreSet,
-}
-
-/// `std::shared_ptr`: the object and its count.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Shared {
-    object: Object,
-    count: Object,
 }
 
 /// Where the fields of `DataflowBufferImpl` are that are read, in bytes from its beginning.

@@ -16,6 +16,7 @@ pub(crate) mod commands;
 pub(crate) mod creation;
 pub(crate) mod dataflow;
 pub(crate) mod device;
+pub(crate) mod function;
 pub(crate) mod kernel;
 pub(crate) mod program;
 pub(crate) mod scratchpad;
@@ -33,6 +34,14 @@ pub(crate) type Object = *const c_void;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TwoWords(u64, u64);
+
+/// `std::shared_ptr`: the object and its count.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    object: Object,
+    count: Object,
+}
 
 /// The address point of a virtual table: behind the offset and the type.
 fn table_at(name: &'static CStr) -> Result<usize, Doubt> {

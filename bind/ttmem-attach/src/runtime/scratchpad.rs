@@ -6,16 +6,16 @@
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
+use super::function::{Function, Kept};
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
-use std::ffi::c_void;
 use std::sync::LazyLock;
 
 accessors! {
     /// What is asked of a kernel.
     struct ScratchpadAccessors {
-        bindings: fn(Object, *const Function) -> () = c"_ZNK2tt8tt_metal6Kernel34process_scratchpad_binding_handlesERKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEjjRKSt8optionalINS0_11LLKMetadataEEEE";
+        bindings: fn(Object, *const Function<Invoker>) -> () = c"_ZNK2tt8tt_metal6Kernel34process_scratchpad_binding_handlesERKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEjjRKSt8optionalINS0_11LLKMetadataEEEE";
     }
 }
 
@@ -35,19 +35,8 @@ pub(crate) struct Binding {
     pub(crate) size_bytes: u32,
 }
 
-/// `std::function<void(string const&, u32, u32, optional<LLKMetadata> const&)>`.
-///
-/// What it calls gets its own data and, as references, the arguments.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct Function {
-    data: [*mut c_void; 2],
-    /// Copies and destroys it, which nobody does; it is only looked at.
-    manager: unsafe extern "C-unwind" fn(),
-    invoker: Invoker,
-}
-
-type Invoker = unsafe extern "C-unwind" fn(*const Function, Object, *const u32, *const u32, Object);
+/// Calls a `std::function<void(string const&, u32, u32, optional<LLKMetadata> const&)>`.
+type Invoker = unsafe extern "C-unwind" fn(*const Kept, Object, *const u32, *const u32, Object);
 
 /// A binding: its name, the argument in which its kernel gets the address, and more.
 #[repr(C)]
@@ -70,11 +59,7 @@ impl ScratchpadAccessors {
     /// `kernel` is a live `Kernel` that no other thread changes.
     pub(crate) unsafe fn read(&self, kernel: Object) -> Result<Vec<Binding>, Doubt> {
         let mut collected: Collected = Ok(Vec::new());
-        let function = Function {
-            data: [(&raw mut collected).cast(), std::ptr::null_mut()],
-            manager: never,
-            invoker: collect,
-        };
+        let function = Function::<Invoker>::lent((&raw mut collected).cast(), collect);
         // SAFETY: as the caller vouches; the function is not kept.
         unsafe { (self.bindings)(kernel, &raw const function) };
         collected
@@ -83,19 +68,16 @@ impl ScratchpadAccessors {
 
 type Collected = Result<Vec<Binding>, Doubt>;
 
-/// Stands where a function has its manager.
-unsafe extern "C-unwind" fn never() {}
-
 /// Takes one binding.
 unsafe extern "C-unwind" fn collect(
-    function: *const Function,
+    kept: *const Kept,
     name: Object,
     size_bytes: *const u32,
     argument: *const u32,
     metadata: Object,
 ) {
-    // SAFETY: the runtime passes the function that it got.
-    let [collected, _] = unsafe { (*function).data };
+    // SAFETY: the runtime passes on what the function that it was lent keeps.
+    let [collected, _] = unsafe { kept.read() };
     // SAFETY: `read` put its own there, which outlives the call and is used nowhere else.
     let collected = unsafe { &mut *collected.cast::<Collected>() };
     // SAFETY: the runtime passes references.
@@ -150,7 +132,7 @@ mod tests {
     };
 
     /// A kernel with two bindings, which it hands out as the runtime does.
-    unsafe extern "C-unwind" fn bindings(kernel: Object, function: *const Function) {
+    unsafe extern "C-unwind" fn bindings(kernel: Object, function: *const Function<Invoker>) {
         let binding = kernel.cast::<Layout>();
         for _each in 0..2 {
             // SAFETY: the test passes a binding.
@@ -161,7 +143,7 @@ mod tests {
             // SAFETY: as above.
             unsafe {
                 invoker(
-                    function,
+                    function.cast(),
                     binding.cast(),
                     &raw const size,
                     &raw const argument,

@@ -100,10 +100,23 @@ impl Taken {
 }
 
 impl Manager {
+    /// It is that of another mesh from now on, which was not told of it.
     fn begin(&self, address: usize, mesh: Object, sub_device: u8) {
+        self.told.store(0, Ordering::Relaxed);
         self.address.store(address, Ordering::Relaxed);
         self.mesh_object.store(mesh.addr(), Ordering::Relaxed);
         self.sub_device.store(sub_device.into(), Ordering::Relaxed);
+    }
+
+    /// Its mesh is gone: whatever has its address next is no manager until it is registered.
+    fn end(&self) {
+        self.mesh_object.store(0, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether its mesh is gone.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.mesh_object.load(Ordering::Relaxed) == 0
     }
 
     /// It begins anew with these rings, of which those of launch messages are the last.
@@ -258,13 +271,13 @@ pub(crate) fn register(manager: Object, mesh: Object, sub_device: u8) -> Option<
         known.begin(manager.addr(), mesh, sub_device);
         return Some(known);
     }
-    if all().count() > MAX_MANAGERS / 2 {
-        // Meshes that are closed do not say so to their managers.
-        for gone in all().filter(|old| old.mesh().is_none()) {
-            MANAGERS.remove(gone.address.load(Ordering::Relaxed));
+    let new: &'static Manager = match all().find(|old| old.is_ended()) {
+        Some(ended) => {
+            MANAGERS.remove(ended.address.load(Ordering::Relaxed));
+            ended
         }
-    }
-    let new: &'static Manager = Box::leak(Box::default());
+        None => Box::leak(Box::default()),
+    };
     new.begin(manager.addr(), mesh, sub_device);
     let value = (&raw const *new).expose_provenance();
     MANAGERS.insert(manager.addr(), value).then_some(new)
@@ -276,6 +289,22 @@ pub(crate) fn of_mesh(mesh: Object, sub_device: u8) -> Option<&'static Manager> 
         let is_of_mesh = manager.mesh_object.load(Ordering::Relaxed) == mesh.addr();
         is_of_mesh && manager.sub_device() == sub_device
     })
+}
+
+/// Ends the managers of a mesh that is closed, or in whose place another is made.
+pub(crate) fn end_of_mesh(mesh: Object) {
+    for manager in all() {
+        if manager.mesh_object.load(Ordering::Relaxed) == mesh.addr() {
+            manager.end();
+        }
+    }
+}
+
+/// Ends whatever manager had this address.
+pub(crate) fn end_at(manager: Object) {
+    if let Some(known) = known(manager) {
+        known.end();
+    }
 }
 
 /// Forgets every manager: in a child, they are its parent's.
@@ -384,5 +413,25 @@ mod tests {
         let again = register(address(0), mesh, 0).expect("there is room");
         assert!(std::ptr::eq(again, first));
         assert!(of_mesh(mesh, 2).is_none());
+    }
+
+    #[test]
+    fn a_manager_ends_with_its_mesh_and_its_address_is_taken_anew() {
+        let mesh = |at: usize| std::ptr::without_provenance(0x7a_0000 + at * 16);
+        let object = std::ptr::without_provenance(0x7b_0000);
+        let first = register(object, mesh(0), 0).expect("there is room");
+        first.set_told(MeshId(6));
+        end_of_mesh(mesh(1));
+        assert_eq!((first.told(), first.is_ended()), (Some(MeshId(6)), false));
+        end_of_mesh(mesh(0));
+        assert_eq!((first.told(), first.is_ended()), (None, true));
+        assert!(of_mesh(mesh(0), 0).is_none());
+        let second = register(object, mesh(1), 0).expect("there is room");
+        second.set_told(MeshId(7));
+        // A mesh whose end was not seen.
+        let third = register(object, mesh(2), 0).expect("there is room");
+        assert_eq!(third.told(), None);
+        end_at(object);
+        assert!(third.is_ended());
     }
 }

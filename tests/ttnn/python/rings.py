@@ -13,6 +13,8 @@ from tensors import zeros
 from ttmem_check import GRID_REFUSALS, Arguments, Check, close_board, open_board
 
 ROUNDS = 60
+# Long before, a mesh is where another was, and so are its managers.
+REOPENINGS = 10
 SHAPE = [1, 1, 256, 256]
 
 
@@ -137,6 +139,45 @@ def operations(device):
     }
 
 
+def newest_mesh(account):
+    """Our number of the mesh that was opened last."""
+    allocators = [own for device in account.snapshot()["devices"] for own in device["allocators"]]
+    return max(own["mesh"] for own in allocators if own["pid"] == os.getpid())
+
+
+def reopen(ring, arguments, name):
+    """Opens the board again and again: each time its rings are those of the open mesh alone."""
+    for time in range(REOPENINGS):
+        device = open_board(arguments)
+        run = operations(device)
+        run[name]()
+        rings = ring.account_rings()
+        meshes = {told["mesh"] for told in rings}
+        newest = newest_mesh(ring.account)
+        require(meshes == {newest}, f"opening {time} is mesh {newest}, its rings are on {meshes}")
+        require(all(told["reserves"] >= 1 for told in rings), f"nobody took room: {rings}")
+        run.clear()
+        close_board(device, arguments)
+        require(not ring.account_rings(), f"opening {time}: a ring outlives its mesh")
+
+
+def use_second_queue(ring, arguments, name):
+    """The second queue of a mesh has rings of its own, which are not those of the account."""
+    device = open_board(arguments, num_command_queues=2)
+    run = operations(device)
+    before = ring.last_events()[-1]
+    with ttnn.command_queue(1):
+        run[name]()
+    events = [event["event"] for event in ring.last_events_behind(before)]
+    require("dispatched" in events, f"nothing was sent: {events}")
+    told = [event for event in events if event.startswith("ring_")]
+    require(told == [], f"rings of the second queue are told of: {told}")
+    rings = ring.account_rings()
+    require(rings and all(ring["reserves"] == 0 for ring in rings), f"{rings}")
+    run.clear()
+    close_board(device, arguments)
+
+
 def main():
     arguments = Arguments.of_command_line()
     device = open_board(arguments)
@@ -162,10 +203,13 @@ def main():
         # The mock has no binaries to send: only that they are there is said.
         require(ring.states[program] == ["committed"], f"{program}: {ring.states}")
         require(ring.commands[program] > 0, f"{program} has no commands")
+    name = next(iter(possible))
     run.clear()
     possible.clear()
     close_board(device, arguments)
     require(not ring.account_rings(), "a ring outlives its mesh")
+    reopen(ring, arguments, name)
+    use_second_queue(ring, arguments, name)
     check.write_summary(arguments)
 
 

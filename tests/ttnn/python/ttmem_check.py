@@ -58,9 +58,9 @@ class Arguments:
         return self.rows * self.columns == 1
 
 
-def open_board(arguments):
+def open_board(arguments, **options):
     """Opens all of the board, as a device if it is one chip and as a mesh if not."""
-    sizes = {"l1_small_size": L1_SMALL_SIZE, "trace_region_size": TRACE_REGION_SIZE}
+    sizes = {"l1_small_size": L1_SMALL_SIZE, "trace_region_size": TRACE_REGION_SIZE, **options}
     if arguments.is_one_chip:
         return ttnn.open_device(device_id=0, **sizes)
     return ttnn.open_mesh_device(ttnn.MeshShape(arguments.rows, arguments.columns), **sizes)

@@ -19,6 +19,13 @@ fn tell_resized(allocator: Object) {
     }
 }
 
+/// Tells that a mesh was closed; what it had is nobody's.
+fn mesh_closed(mesh: Object) {
+    rings::mesh_closed(mesh);
+    prefetchers::mesh_closed(mesh);
+    places::close(mesh);
+}
+
 interpose! {
     /// `bool MeshDeviceImpl::initialize_impl(MeshDevice*, …)`: afterwards the mesh has an allocator.
     ///
@@ -51,11 +58,11 @@ interpose! {
             place.verify();
             place.begin_closing();
         }
-        let failed = OnException::new(|| places::close(mesh));
+        let failed = OnException::new(|| mesh_closed(mesh));
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(implementation, mesh) };
         failed.disarm();
-        places::close(mesh);
+        mesh_closed(mesh);
         result
     }
 }

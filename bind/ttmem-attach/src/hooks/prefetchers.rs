@@ -76,6 +76,22 @@ fn cache_at(address: usize) -> Option<&'static Cache> {
     unsafe { cache.as_ref() }
 }
 
+/// The caches of a mesh, by its address; 0 = those whose mesh is gone.
+fn of_mesh(mesh: usize) -> impl Iterator<Item = &'static Cache> {
+    let is_of_mesh = move |cache: &&Cache| cache.mesh_object.load(Ordering::Relaxed) == mesh;
+    CACHES.values().filter_map(cache_at).filter(is_of_mesh)
+}
+
+/// Ends the caches of a mesh that was closed: their addresses are anybody's.
+pub(super) fn mesh_closed(mesh: Object) {
+    FAMILY.contain(|| {
+        for cache in of_mesh(mesh.addr()) {
+            cache.mesh_object.store(0, Ordering::Relaxed);
+            cache.told.store(0, Ordering::Relaxed);
+        }
+    });
+}
+
 fn mesh_of(cache: &Cache) -> Option<MeshId> {
     let object = std::ptr::without_provenance(cache.mesh_object.load(Ordering::Relaxed));
     places::known_place(object).map(|place| place.mesh)
@@ -90,15 +106,16 @@ fn note(object: Object, block_bytes: u32, blocks: u32) -> Option<()> {
     if MADE_FOR.try_with(|mesh| mesh.replace(making.mesh.addr())) == Ok(making.mesh.addr()) {
         return None;
     }
+    // One that had this address before may have ended unseen.
+    mesh_closed(making.mesh);
     let cache = known(object).unwrap_or_else(|| {
-        let caches = || CACHES.values().filter_map(cache_at);
-        if caches().count() > MAX_CACHES / 2 {
-            // Meshes that are closed do not say so to their caches.
-            for gone in caches().filter(|old| mesh_of(old).is_none()) {
-                CACHES.remove(gone.address.load(Ordering::Relaxed));
+        let new: &'static Cache = match of_mesh(0).next() {
+            Some(ended) => {
+                CACHES.remove(ended.address.load(Ordering::Relaxed));
+                ended
             }
-        }
-        let new: &'static Cache = Box::leak(Box::default());
+            None => Box::leak(Box::default()),
+        };
         new.address.store(object.addr(), Ordering::Relaxed);
         CACHES.insert(object.addr(), (&raw const *new).expose_provenance());
         new
@@ -136,8 +153,7 @@ pub(super) fn mesh_opened(mesh: Object) {
     if FAMILY.need(&*SYMBOLS).is_none() {
         return;
     }
-    let is_of_mesh = |cache: &&Cache| cache.mesh_object.load(Ordering::Relaxed) == mesh.addr();
-    if let Some(cache) = CACHES.values().filter_map(cache_at).find(is_of_mesh) {
+    if let Some(cache) = of_mesh(mesh.addr()).next() {
         tell_opened(cache);
     }
 }

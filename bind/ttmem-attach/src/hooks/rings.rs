@@ -1,7 +1,7 @@
 //! Config rings: where the configuration and the text of the programs in flight lie.
 //!
-//! Managers are learnt when the runtime makes a command queue, or divides a mesh anew. A
-//! mesh is told of later than its managers are made, so their rings are told of when the
+//! Managers are learnt when the runtime makes a mesh's first command queue, or divides a
+//! mesh anew; other queues have rings of their own, which are not followed. A mesh is told of later than its managers are made, so their rings are told of when the
 //! mesh is, or when they are first used.
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
@@ -33,8 +33,8 @@ const NEEDED: [&CStr; 5] = [
 pub(crate) static SYMBOLS: LazyLock<Result<(), Doubt>> =
     LazyLock::new(|| symbols::need_all(&NEEDED));
 
-/// Managers of a mesh: the runtime makes them all at once, used or not.
-const MANAGERS_PER_MESH: usize = 8;
+/// Managers of a queue: the runtime makes them all at once, used or not.
+const MANAGERS_PER_QUEUE: usize = 8;
 
 /// A result of two words.
 #[repr(C)]
@@ -72,6 +72,16 @@ fn note_ring(manager: usize, ring: Space) {
 fn note_managers(managers: &[SettingUp]) -> Option<()> {
     FAMILY.need(&*SYMBOLS)?;
     let making = queues::making();
+    if let Some(making) = making {
+        if making.number != 0 {
+            for (address, _rings) in managers {
+                ring_managers::end_at(std::ptr::without_provenance(*address));
+            }
+            return None;
+        }
+        // One that had this address before may have ended unseen.
+        ring_managers::end_of_mesh(making.mesh);
+    }
     let mut mesh = None;
     let mut known: Vec<&'static Manager> = Vec::with_capacity(managers.len());
     for (index, (address, rings)) in managers.iter().enumerate() {
@@ -80,8 +90,9 @@ fn note_managers(managers: &[SettingUp]) -> Option<()> {
         let manager = match making {
             Some(making) => ring_managers::register(object, making.mesh, sub_device),
             // Those that were not made for a mesh, such as one for a list of commands.
-            None => ring_managers::known(object),
+            None => ring_managers::known(object).filter(|known| !known.is_ended()),
         }?;
+        // What is being made was not told of: only a mesh that is divided anew was.
         mesh = mesh.or(manager.told());
         if !manager.reset(rings) {
             FAMILY.turn_off("there are other rings than expected");
@@ -90,7 +101,7 @@ fn note_managers(managers: &[SettingUp]) -> Option<()> {
         known.push(manager);
     }
     // All at once are set up for a mesh that is not divided.
-    let in_use = if known.len() >= MANAGERS_PER_MESH {
+    let in_use = if known.len() >= MANAGERS_PER_QUEUE {
         1
     } else {
         known.len()
@@ -114,6 +125,11 @@ pub(super) fn mesh_opened(mesh: Object, id: MeshId) {
     if FAMILY.need(&*SYMBOLS).is_some() {
         FAMILY.contain(|| tell_opened(id, ring_managers::of_mesh(mesh, 0).iter()));
     }
+}
+
+/// Ends what is known of the rings of a mesh that was closed.
+pub(super) fn mesh_closed(mesh: Object) {
+    FAMILY.contain(|| ring_managers::end_of_mesh(mesh));
 }
 
 /// A manager of a mesh whose rings are told of.

@@ -163,6 +163,8 @@ bool CircularBufferImpl::is_on_logical_core(const xy_pair& core) const {
                core.y <= range.last.y;
     });
 }
+CircularBuffer::CircularBuffer(const CircularBufferImpl* viewed) : implementation(viewed) {}
+bool CircularBuffer::globally_allocated() const { return false; }
 
 namespace detail {
 ProgramImpl::~ProgramImpl() = default;

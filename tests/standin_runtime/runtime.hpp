@@ -182,6 +182,15 @@ public:
     CoreRangeSet cores;
 };
 
+// A view of one.
+class CircularBuffer {
+public:
+    explicit CircularBuffer(const CircularBufferImpl*);
+    bool globally_allocated() const;
+
+    const CircularBufferImpl* implementation;
+};
+
 namespace distributed {
 class MeshDevice;
 }

@@ -259,6 +259,8 @@ struct span _ZNK2tt8tt_metal6detail11ProgramImpl16circular_buffersEv(
     (void)program;
     return (struct span){NULL, 0};
 }
+void _ZN2tt8tt_metal14CircularBufferC1EPKNS0_18CircularBufferImplE(void) {}
+void _ZNK2tt8tt_metal14CircularBuffer18globally_allocatedEv(void) {}
 void _ZNK2tt8tt_metal18CircularBufferImpl7addressEv(void) {}
 void _ZNK2tt8tt_metal18CircularBufferImpl17uses_buffer_indexEj(void) {}
 void _ZNK2tt8tt_metal18CircularBufferImpl9num_pagesEj(void) {}

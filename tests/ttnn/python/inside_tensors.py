@@ -3,6 +3,9 @@
 The runtime gives a cached program the addresses of its new tensors without a word to anybody.
 """
 
+import os
+
+import ttmem_account
 import ttnn
 from operation_kinds import SQUARE, TALL, WIDE
 from tensors import SHARD_GRID, block_sharded, empty, height_sharded, width_sharded, zeros
@@ -48,6 +51,38 @@ def compare_places(check, name, tensors):
     return len(rows)
 
 
+def run_unseen(check, device):
+    """Runs cached programs whose circular buffers were placed unseen.
+
+    They were placed before the process was forked, or while nothing was told. None of them lies
+    inside of a tensor, so none may be told as such, or at all.
+    """
+    a = zeros(device, SQUARE, ttnn.DRAM_MEMORY_CONFIG)
+    ttnn.add(a, a)
+    ttmem_account.flush()
+    locals_told = [row for row in check.account.rows("cbs") if row["kind"] == "local"]
+    equal("the parent's circular buffers are told", locals_told != [], True)
+    pid = os.fork()
+    if pid == 0:
+        ttnn.add(a, a)
+        ttmem_account.flush()
+        is_sent = check.account.last_event("dispatched") is not None
+        is_told = check.account.rows("cbs") != []
+        # Not as usual: ttnn would close the device of the parent.
+        os._exit(2 * is_told + (not is_sent))
+    _pid, status = os.waitpid(pid, 0)
+    equal("a child has told of circular buffers (2) or sent nothing (1)", status >> 8, 0)
+    equal("a child was killed", status & 0xFF, 0)
+    library = ttmem_account.preloaded()
+    library.ttmem_attach_pause(1)
+    ttnn.multiply(a, a)
+    library.ttmem_attach_pause(0)
+    before = check.account.rows("cbs")
+    ttnn.multiply(a, a)
+    ttmem_account.flush()
+    equal("what was placed while paused is told", check.account.rows("cbs"), before)
+
+
 def main():
     arguments = Arguments.of_command_line()
     device = open_board(arguments)
@@ -69,6 +104,9 @@ def main():
         live.clear()
     # Each operation has at least one tensor with storage inside, each time; a mesh may refuse some.
     equal("enough lies inside of tensors", moved >= LEAST_MOVED, True)
+    check.step("clear the program cache", device.clear_program_cache)
+    if arguments.is_one_chip:
+        run_unseen(check, device)
     close_board(device, arguments)
     check.write_summary(arguments, f"{moved} inside of the right tensors")
 

@@ -1,10 +1,13 @@
 //! Circular buffers inside of tensors, looked at whenever their program is sent.
 //!
 //! The runtime tells of them only beside others, and to nobody that a cached program was
-//! given other tensors. When a program was sent, all its circular buffers are placed.
+//! given other tensors. Others are told of as they are placed, and only then: of what was placed
+//! unseen, while nothing was told or by the parent of this process, it is not known whether
+//! it still is.
 
 #![expect(unsafe_code, reason = "asks programs of the runtime")]
 
+use super::cbs;
 use crate::family::Family;
 use crate::programs::Circulars;
 use crate::runtime::Object;
@@ -19,6 +22,10 @@ pub(crate) static FAMILY: Family = Family::new("circular buffers in tensors");
 /// # Safety
 /// `object` is a live `ProgramImpl` that was sent and that only this thread changes.
 pub(super) unsafe fn tell_moved(object: Object, mesh: MeshId) -> Option<()> {
+    if !cbs::FAMILY.is_on() {
+        // Nobody would tell that they are given back.
+        return None;
+    }
     let accessors = FAMILY.need(&*circular::ACCESSORS)?;
     let (program, mut known) = programs::with_known(object.addr(), |program| {
         (program.id, std::mem::take(&mut program.circular))
@@ -33,7 +40,7 @@ pub(super) unsafe fn tell_moved(object: Object, mesh: MeshId) -> Option<()> {
         if !buffer.is_global {
             continue;
         }
-        // SAFETY: the program was sent, so it is placed.
+        // SAFETY: it is inside of a tensor.
         let address = unsafe { accessors.address(circular) };
         let is_told = buffer.address == address;
         if is_told || address == 0 || buffer.size_bytes == 0 || buffer.cores.is_empty() {
@@ -63,9 +70,9 @@ unsafe fn check(
     // SAFETY: as the caller vouches.
     let objects = unsafe { accessors.objects(object) };
     if known.told.is_empty() {
-        // Beside one that is not inside of a tensor they would have been told of.
         let unplaced = objects.map(|circular| CircularBuffer {
-            is_global: true,
+            // SAFETY: as above.
+            is_global: unsafe { accessors.is_global(circular) },
             address: 0,
             // SAFETY: as above.
             size_bytes: unsafe { accessors.size_bytes(circular) },
@@ -73,7 +80,7 @@ unsafe fn check(
             cores: unsafe { accessors.cores(circular) },
         });
         known.told = unplaced.collect();
-        known.has_global = !known.told.is_empty();
+        known.has_global = known.told.iter().any(|buffer| buffer.is_global);
         return Some(());
     }
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! Circular buffers, asked of the program that has them.
 //!
 //! Everything comes through exported functions. One of them, the address, throws for what
-//! is not placed: programs are asked only when all is.
+//! is not placed: only those inside of tensors are asked, which are placed from the beginning.
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
@@ -27,10 +27,17 @@ pub(crate) struct Pair {
     y: u64,
 }
 
+/// `CircularBuffer`, a view of one that programs hand out: a pointer, and room to spare.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View([u64; 8]);
+
 accessors! {
     /// What is asked of programs and of their circular buffers.
     struct CircularAccessors {
         circular_buffers: fn(Object) -> Span = c"_ZNK2tt8tt_metal6detail11ProgramImpl16circular_buffersEv";
+        make_view: fn(*mut View, Object) -> () = c"_ZN2tt8tt_metal14CircularBufferC1EPKNS0_18CircularBufferImplE";
+        is_global: fn(*const View) -> bool = c"_ZNK2tt8tt_metal14CircularBuffer18globally_allocatedEv";
         address: fn(Object) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl7addressEv";
         uses_index: fn(Object, u32) -> bool = c"_ZNK2tt8tt_metal18CircularBufferImpl17uses_buffer_indexEj";
         num_pages: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl9num_pagesEj";
@@ -78,10 +85,22 @@ impl CircularAccessors {
         })
     }
 
+    /// Whether a circular buffer lies inside of a tensor.
+    ///
+    /// # Safety
+    /// `object` is a live `CircularBufferImpl`.
+    pub(crate) unsafe fn is_global(&self, object: Object) -> bool {
+        let mut view = View([0; 8]);
+        // SAFETY: as the caller vouches; the view is a pointer, for which there is room.
+        unsafe { (self.make_view)(&raw mut view, object) };
+        // SAFETY: it was just made. It owns nothing, so it has no destructor to call.
+        unsafe { (self.is_global)(&raw const view) }
+    }
+
     /// Where a circular buffer lies.
     ///
     /// # Safety
-    /// `object` is a live `CircularBufferImpl` that is placed.
+    /// `object` is a live `CircularBufferImpl` that is placed: inside of a tensor it always is.
     pub(crate) unsafe fn address(&self, object: Object) -> u64 {
         // SAFETY: as the caller vouches.
         u64::from(unsafe { (self.address)(object) })

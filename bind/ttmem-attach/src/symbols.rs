@@ -35,6 +35,21 @@ pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
     symbol_of(runtime, name)
 }
 
+/// The function that gives back what the runtime allocated.
+///
+/// The runtime calls the first of that name in the process, which a preloaded library may
+/// have replaced, not the one its own library would find.
+pub(crate) const DELETE: &CStr = c"_ZdlPv";
+
+/// As [`find`], but [`DELETE`] is that of the whole process. No other may be: the process
+/// finds this library's functions before the runtime's.
+pub(crate) fn find_with_delete(name: &CStr) -> Option<NonNull<c_void>> {
+    if name == DELETE {
+        return symbol_of(libc::RTLD_DEFAULT, name).or_else(|| find(name));
+    }
+    find(name)
+}
+
 /// Whether the runtime has all of these symbols; what hooks alone use is not asked for otherwise.
 pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
     let missing = names.iter().find(|name| find(name).is_none());
@@ -134,7 +149,8 @@ fn object_with(address: *const c_void) -> *mut c_void {
 }
 
 fn symbol_of(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: the handle came from dlopen and is not closed yet; the name is a C string.
+    // SAFETY: the handle came from dlopen and is not closed yet, or stands for the process; the
+    // name is a C string.
     let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
     NonNull::new(symbol)
 }

@@ -60,7 +60,7 @@ accessors! {
 /// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<AllocatorAccessors, Doubt>> = LazyLock::new(|| {
     // SAFETY: the loader gives the runtime's function of each name.
-    unsafe { AllocatorAccessors::find_all(symbols::find) }
+    unsafe { AllocatorAccessors::find_all(symbols::find_with_delete) }
 });
 
 /// What an allocator can hand out of one class.

@@ -98,7 +98,7 @@ pub(crate) struct Mesh {
 
 fn find() -> Result<DeviceAccessors, Doubt> {
     // SAFETY: the loader gives the runtime's function of each name.
-    let functions = unsafe { Functions::find_all(symbols::find) }?;
+    let functions = unsafe { Functions::find_all(symbols::find_with_delete) }?;
     let allocators = allocator::ACCESSORS.as_ref().map_err(Clone::clone)?;
     symbols::find(CLOSE_MESH).ok_or(Doubt::Missing(CLOSE_MESH))?;
     let (mesh_table, chip_table) = (table_at(MESH_TABLE)?, table_at(CHIP_TABLE)?);

@@ -53,7 +53,7 @@ pub(crate) static ACCESSORS: LazyLock<Result<KernelAccessors, Doubt>> = LazyLock
 
 fn find() -> Result<KernelAccessors, Doubt> {
     // SAFETY: the loader gives the runtime's function of each name.
-    let functions = unsafe { Functions::find_all(symbols::find) }?;
+    let functions = unsafe { Functions::find_all(symbols::find_with_delete) }?;
     let table = table_at(COMPUTE_TABLE)?;
     let entries = std::ptr::with_exposed_provenance::<[usize; SEARCHED_ENTRIES]>(table);
     // SAFETY: the table of a class with so many virtual functions has these entries.

@@ -24,7 +24,7 @@ const UNIQUE_IDS: &str = "chip_unique_ids:\n  0: ";
 const SERIAL_SHIFT: u32 = 8;
 
 /// A library that a user could have preloaded.
-const OWN_LIBRARY: &str = "int users_own_answer(void) { return 42; }\n";
+const OWN_LIBRARY: &str = include_str!("own_library.cpp");
 
 /// Where the runs of a behaviour take place.
 #[derive(Debug)]
@@ -170,16 +170,16 @@ fn own_board() -> Option<(String, u64)> {
 }
 
 fn compile_own_library(folder: &Path) -> Result<PathBuf, RunBehaviourError> {
-    let source = folder.join("own.c");
+    let source = folder.join("own.cpp");
     fs::write(&source, OWN_LIBRARY).map_err(file_error(&source))?;
     let library = folder.join("libown.so");
-    let output = Command::new("cc")
+    let output = Command::new("c++")
         .args(["-shared", "-fPIC", "-o"].map(OsStr::new))
         .args([&library, &source])
         .stdin(Stdio::null())
         .output()
         .map_err(|source| RunBehaviourError::Start {
-            program: "cc".into(),
+            program: "c++".into(),
             source,
         })?;
     if output.status.success() {

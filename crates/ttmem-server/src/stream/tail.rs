@@ -8,6 +8,9 @@ use ttmem_event::Event;
 /// Events that are kept: more than half a second of a very busy machine, four megabytes.
 const KEPT_EVENTS: usize = 65_536;
 
+/// Batches that are kept, however small: each costs as much as two events by itself.
+const KEPT_BATCHES: usize = 8192;
+
 /// Events of one process that were applied together.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -71,11 +74,13 @@ impl Tail {
         pid: Option<u32>,
         applied: u64,
         recovered: bool,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
     ) {
         if events.is_empty() {
             return;
         }
+        // Room for a full batch must not be kept for a single event.
+        events.shrink_to_fit();
         let count = events.len();
         let mut dropped = Vec::new();
         let mut kept = self
@@ -94,7 +99,9 @@ impl Tail {
             recovered,
             events,
         }));
-        while kept.events > KEPT_EVENTS && kept.batches.len() > 1 {
+        while (kept.events > KEPT_EVENTS && kept.batches.len() > 1)
+            || kept.batches.len() > KEPT_BATCHES
+        {
             if let Some(oldest) = kept.batches.pop_front() {
                 kept.events -= oldest.events.len();
                 dropped.push(oldest);

@@ -162,7 +162,7 @@ fn events(server: &TestServer, pid: u32, name: &str) -> Vec<Value> {
 
 fn assert_no_anomalies(status: &Value) {
     for process in list(&status["processes"]) {
-        assert_eq!(process["anomalies"], 0, "{process}");
+        assert_eq!(process["anomalies"], 0, "{process} {}", status["anomalies"]);
         assert_eq!(process["lost_events"], 0, "{process}");
     }
 }

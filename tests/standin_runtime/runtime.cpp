@@ -38,7 +38,7 @@ std::uint32_t AllocatorImpl::get_num_banks(const BufferType&) const { return BAN
 std::uint32_t AllocatorImpl::get_alignment(BufferType) const { return 32; }
 std::uint64_t AllocatorImpl::get_base_allocator_addr(const HalMemType&) const { return 4096; }
 Statistics AllocatorImpl::get_statistics(const BufferType& type) const {
-    const auto used = type == BufferType::DRAM ? allocated : 0;
+    const auto used = allocated.at(static_cast<std::size_t>(type));
     return {BANK_BYTES, used, BANK_BYTES - used, BANK_BYTES - used};
 }
 std::optional<std::uint64_t> AllocatorImpl::get_lowest_occupied_l1_address(std::uint32_t) const {
@@ -46,18 +46,14 @@ std::optional<std::uint64_t> AllocatorImpl::get_lowest_occupied_l1_address(std::
 }
 std::uint64_t AllocatorImpl::allocate_buffer(Buffer* buffer) {
     may_fail("AllocatorImpl::allocate_buffer");
-    if (buffer->type == BufferType::DRAM) {
-        allocated += buffer->aligned_size_per_bank();
-    }
+    allocated.at(static_cast<std::size_t>(buffer->type)) += buffer->aligned_size_per_bank();
     // The trace region lies on top of DRAM.
     const auto base = 4096 + (buffer->type == BufferType::TRACE ? BANK_BYTES : 0);
     return base + 65536 * (buffer->number + 1);
 }
 void AllocatorImpl::deallocate_buffer(Buffer* buffer) {
+    allocated.at(static_cast<std::size_t>(buffer->type)) -= buffer->aligned_size_per_bank();
     may_fail("AllocatorImpl::deallocate_buffer");
-    if (buffer->type == BufferType::DRAM) {
-        allocated -= buffer->aligned_size_per_bank();
-    }
 }
 
 std::uint32_t Buffer::address() const { return at; }

@@ -78,7 +78,8 @@ public:
     std::uint64_t allocate_buffer(Buffer*);
     void deallocate_buffer(Buffer*);
 
-    std::uint64_t allocated = 0;
+    // By kind of memory.
+    std::array<std::uint64_t, 5> allocated{};
 };
 
 class IDevice {

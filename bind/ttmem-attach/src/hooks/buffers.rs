@@ -20,9 +20,6 @@ static NEWEST: AtomicU64 = AtomicU64::new(0);
 /// Buffers up to this one were this process's parent's when it forked.
 static INHERITED: AtomicU64 = AtomicU64::new(0);
 
-/// A buffer that was told as given back when the runtime refused to take it; 0 = none.
-static KEPT: AtomicU64 = AtomicU64::new(0);
-
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
     INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -110,22 +107,17 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     Some(place)
 }
 
-/// Tells that a buffer is given back; its number, if that was told.
+/// Tells that a buffer is given back.
 ///
 /// # Safety
 /// `buffer` is a live `Buffer`.
-unsafe fn tell_freed(buffer: Object) -> Option<u64> {
+unsafe fn tell_freed(buffer: Object) -> Option<()> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     // SAFETY: as the caller vouches.
     unsafe { accessors.address(buffer) }?;
     // SAFETY: as above.
     let ended = unsafe { accessors.end(buffer) }?;
     let unique_id = ended.number;
-    if KEPT.load(Ordering::Relaxed) == report::buffer_id(unique_id).0 {
-        // It was told before.
-        KEPT.store(0, Ordering::Relaxed);
-        return None;
-    }
     if report::buffer_id(unique_id).0 <= INHERITED.load(Ordering::Relaxed) {
         return None;
     }
@@ -136,7 +128,7 @@ unsafe fn tell_freed(buffer: Object) -> Option<u64> {
         place.count_freed(class, per_bank_bytes);
     }
     FAMILY.contain(|| report::buffer_freed(place.mesh, unique_id));
-    Some(report::buffer_id(unique_id).0)
+    Some(())
 }
 
 interpose! {
@@ -162,17 +154,12 @@ interpose! {
     /// as well, for buffers that keep their blocks.
     "_ZN2tt8tt_metal13AllocatorImpl17deallocate_bufferEPNS0_6BufferE"
     fn deallocate_buffer(allocator: Object, buffer: Object) |real| {
-        let told = if FAMILY.is_on() && report::is_on() {
+        if FAMILY.is_on() && report::is_on() {
+            // Before it is done, so that nobody gets the block before it is told to be free.
             // SAFETY: the runtime passes a live buffer.
-            unsafe { tell_freed(buffer) }
-        } else {
-            None
-        };
-        // Told before, so that nobody gets the block before it is told to be free.
-        let failed = OnException::new(|| {
-            KEPT.store(told.unwrap_or(0), Ordering::Relaxed);
-            quiet::end();
-        });
+            unsafe { tell_freed(buffer) };
+        }
+        let failed = OnException::new(quiet::end);
         // SAFETY: the caller's own arguments.
         unsafe { real(allocator, buffer) };
         failed.disarm();

@@ -50,10 +50,16 @@ impl Outcome {
     /// What was said before it stays, complaints of ours too: a plain run has none of them.
     pub(super) fn take_report(&mut self) -> Option<String> {
         let mut place = 0;
-        let mut begin = None;
+        let (mut sentence, mut begin) = (None, None);
         for line in self.stderr.split_inclusive('\n') {
-            if line.starts_with(OURS) && ENDS.iter().any(|end| line.contains(end)) {
-                begin = Some(place);
+            if line.starts_with(OURS) {
+                sentence = Some(place);
+            } else if !line.starts_with(' ') {
+                // A long sentence goes on in lines that are moved in.
+                sentence = None;
+            }
+            if sentence.is_some() && ENDS.iter().any(|end| line.contains(end)) {
+                begin = sentence;
             }
             place += line.len();
         }
@@ -136,6 +142,9 @@ mod tests {
         let complaint = "ttmem: kernels are not tracked: no x\n";
         run.stderr = complaint.to_owned();
         assert_eq!(run.take_report(), None);
+        let long = "ttmem: python with many words\n    that ended with code 0\nand more";
+        run.stderr = format!("{complaint}{long}");
+        assert_eq!(run.take_report().as_deref(), Some(long));
         run.stderr = format!("{complaint}{said}");
         assert_eq!(run.take_report().as_deref(), Some(said));
         assert_eq!(run.stderr, complaint);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ttmem_api::{ClassUsage, Device, Snapshot, Source, Timestamp};
 
 use super::bars::{Share, bar, percent};
-use super::bytes_fmt::{SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
 use super::cells::{Paint, id_ranges, left, paragraph, right, sentence, with_commas};
+use ttmem_tui::format::{SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
 const MAX_BLOCKS: usize = 8;

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use ttmem_api::{BufferRow, CbRow, KernelRow};
 
-use super::bytes_fmt::{COUNT_WIDTH, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted};
 use super::cells::{Paint, clip, id_ranges, left, right};
 use super::layout_width;
+use ttmem_tui::format::{COUNT_WIDTH, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted};
 
 /// Enough for the largest pid Linux gives, 4194304.
 const PID_WIDTH: usize = 7;

@@ -1,7 +1,7 @@
 //! What the server dropped when it was told to forget a process.
 
-use super::bytes_fmt::{bytes, counted};
 use ttmem_api::{Forgotten, Released};
+use ttmem_tui::format::{bytes, counted};
 
 /// What was released, in a line for each instance of the process.
 pub(crate) fn forgotten(forgotten: &Forgotten) -> String {

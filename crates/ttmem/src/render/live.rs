@@ -7,10 +7,10 @@ use ttmem_api::{ClassUsage, CoreType, Device, RingUsage, Snapshot};
 use ttmem_event::What;
 
 use super::bars::{Share, percent};
-use super::bytes_fmt::{SIZE_WIDTH, bytes, count, counted, duration};
 use super::cells::{Paint, clip, left, right, sentence};
 use super::devices::{overview, painted_bar};
 use super::layout_width;
+use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted, duration};
 
 /// Columns of the device's number and the space behind it.
 const NUMBER_WIDTH: usize = 5;

@@ -6,7 +6,6 @@
 //! anyone who could bind the socket.
 
 mod bars;
-mod bytes_fmt;
 mod cells;
 mod devices;
 mod dump;

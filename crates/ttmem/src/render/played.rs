@@ -1,10 +1,10 @@
 //! What happened in a story, and which stories there are.
 
-use super::bytes_fmt::{SIZE_WIDTH, bytes, count, counted};
 use super::cells::{Paint, left, paragraph, right, sentence};
 use super::layout_width;
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
+use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted};
 
 /// Columns of a count in the table of what ran.
 const FIGURE_WIDTH: usize = 8;

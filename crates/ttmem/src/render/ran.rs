@@ -1,12 +1,12 @@
 //! The report of a program that was run.
 
-use super::bytes_fmt::{SIZE_WIDTH, bytes, count, counted};
 use super::cells::{Paint, clip, left, right, sentence};
 use super::layout_width;
 use super::stack::frame_line;
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
 use ttmem_api::{PeakBytes, Process, Released};
+use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted};
 
 /// Columns of a device's id, and of the word above it.
 const DEVICE_WIDTH: usize = 6;

@@ -2,13 +2,13 @@
 
 use ttmem_api::{Process, ProcessDevice, ProcessState, Snapshot};
 
-use super::bytes_fmt::{
-    COUNT_WIDTH, SIZE_WIDTH, bytes, count, counted, date_time, duration, time_near,
-};
 use super::cells::{Paint, clip, left, paragraph, right, sentence};
 use super::devices::devices;
 use super::forgotten::holdings;
 use super::layout_width;
+use ttmem_tui::format::{
+    COUNT_WIDTH, SIZE_WIDTH, bytes, count, counted, date_time, duration, time_near,
+};
 
 /// The columns of a process line beside its name.
 const PROCESS_WITHOUT_NAME: usize = 68;

@@ -5,13 +5,13 @@
 use ttmem_api::Timestamp;
 
 /// Characters of the longest size, `1023.9 MiB`.
-pub(super) const SIZE_WIDTH: usize = 10;
+pub const SIZE_WIDTH: usize = 10;
 
 /// Characters of the longest count, `999999`.
-pub(super) const COUNT_WIDTH: usize = 6;
+pub const COUNT_WIDTH: usize = 6;
 
 /// A size with one decimal in binary units; whole bytes below 1 KiB.
-pub(super) fn bytes(size_bytes: u64) -> String {
+pub fn bytes(size_bytes: u64) -> String {
     if size_bytes < 1024 {
         return format!("{size_bytes} B");
     }
@@ -33,12 +33,12 @@ pub(super) fn bytes(size_bytes: u64) -> String {
 }
 
 /// A size that may be unknown.
-pub(super) fn bytes_or_unknown(size_bytes: Option<u64>) -> String {
+pub fn bytes_or_unknown(size_bytes: Option<u64>) -> String {
     size_bytes.map_or_else(|| "unknown".to_owned(), bytes)
 }
 
 /// A count, exact up to six digits and with one decimal beyond, rounded down.
-pub(super) fn count(count: u64) -> String {
+pub fn count(count: u64) -> String {
     if count < 1_000_000 {
         return count.to_string();
     }
@@ -55,7 +55,7 @@ pub(super) fn count(count: u64) -> String {
 }
 
 /// A count and its noun, which takes an s unless there is exactly one.
-pub(super) fn counted(number: u64, noun: &str) -> String {
+pub fn counted(number: u64, noun: &str) -> String {
     format!(
         "{} {noun}{}",
         count(number),
@@ -64,7 +64,7 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
 }
 
 /// A duration in its two largest units.
-pub(super) fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
@@ -75,12 +75,12 @@ pub(super) fn duration(seconds: u64) -> String {
 }
 
 /// A date and time of day in UTC, to the second.
-pub(super) fn date_time(time: Timestamp) -> String {
+pub fn date_time(time: Timestamp) -> String {
     time.to_string()[..19].replace('T', " ")
 }
 
 /// The time of day on the day of `now`, with the date on any other.
-pub(super) fn time_near(time: Timestamp, now: Timestamp) -> String {
+pub fn time_near(time: Timestamp, now: Timestamp) -> String {
     let text = date_time(time);
     if text[..10] == now.to_string()[..10] {
         text[11..].to_owned()

@@ -1,0 +1,152 @@
+//! Keys and pointers, as the views know them.
+
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+
+/// Something that the user did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A key was pressed.
+    Key(Key),
+    /// The pointer was used.
+    Pointer(Pointer),
+    /// The terminal has another size.
+    Resized,
+}
+
+impl Input {
+    /// What a terminal event means here; none if nothing is bound to it.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        match event {
+            // Terminals that tell of releases tell of the press as well.
+            Event::Key(key) if key.kind != KeyEventKind::Release => Key::of(*key).map(Self::Key),
+            Event::Mouse(mouse) => Pointer::of(*mouse).map(Self::Pointer),
+            Event::Resize(_, _) => Some(Self::Resized),
+            _other => None,
+        }
+    }
+}
+
+/// A key that was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// A character, as typed.
+    Char(char),
+    /// A character with Control.
+    Control(char),
+    /// Goes deeper, or ends an input.
+    Enter,
+    /// Goes back.
+    Escape,
+    /// Deletes a character.
+    Backspace,
+    /// The next tab.
+    Tab,
+    /// The tab before.
+    BackTab,
+    /// One row up.
+    Up,
+    /// One row down.
+    Down,
+    /// To the left.
+    Left,
+    /// To the right.
+    Right,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// To the first row.
+    Home,
+    /// To the last row.
+    End,
+}
+
+impl Key {
+    /// The key of a terminal event; none of a key that nothing is bound to.
+    fn of(event: KeyEvent) -> Option<Self> {
+        let control = event.modifiers.contains(KeyModifiers::CONTROL);
+        Some(match event.code {
+            KeyCode::Char(character) if control => Self::Control(character.to_ascii_lowercase()),
+            KeyCode::Char(character) => Self::Char(character),
+            KeyCode::Enter => Self::Enter,
+            KeyCode::Esc => Self::Escape,
+            KeyCode::Backspace => Self::Backspace,
+            KeyCode::Tab => Self::Tab,
+            KeyCode::BackTab => Self::BackTab,
+            KeyCode::Up => Self::Up,
+            KeyCode::Down => Self::Down,
+            KeyCode::Left => Self::Left,
+            KeyCode::Right => Self::Right,
+            KeyCode::PageUp => Self::PageUp,
+            KeyCode::PageDown => Self::PageDown,
+            KeyCode::Home => Self::Home,
+            KeyCode::End => Self::End,
+            _other => return None,
+        })
+    }
+}
+
+/// What the pointer did, and where on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// The column.
+    pub(crate) column: u16,
+    /// The row.
+    pub(crate) row: u16,
+    /// What it did.
+    pub(crate) did: Gesture,
+}
+
+/// What a pointer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gesture {
+    /// A press of the first button.
+    Click,
+    /// The wheel, away from the user.
+    WheelUp,
+    /// The wheel, towards the user.
+    WheelDown,
+}
+
+impl Pointer {
+    fn of(event: MouseEvent) -> Option<Self> {
+        let did = match event.kind {
+            MouseEventKind::Down(MouseButton::Left) => Gesture::Click,
+            MouseEventKind::ScrollUp => Gesture::WheelUp,
+            MouseEventKind::ScrollDown => Gesture::WheelDown,
+            _other => return None,
+        };
+        Some(Self {
+            column: event.column,
+            row: event.row,
+            did,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_no_second_press() {
+        let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+        assert_eq!(
+            Input::of(&Event::Key(key)),
+            Some(Input::Key(Key::Char('q')))
+        );
+        key.kind = KeyEventKind::Release;
+        assert_eq!(Input::of(&Event::Key(key)), None);
+    }
+
+    #[test]
+    fn control_is_told_apart_and_has_no_case() {
+        let key = KeyEvent::new(KeyCode::Char('C'), KeyModifiers::CONTROL);
+        assert_eq!(
+            Input::of(&Event::Key(key)),
+            Some(Input::Key(Key::Control('c')))
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The terminal view: what the read API says, on a screen that people keep open.
+//!
+//! * `feed`: threads that ask the server for what is wanted and hand over what it says.
+//! * `data`: the latest documents, each with its age, and how the connection is.
+//! * `views`: one module per tab. A view keeps only what the user chose in it (row, sort, filter);
+//!   it is drawn from the data and says what it wants to be asked.
+//! * `widgets`: what several views draw with. `look`: colours and signs, for every terminal.
+//! * `glossary`: what every figure means, in one sentence each.
+//! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
+//! * `once`: one frame as text.
+//!
+//! Nothing here knows the ledger or the server: all of it goes through `ttmem-api`.
+
+mod data;
+pub mod format;
+mod glossary;
+mod input;
+mod look;
+#[cfg(test)]
+mod testing;
+mod views;
+mod wants;
+mod widgets;
+
+pub use look::{ColourDepth, Look};
+pub use views::Tab;

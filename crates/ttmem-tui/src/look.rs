@@ -1,0 +1,307 @@
+//! Colours and signs: what a kind of memory or a state looks like, on every kind of terminal.
+//!
+//! Views name what they mean (an [`Ink`]); here it becomes a style. The colours are those of Okabe
+//! and Ito, which people with any kind of colour vision can tell apart. Without colours, kinds of
+//! memory differ by the sign they are drawn with; without Unicode, signs are ASCII.
+
+use ratatui::style::{Color, Modifier, Style};
+use std::ffi::OsStr;
+
+/// How many colours a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColourDepth {
+    /// None: bold, dim and reversed only.
+    None,
+    /// The sixteen that every terminal has.
+    Sixteen,
+    /// A palette of 256.
+    Palette,
+    /// Any.
+    True,
+}
+
+/// What something means, from which follows how it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Ink {
+    /// Ordinary text.
+    Text,
+    /// What supports a figure rather than being one.
+    Faint,
+    /// What the eye should find first.
+    Strong,
+    /// Lines around things.
+    Frame,
+    /// The row or cell that is chosen.
+    Chosen,
+    /// The name of a key.
+    Key,
+    /// All is well.
+    Good,
+    /// The user should know.
+    Warning,
+    /// Something is wrong, or about to be.
+    Danger,
+    /// The highest value so far.
+    Peak,
+    /// Memory that nothing lies in.
+    Free,
+    /// Memory that the runtime takes before any allocator.
+    Reserved,
+    /// The config ring, and kernels in it.
+    Kernel,
+    /// Circular buffers, dataflow buffers, scratchpads.
+    Storage,
+    /// Buffers in L1.
+    L1,
+    /// Buffers in the small region of L1.
+    L1Small,
+    /// Buffers in DRAM.
+    Dram,
+    /// Buffers in the trace region.
+    Trace,
+    /// Host memory.
+    System,
+}
+
+/// How things look on this terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    depth: ColourDepth,
+    unicode: bool,
+}
+
+/// Colours from an empty to a full core, dark to bright, for every kind of colour vision.
+const HEAT: [(u8, u8, u8); 8] = [
+    (0, 32, 76),
+    (0, 62, 108),
+    (67, 84, 108),
+    (108, 107, 112),
+    (142, 131, 113),
+    (181, 155, 99),
+    (222, 182, 72),
+    (255, 221, 71),
+];
+
+/// The same in the palette of 256.
+const HEAT_PALETTE: [u8; 8] = [17, 24, 60, 243, 101, 137, 178, 221];
+
+impl Look {
+    /// How things look with so many colours, with or without signs beyond ASCII.
+    #[must_use]
+    pub const fn new(depth: ColourDepth, unicode: bool) -> Self {
+        Self { depth, unicode }
+    }
+
+    /// How things look on the terminal that the environment describes.
+    ///
+    /// `variable` gives the value of a variable, if it is set.
+    #[must_use]
+    pub fn detect<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Self {
+        let text = |name: &str| {
+            let value = variable(name)?;
+            let value = value.as_ref().to_string_lossy().to_lowercase();
+            Some(value).filter(|value| !value.is_empty())
+        };
+        let terminal = text("TERM").unwrap_or_default();
+        let colours = text("COLORTERM").unwrap_or_default();
+        let depth = if text("NO_COLOR").is_some() || terminal == "dumb" {
+            ColourDepth::None
+        } else if colours.contains("truecolor") || colours.contains("24bit") {
+            ColourDepth::True
+        } else if terminal.contains("256color") {
+            ColourDepth::Palette
+        } else {
+            ColourDepth::Sixteen
+        };
+        // The first that is set decides, as in the C library.
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text);
+        let locale = locale.unwrap_or_default();
+        Self {
+            depth,
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+        }
+    }
+
+    /// The same look with another number of colours.
+    #[must_use]
+    pub const fn with_depth(self, depth: ColourDepth) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// Whether signs beyond ASCII can be drawn.
+    pub(crate) const fn unicode(self) -> bool {
+        self.unicode
+    }
+
+    /// Whether there are colours.
+    pub(crate) fn coloured(self) -> bool {
+        self.depth > ColourDepth::None
+    }
+
+    /// The style of text with this meaning.
+    pub(crate) fn style(self, ink: Ink) -> Style {
+        let style = match ink {
+            Ink::Text => return Style::new(),
+            Ink::Faint | Ink::Free => {
+                return match self.depth {
+                    // Grey, because many terminals do not dim.
+                    ColourDepth::Palette => Style::new().fg(Color::Indexed(245)),
+                    ColourDepth::True => Style::new().fg(Color::Rgb(138, 138, 138)),
+                    ColourDepth::None | ColourDepth::Sixteen => {
+                        Style::new().add_modifier(Modifier::DIM)
+                    }
+                };
+            }
+            Ink::Strong => return Style::new().add_modifier(Modifier::BOLD),
+            Ink::Chosen => return Style::new().add_modifier(Modifier::REVERSED),
+            Ink::Key | Ink::Danger | Ink::Peak => Style::new().add_modifier(Modifier::BOLD),
+            _memory_or_state => Style::new(),
+        };
+        match self.colour(ink) {
+            Some(colour) => style.fg(colour),
+            None => style,
+        }
+    }
+
+    /// The sign that fills a cell with this kind of memory.
+    ///
+    /// With colours one sign does for all; without, each kind has its own.
+    pub(crate) fn fill(self, ink: Ink) -> char {
+        if self.coloured() && self.unicode {
+            return if ink == Ink::Free { '·' } else { '█' };
+        }
+        match (ink, self.unicode) {
+            (Ink::Free, true) => '·',
+            (Ink::Free, false) => '.',
+            (Ink::Reserved, true) => '░',
+            (Ink::Reserved, false) => 'r',
+            (Ink::Kernel, true) => '▞',
+            (Ink::Kernel, false) => 'k',
+            (Ink::Storage, true) => '▒',
+            (Ink::Storage, false) => 'c',
+            (Ink::L1Small, true) => '▓',
+            (Ink::L1Small, false) => 's',
+            (Ink::Trace, true) => '▚',
+            (Ink::Trace, false) => 't',
+            (_solid, true) => '█',
+            (_solid, false) => '#',
+        }
+    }
+
+    /// A cell of a heat map: two signs, and how they look, for a share in thousandths.
+    pub(crate) fn heat(self, permille: u16) -> (&'static str, Style) {
+        let step = usize::from(permille.min(999)) * HEAT.len() / 1000;
+        let signs = if self.unicode {
+            ["  ", "░ ", "░░", "▒░", "▒▒", "▓▒", "▓▓", "██"]
+        } else {
+            ["  ", ". ", "..", "::", "oo", "OO", "@@", "##"]
+        };
+        match self.depth {
+            ColourDepth::True => {
+                let (red, green, blue) = HEAT[step];
+                ("  ", Style::new().bg(Color::Rgb(red, green, blue)))
+            }
+            ColourDepth::Palette => ("  ", Style::new().bg(Color::Indexed(HEAT_PALETTE[step]))),
+            ColourDepth::None | ColourDepth::Sixteen => (signs[step], Style::new()),
+        }
+    }
+
+    /// What stands for something that is not known.
+    pub(crate) const fn unknown(self) -> &'static str {
+        if self.unicode { "–" } else { "-" }
+    }
+
+    fn colour(self, ink: Ink) -> Option<Color> {
+        let (plain, palette, (red, green, blue)) = match ink {
+            Ink::Frame => (Color::DarkGray, 240, (88, 88, 88)),
+            Ink::Key => (Color::Cyan, 74, (86, 180, 233)),
+            Ink::Good => (Color::Green, 36, (0, 158, 115)),
+            Ink::Warning => (Color::Yellow, 178, (230, 159, 0)),
+            Ink::Danger => (Color::Red, 166, (213, 94, 0)),
+            Ink::Peak => (Color::White, 255, (238, 238, 238)),
+            Ink::Reserved => (Color::DarkGray, 244, (128, 128, 128)),
+            Ink::Kernel => (Color::Magenta, 175, (204, 121, 167)),
+            Ink::Storage => (Color::Yellow, 178, (230, 159, 0)),
+            Ink::L1 => (Color::Cyan, 74, (86, 180, 233)),
+            Ink::L1Small => (Color::LightYellow, 227, (240, 228, 66)),
+            Ink::Dram => (Color::Blue, 32, (0, 128, 200)),
+            Ink::Trace => (Color::Magenta, 175, (204, 121, 167)),
+            Ink::System => (Color::Green, 36, (0, 158, 115)),
+            Ink::Text | Ink::Faint | Ink::Strong | Ink::Chosen | Ink::Free => return None,
+        };
+        match self.depth {
+            ColourDepth::None => None,
+            ColourDepth::Sixteen => Some(plain),
+            ColourDepth::Palette => Some(Color::Indexed(palette)),
+            ColourDepth::True => Some(Color::Rgb(red, green, blue)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detected(variables: &[(&str, &str)]) -> Look {
+        Look::detect(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_says_what_a_terminal_can() {
+        let cases: [(&[(&str, &str)], ColourDepth); 6] = [
+            (&[], ColourDepth::Sixteen),
+            (&[("TERM", "xterm-256color")], ColourDepth::Palette),
+            (
+                &[("TERM", "xterm"), ("COLORTERM", "truecolor")],
+                ColourDepth::True,
+            ),
+            (
+                &[("COLORTERM", "truecolor"), ("NO_COLOR", "1")],
+                ColourDepth::None,
+            ),
+            (&[("NO_COLOR", "")], ColourDepth::Sixteen),
+            (&[("TERM", "dumb")], ColourDepth::None),
+        ];
+        for (variables, depth) in cases {
+            assert_eq!(detected(variables).depth, depth, "{variables:?}");
+        }
+        assert!(detected(&[("LANG", "de_DE.UTF-8")]).unicode);
+        assert!(detected(&[("LC_ALL", "C.utf8")]).unicode);
+        assert!(!detected(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]).unicode);
+        assert!(!detected(&[]).unicode);
+    }
+
+    #[test]
+    fn without_colours_kinds_of_memory_differ_by_their_sign() {
+        for unicode in [false, true] {
+            let look = Look::new(ColourDepth::None, unicode);
+            let inks = [
+                Ink::Free,
+                Ink::Reserved,
+                Ink::Kernel,
+                Ink::Storage,
+                Ink::L1,
+                Ink::L1Small,
+            ];
+            let mut signs: Vec<char> = inks.map(|ink| look.fill(ink)).to_vec();
+            signs.sort_unstable();
+            signs.dedup();
+            assert_eq!(signs.len(), inks.len());
+            assert!(unicode || signs.iter().all(char::is_ascii));
+            for ink in inks {
+                assert_eq!(look.style(ink).fg, None);
+            }
+        }
+    }
+
+    #[test]
+    fn heat_grows_with_the_share_and_takes_any_number() {
+        let look = Look::new(ColourDepth::None, true);
+        assert_eq!(look.heat(0).0, "  ");
+        assert_eq!(look.heat(1000).0, "██");
+        assert_eq!(look.heat(u16::MAX).0, "██");
+    }
+}

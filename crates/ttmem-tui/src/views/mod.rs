@@ -1,0 +1,196 @@
+//! The tabs, one module each.
+//!
+//! A view keeps only what the user chose in it. It is drawn from the data as it is now; it never
+//! asks the server itself but says what it wants.
+
+pub(crate) mod buffers;
+pub(crate) mod device;
+pub(crate) mod events;
+pub(crate) mod help;
+pub(crate) mod l1map;
+pub(crate) mod leaks;
+pub(crate) mod overview;
+pub(crate) mod processes;
+pub(crate) mod programs;
+
+use crate::data::Data;
+use crate::glossary::Word;
+use crate::input::{Key, Pointer};
+use crate::look::Look;
+use crate::wants::{DeviceKey, Request, Wants};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::Device;
+
+/// The tabs in their order; the number of each is its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tab {
+    /// Every device.
+    #[default]
+    Overview,
+    /// Every process.
+    Processes,
+    /// One device over time.
+    Device,
+    /// Where everything lies in L1 and DRAM.
+    L1Map,
+    /// Programs, kernels, the config ring.
+    Programs,
+    /// Every live buffer.
+    Buffers,
+    /// What happens.
+    Events,
+    /// What grew since a mark.
+    Leaks,
+}
+
+impl Tab {
+    /// All of them, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Processes,
+        Self::Device,
+        Self::L1Map,
+        Self::Programs,
+        Self::Buffers,
+        Self::Events,
+        Self::Leaks,
+    ];
+
+    /// What it is called on the screen.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Processes => "Processes",
+            Self::Device => "Device",
+            Self::L1Map => "L1 map",
+            Self::Programs => "Programs",
+            Self::Buffers => "Buffers",
+            Self::Events => "Events",
+            Self::Leaks => "Leaks",
+        }
+    }
+
+    /// What it is called on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Processes => "processes",
+            Self::Device => "device",
+            Self::L1Map => "l1map",
+            Self::Programs => "programs",
+            Self::Buffers => "buffers",
+            Self::Events => "events",
+            Self::Leaks => "leaks",
+        }
+    }
+
+    /// A view of this tab, as it is at first.
+    pub(crate) fn view(self) -> Box<dyn View> {
+        match self {
+            Self::Overview => Box::<overview::Overview>::default(),
+            Self::Processes => Box::<processes::Processes>::default(),
+            Self::Device => Box::<device::DeviceView>::default(),
+            Self::L1Map => Box::<l1map::L1MapView>::default(),
+            Self::Programs => Box::<programs::Programs>::default(),
+            Self::Buffers => Box::<buffers::Buffers>::default(),
+            Self::Events => Box::<events::Events>::default(),
+            Self::Leaks => Box::<leaks::Leaks>::default(),
+        }
+    }
+}
+
+/// What all views share: the choices that go along from tab to tab.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// A device; the first if none was chosen or it is gone.
+    pub(crate) device: Option<DeviceKey>,
+    /// Only what belongs to this process.
+    pub(crate) pid: Option<u32>,
+}
+
+impl Chosen {
+    /// The place of the chosen device in the snapshot.
+    pub(crate) fn place(&self, data: &Data) -> usize {
+        let Some(chosen) = &self.device else {
+            return 0;
+        };
+        let mut devices = data.devices().iter();
+        let place = devices.position(|device| DeviceKey::of(device) == *chosen);
+        place.unwrap_or(0)
+    }
+
+    /// The chosen device; none while no device is known.
+    pub(crate) fn device<'d>(&self, data: &'d Data) -> Option<&'d Device> {
+        data.devices().get(self.place(data))
+    }
+
+    /// Chooses the device at a place; the last one if there are not so many.
+    pub(crate) fn choose(&mut self, place: usize, data: &Data) {
+        let devices = data.devices();
+        if let Some(device) = devices.get(place).or(devices.last()) {
+            self.device = Some(DeviceKey::of(device));
+        }
+    }
+
+    /// Chooses the next device, or the one before, round and round.
+    pub(crate) fn step(&mut self, forward: bool, data: &Data) {
+        let count = data.devices().len();
+        if count > 0 {
+            let step = if forward { 1 } else { count - 1 };
+            self.choose((self.place(data) + step) % count, data);
+        }
+    }
+}
+
+/// What a key led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The view has no use for the key: the app may have.
+    Unused,
+    /// The view took it.
+    Taken,
+    /// Another tab is to be shown.
+    Go(Tab),
+    /// The server is to do something.
+    Ask(Request),
+}
+
+/// A key and what it does here, for the footer and the help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyHelp {
+    /// The keys, such as `s S`.
+    pub(crate) keys: &'static str,
+    /// What they do, in a word or two.
+    pub(crate) does: &'static str,
+}
+
+/// A tab.
+pub(crate) trait View {
+    /// Its keys, those that matter most first; the footer shows as many as fit.
+    fn keys(&self) -> &'static [KeyHelp];
+
+    /// The words of its figures, which the help explains.
+    fn words(&self) -> &'static [Word];
+
+    /// What it wants to be asked for.
+    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants;
+
+    /// Takes a key, if it has a use for it.
+    ///
+    /// While the user types ([`View::is_typing`]) it takes every key.
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome;
+
+    /// Takes what the pointer did inside the area that it was last drawn in.
+    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome;
+
+    /// Draws it; what is chosen may be out of range, because the data goes on.
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look);
+
+    /// Whether the user types text: then letters are no commands.
+    fn is_typing(&self) -> bool {
+        false
+    }
+}

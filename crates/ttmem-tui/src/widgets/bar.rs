@@ -1,0 +1,144 @@
+//! Bars of parts: what memory is taken by, how much of it, and how much it was at most.
+
+use crate::look::{Ink, Look};
+use ratatui::buffer::Buffer;
+
+/// A whole in parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bar<'p> {
+    /// What it is taken by, in the order in which it lies there.
+    pub(crate) parts: &'p [(Ink, u64)],
+    /// What there is; a bar without it is dotted.
+    pub(crate) whole: Option<u64>,
+    /// The highest value so far, as a tick.
+    pub(crate) peak: Option<u64>,
+}
+
+impl Bar<'_> {
+    /// Draws it into so many columns of a row.
+    ///
+    /// Every part that is there is seen, by at least a cell while there is room; the sum is never
+    /// above the whole, and the last cell is filled only when the whole is.
+    pub(crate) fn draw(
+        &self,
+        canvas: &mut Buffer,
+        (left, row): (u16, u16),
+        columns: u16,
+        look: Look,
+    ) {
+        let right = left.saturating_add(columns).min(canvas.area.right());
+        if row < canvas.area.top() || row >= canvas.area.bottom() || left >= right {
+            return;
+        }
+        let columns = right - left;
+        let Some(whole) = self.whole.filter(|whole| *whole > 0) else {
+            for column in left..right {
+                let cell = &mut canvas[(column, row)];
+                cell.set_char(if look.unicode() { '┄' } else { '-' });
+                cell.set_style(look.style(Ink::Faint));
+            }
+            return;
+        };
+        let mut column = left;
+        for (ink, cells) in self.cells(whole, columns) {
+            for _cell in 0..cells {
+                let cell = &mut canvas[(column, row)];
+                cell.set_char(look.fill(ink));
+                cell.set_style(look.style(ink));
+                column += 1;
+            }
+        }
+        for column in column..right {
+            let cell = &mut canvas[(column, row)];
+            cell.set_char(look.fill(Ink::Free));
+            cell.set_style(look.style(Ink::Free));
+        }
+        if let Some(peak) = self.peak {
+            let place = scaled(peak.min(whole), whole, columns).min(columns - 1);
+            let cell = &mut canvas[(left + place, row)];
+            // On what is taken it would hide a part: a tick is of use only beyond.
+            if left + place >= column {
+                cell.set_char(if look.unicode() { '▏' } else { '|' });
+                cell.set_style(look.style(Ink::Peak));
+            }
+        }
+    }
+
+    /// How many cells each part takes.
+    fn cells(&self, whole: u64, columns: u16) -> Vec<(Ink, u16)> {
+        let mut cells = Vec::with_capacity(self.parts.len());
+        let (mut sum, mut drawn) = (0_u64, 0_u16);
+        for &(ink, bytes) in self.parts {
+            if bytes == 0 {
+                continue;
+            }
+            sum = sum.saturating_add(bytes).min(whole);
+            // By where it ends, so that what is rounded off does not add up.
+            let mut end = scaled(sum, whole, columns).max(drawn.saturating_add(1));
+            if sum < whole {
+                end = end.min(columns.saturating_sub(1).max(1));
+            }
+            let end = end.min(columns);
+            cells.push((ink, end.saturating_sub(drawn)));
+            drawn = end.max(drawn);
+        }
+        cells
+    }
+}
+
+/// `columns` times `part` of `whole`, rounded down.
+fn scaled(part: u64, whole: u64, columns: u16) -> u16 {
+    let scaled = u128::from(part) * u128::from(columns) / u128::from(whole);
+    u16::try_from(scaled).unwrap_or(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::ColourDepth;
+    use ratatui::layout::Rect;
+
+    fn drawn(parts: &[(Ink, u64)], whole: Option<u64>, peak: Option<u64>, columns: u16) -> String {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
+        let bar = Bar { parts, whole, peak };
+        bar.draw(
+            &mut canvas,
+            (0, 0),
+            columns,
+            Look::new(ColourDepth::None, false),
+        );
+        canvas.content.iter().map(|cell| cell.symbol()).collect()
+    }
+
+    #[test]
+    fn parts_lie_one_behind_the_other() {
+        let parts = [(Ink::Reserved, 10), (Ink::Storage, 30), (Ink::L1, 20)];
+        assert_eq!(drawn(&parts, Some(100), None, 10), "rccc##....");
+        assert_eq!(drawn(&parts, Some(100), Some(80), 10), "rccc##..|.");
+    }
+
+    #[test]
+    fn a_byte_is_seen_and_full_is_only_full() {
+        assert_eq!(drawn(&[(Ink::L1, 1)], Some(1 << 40), None, 4), "#...");
+        assert_eq!(
+            drawn(&[(Ink::L1, (1 << 40) - 1)], Some(1 << 40), None, 4),
+            "###."
+        );
+        assert_eq!(drawn(&[(Ink::L1, 1 << 40)], Some(1 << 40), None, 4), "####");
+        assert_eq!(
+            drawn(&[(Ink::L1, u64::MAX), (Ink::Storage, 9)], Some(9), None, 4),
+            "####"
+        );
+    }
+
+    #[test]
+    fn an_unknown_whole_is_not_a_zero_and_odd_widths_are_no_fault() {
+        assert_eq!(drawn(&[(Ink::L1, 5)], None, None, 4), "----");
+        assert_eq!(drawn(&[(Ink::L1, 5)], Some(0), None, 4), "----");
+        assert_eq!(
+            drawn(&[(Ink::L1, 1), (Ink::Storage, 1)], Some(100), Some(100), 1),
+            "#"
+        );
+        assert_eq!(drawn(&[(Ink::L1, 1)], Some(2), None, 0), "");
+    }
+}

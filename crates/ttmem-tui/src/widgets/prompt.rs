@@ -1,0 +1,124 @@
+//! A line that the user types into: a filter, a name.
+
+use crate::input::Key;
+
+/// The most characters that can be typed.
+const LIMIT: usize = 200;
+
+/// A text that is being typed, or was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    text: String,
+    before: String,
+    typing: bool,
+}
+
+/// What a key did to a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// The text changed, or nothing happened; typing goes on.
+    On,
+    /// The user is content with the text.
+    Done,
+    /// The user wants the text back as it was before.
+    Undone,
+}
+
+impl Prompt {
+    /// What was typed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether keys belong to it.
+    pub(crate) const fn is_typing(&self) -> bool {
+        self.typing
+    }
+
+    /// Begins to type.
+    pub(crate) fn begin(&mut self) {
+        self.before.clone_from(&self.text);
+        self.typing = true;
+    }
+
+    /// Forgets the text.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes a key while typing.
+    pub(crate) fn handle(&mut self, key: Key) -> Typed {
+        match key {
+            Key::Char(character) => {
+                if !character.is_control() && self.text.chars().count() < LIMIT {
+                    self.text.push(character);
+                }
+                Typed::On
+            }
+            Key::Backspace => {
+                self.text.pop();
+                Typed::On
+            }
+            Key::Control('u') => {
+                self.text.clear();
+                Typed::On
+            }
+            Key::Control('w') => {
+                let kept = self.text.trim_end();
+                let kept = kept.rfind(' ').map_or(0, |space| space + 1);
+                self.text.truncate(kept);
+                Typed::On
+            }
+            Key::Enter => {
+                self.typing = false;
+                Typed::Done
+            }
+            Key::Escape => {
+                self.typing = false;
+                self.text = std::mem::take(&mut self.before);
+                Typed::Undone
+            }
+            _other => Typed::On,
+        }
+    }
+
+    /// Whether a text contains what was typed, whatever the case.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        self.text.is_empty() || text.to_lowercase().contains(&self.text.to_lowercase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(prompt: &mut Prompt, text: &str) {
+        for character in text.chars() {
+            assert_eq!(prompt.handle(Key::Char(character)), Typed::On);
+        }
+    }
+
+    #[test]
+    fn what_is_typed_stays_and_what_is_undone_does_not() {
+        let mut prompt = Prompt::default();
+        prompt.begin();
+        typed(&mut prompt, "Mat mul");
+        prompt.handle(Key::Control('w'));
+        assert_eq!(prompt.text(), "Mat ");
+        prompt.handle(Key::Backspace);
+        assert_eq!(prompt.handle(Key::Enter), Typed::Done);
+        assert!(!prompt.is_typing() && prompt.matches("ttnn::matmul") && !prompt.matches("add"));
+        prompt.begin();
+        typed(&mut prompt, "xyz");
+        assert_eq!(prompt.handle(Key::Escape), Typed::Undone);
+        assert_eq!(prompt.text(), "Mat");
+    }
+
+    #[test]
+    fn a_text_has_an_end() {
+        let mut prompt = Prompt::default();
+        prompt.begin();
+        typed(&mut prompt, &"x".repeat(LIMIT * 2));
+        assert_eq!(prompt.text().len(), LIMIT);
+    }
+}

@@ -1,0 +1,276 @@
+//! Tables: columns that give way when there is little room, rows that are made only when shown.
+
+use super::cursor::Cursor;
+use super::text;
+use crate::look::{Ink, Look};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// Its heading.
+    pub(crate) title: &'static str,
+    /// The columns it takes at least.
+    pub(crate) width: u16,
+    /// Whether it takes what is left over; several share it.
+    pub(crate) grows: bool,
+    /// Whether its text is at the right, as figures are.
+    pub(crate) right: bool,
+    /// The order in which columns give way: those with the highest number first, 0 never.
+    pub(crate) gives_way: u8,
+}
+
+/// A cell: its text and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// The text.
+    pub(crate) text: String,
+    /// What it means.
+    pub(crate) ink: Ink,
+}
+
+impl Cell {
+    /// An ordinary cell.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self::inked(text, Ink::Text)
+    }
+
+    /// A cell with a meaning.
+    pub(crate) fn inked(text: impl Into<String>, ink: Ink) -> Self {
+        Self {
+            text: text.into(),
+            ink,
+        }
+    }
+}
+
+/// The columns of a table, and by which it is sorted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table<'c> {
+    /// The columns.
+    pub(crate) columns: &'c [Column],
+    /// The place of the column that the rows are sorted by, and whether downwards.
+    pub(crate) sorted: Option<(usize, bool)>,
+}
+
+impl Table<'_> {
+    /// Draws a heading and the rows around the cursor.
+    ///
+    /// `row` makes the cells of a row, one for each column; none of a row that has not come yet.
+    pub(crate) fn draw(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        cursor: &mut Cursor,
+        rows: u64,
+        look: Look,
+        row: impl Fn(u64) -> Option<Vec<Cell>>,
+    ) {
+        let area = area.intersection(canvas.area);
+        if area.height == 0 || area.width == 0 {
+            return;
+        }
+        let widths = self.widths(area.width);
+        self.draw_heading(canvas, area, &widths, look);
+        let page = area.height - 1;
+        cursor.keep_inside(rows, u64::from(page));
+        for line in 0..page {
+            let place = cursor.top + u64::from(line);
+            if place >= rows {
+                break;
+            }
+            let at = area.y + 1 + line;
+            let cells = row(place);
+            let chosen = place == cursor.row;
+            if chosen {
+                let whole = Rect::new(area.x, at, area.width, 1);
+                canvas.set_style(whole, look.style(Ink::Chosen));
+            }
+            let Some(cells) = cells else {
+                let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
+                text::put(canvas, (area.x, at), "…", usize::from(area.width), style);
+                continue;
+            };
+            let mut column = area.x;
+            for ((cell, shape), width) in cells.iter().zip(self.columns).zip(&widths) {
+                let Some(width) = *width else { continue };
+                let ink = if chosen { Ink::Chosen } else { cell.ink };
+                let drawn = fitted(&cell.text, shape.right, width);
+                text::put(
+                    canvas,
+                    (column, at),
+                    &drawn,
+                    usize::from(width),
+                    look.style(ink),
+                );
+                column = column.saturating_add(width + 1);
+            }
+        }
+    }
+
+    /// The row of the list that lies at a row of the screen.
+    pub(crate) fn row_at(area: Rect, cursor: &Cursor, row: u16, rows: u64) -> Option<u64> {
+        let line = row.checked_sub(area.y + 1)?;
+        let place = cursor.top + u64::from(line);
+        (row < area.bottom() && place < rows).then_some(place)
+    }
+
+    fn draw_heading(&self, canvas: &mut Buffer, area: Rect, widths: &[Option<u16>], look: Look) {
+        let mut column = area.x;
+        for (place, (shape, width)) in self.columns.iter().zip(widths).enumerate() {
+            let Some(width) = *width else { continue };
+            let arrow = match self.sorted {
+                Some((sorted, true)) if sorted == place => {
+                    if look.unicode() {
+                        "▼"
+                    } else {
+                        "v"
+                    }
+                }
+                Some((sorted, false)) if sorted == place => {
+                    if look.unicode() {
+                        "▲"
+                    } else {
+                        "^"
+                    }
+                }
+                _other => "",
+            };
+            let title = fitted(&format!("{}{arrow}", shape.title), shape.right, width);
+            let ink = if arrow.is_empty() {
+                Ink::Faint
+            } else {
+                Ink::Strong
+            };
+            text::put(
+                canvas,
+                (column, area.y),
+                &title,
+                usize::from(width),
+                look.style(ink),
+            );
+            column = column.saturating_add(width + 1);
+        }
+    }
+
+    /// The width of each column; none of those that give way.
+    fn widths(&self, room: u16) -> Vec<Option<u16>> {
+        let mut shown: Vec<bool> = vec![true; self.columns.len()];
+        let needed = |shown: &[bool]| -> u16 {
+            let taken = self.columns.iter().zip(shown).filter(|(_, shown)| **shown);
+            let sum: u16 = taken.map(|(column, _)| column.width + 1).sum();
+            sum.saturating_sub(1)
+        };
+        while needed(&shown) > room {
+            let giving = self.columns.iter().enumerate();
+            let giving = giving.filter(|(place, column)| shown[*place] && column.gives_way > 0);
+            match giving.max_by_key(|(_, column)| column.gives_way) {
+                Some((place, _)) => shown[place] = false,
+                None => break,
+            }
+        }
+        let spare = room.saturating_sub(needed(&shown));
+        let growing = self.columns.iter().zip(&shown);
+        let growing = growing
+            .filter(|(column, shown)| column.grows && **shown)
+            .count();
+        let each = u16::try_from(growing)
+            .ok()
+            .and_then(|growing| spare.checked_div(growing));
+        let mut widths = Vec::with_capacity(self.columns.len());
+        for (column, shown) in self.columns.iter().zip(shown) {
+            let more = if column.grows { each.unwrap_or(0) } else { 0 };
+            widths.push(shown.then_some(column.width + more));
+        }
+        widths
+    }
+}
+
+fn fitted(text: &str, right: bool, width: u16) -> String {
+    let width = usize::from(width);
+    if right {
+        text::right(text, width)
+    } else {
+        text::left(text, width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::ColourDepth;
+
+    const COLUMNS: &[Column] = &[
+        Column {
+            title: "PID",
+            width: 5,
+            grows: false,
+            right: true,
+            gives_way: 0,
+        },
+        Column {
+            title: "NAME",
+            width: 6,
+            grows: true,
+            right: false,
+            gives_way: 0,
+        },
+        Column {
+            title: "AGE",
+            width: 4,
+            grows: false,
+            right: true,
+            gives_way: 1,
+        },
+    ];
+
+    fn drawn(width: u16, cursor: &mut Cursor, rows: u64) -> Vec<String> {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, width, 4));
+        let table = Table {
+            columns: COLUMNS,
+            sorted: Some((0, true)),
+        };
+        let look = Look::new(ColourDepth::None, true);
+        let area = canvas.area;
+        table.draw(&mut canvas, area, cursor, rows, look, |row| {
+            (row != 1).then(|| {
+                vec![
+                    Cell::new(row.to_string()),
+                    Cell::new("a name"),
+                    Cell::new("3 s"),
+                ]
+            })
+        });
+        let lines = canvas.content.chunks(usize::from(width));
+        lines
+            .map(|line| line.iter().map(|cell| cell.symbol()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn columns_grow_and_give_way() {
+        let mut cursor = Cursor::default();
+        assert_eq!(
+            drawn(20, &mut cursor, 2),
+            [
+                " PID▼ NAME       AGE",
+                "    0 a name     3 s",
+                "…                   ",
+                "                    "
+            ]
+        );
+        assert_eq!(drawn(13, &mut cursor, 1)[0], " PID▼ NAME   ");
+    }
+
+    #[test]
+    fn only_rows_on_the_screen_are_made() {
+        let mut cursor = Cursor::default();
+        cursor.row = 999_999;
+        let lines = drawn(20, &mut cursor, 1_000_000);
+        assert_eq!(lines[3], "9999… a name     3 s");
+        let area = Rect::new(0, 0, 20, 4);
+        assert_eq!(Table::row_at(area, &cursor, 3, 1_000_000), Some(999_999));
+        assert_eq!(Table::row_at(area, &cursor, 0, 1_000_000), None);
+    }
+}

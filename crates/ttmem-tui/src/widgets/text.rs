@@ -1,0 +1,171 @@
+//! Text in cells: what others named, made harmless and cut to the columns that there are.
+//!
+//! Everything that a server sent goes through here: names may hold anything.
+
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Ends a text that was cut.
+const ELLIPSIS: &str = "…";
+
+/// How many columns a text takes, as it is drawn.
+pub(crate) fn width(text: &str) -> usize {
+    text.graphemes(true).map(|grapheme| shown(grapheme).1).sum()
+}
+
+/// The text in at most so many columns; one that is longer ends with an ellipsis.
+pub(crate) fn clip(text: &str, columns: usize) -> String {
+    let mut clipped = String::new();
+    let mut taken = 0;
+    // Where the text is to be cut if it turns out to be too long.
+    let mut cut = 0;
+    for grapheme in text.graphemes(true) {
+        let (drawn, wide) = shown(grapheme);
+        if taken + wide > columns {
+            clipped.truncate(cut);
+            if columns > 0 {
+                clipped.push_str(ELLIPSIS);
+            }
+            return clipped;
+        }
+        clipped.push_str(drawn);
+        taken += wide;
+        if taken < columns {
+            cut = clipped.len();
+        }
+    }
+    clipped
+}
+
+/// The end of a text in at most so many columns: of a path the end says more.
+pub(crate) fn clip_front(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return clip(text, columns);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let mut taken = 1;
+    for grapheme in text.graphemes(true).rev() {
+        let (drawn, wide) = shown(grapheme);
+        if taken + wide > columns {
+            break;
+        }
+        kept.push(drawn);
+        taken += wide;
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    kept.push(ELLIPSIS);
+    kept.reverse();
+    kept.concat()
+}
+
+/// A cell of exactly so many columns, text to the left.
+pub(crate) fn left(text: &str, columns: usize) -> String {
+    let clipped = clip(text, columns);
+    let blank = columns.saturating_sub(width(&clipped));
+    clipped + &" ".repeat(blank)
+}
+
+/// A cell of exactly so many columns, text to the right.
+pub(crate) fn right(text: &str, columns: usize) -> String {
+    let clipped = clip(text, columns);
+    let blank = columns.saturating_sub(width(&clipped));
+    " ".repeat(blank) + &clipped
+}
+
+/// Words filled into lines of so many columns; a word that is longer than a line is cut.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let word = clip(word, columns);
+        if !line.is_empty() && width(&line) + 1 + width(&word) > columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// Writes a text at a place, at most so many columns of it; where the next may begin.
+pub(crate) fn put(
+    canvas: &mut Buffer,
+    (column, row): (u16, u16),
+    text: &str,
+    columns: usize,
+    style: Style,
+) -> u16 {
+    if !canvas.area.contains((column, row).into()) {
+        return column;
+    }
+    let (end, _row) = canvas.set_stringn(column, row, clip(text, columns), columns, style);
+    end
+}
+
+/// How a grapheme is drawn, and the columns that it takes.
+///
+/// What could steer a terminal, reorder its neighbours or hide becomes a sign of its own.
+fn shown(grapheme: &str) -> (&str, usize) {
+    let harmless = |character: char| {
+        !character.is_control()
+            && !matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let wide = grapheme.width();
+    if wide > 0 && grapheme.chars().all(harmless) {
+        (grapheme, wide)
+    } else {
+        ("\u{fffd}", 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_characters_take_two_columns_and_are_never_halved() {
+        assert_eq!(width("模型"), 4);
+        assert_eq!(clip("模型", 4), "模型");
+        assert_eq!(clip("模型x", 4), "模…");
+        assert_eq!(clip("模型", 3), "模…");
+        assert_eq!(left("模型", 5), "模型 ");
+        assert_eq!(right("模", 3), " 模");
+        assert_eq!(clip("é", 1), "é");
+    }
+
+    #[test]
+    fn cut_texts_say_so_at_the_end_that_was_cut() {
+        assert_eq!(clip("python3", 6), "pytho…");
+        assert_eq!(clip_front("kernels/reader.cpp", 11), "…reader.cpp");
+        assert_eq!(clip_front("模型.cpp", 6), "….cpp");
+        assert_eq!(clip("x", 0), "");
+        assert_eq!(clip_front("x", 0), "");
+    }
+
+    #[test]
+    fn nothing_can_steer_the_terminal() {
+        let nasty = "a\u{1b}[2J\r\n\u{202e}b\u{7}";
+        for drawn in [clip(nasty, 40), clip_front(nasty, 40), left(nasty, 40)] {
+            assert!(!drawn.chars().any(char::is_control), "{drawn:?}");
+            assert!(!drawn.contains('\u{202e}'));
+        }
+        assert_eq!(width("\u{200b}"), 1);
+    }
+
+    #[test]
+    fn lines_are_filled_and_never_longer() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh", 4), ["abc…"]);
+        assert!(wrap("  ", 4).is_empty());
+    }
+}

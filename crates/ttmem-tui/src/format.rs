@@ -11,6 +11,7 @@ pub const SIZE_WIDTH: usize = 10;
 pub const COUNT_WIDTH: usize = 6;
 
 /// A size with one decimal in binary units; whole bytes below 1 KiB.
+#[must_use]
 pub fn bytes(size_bytes: u64) -> String {
     if size_bytes < 1024 {
         return format!("{size_bytes} B");
@@ -33,11 +34,13 @@ pub fn bytes(size_bytes: u64) -> String {
 }
 
 /// A size that may be unknown.
+#[must_use]
 pub fn bytes_or_unknown(size_bytes: Option<u64>) -> String {
     size_bytes.map_or_else(|| "unknown".to_owned(), bytes)
 }
 
 /// A count, exact up to six digits and with one decimal beyond, rounded down.
+#[must_use]
 pub fn count(count: u64) -> String {
     if count < 1_000_000 {
         return count.to_string();
@@ -55,6 +58,7 @@ pub fn count(count: u64) -> String {
 }
 
 /// A count and its noun, which takes an s unless there is exactly one.
+#[must_use]
 pub fn counted(number: u64, noun: &str) -> String {
     format!(
         "{} {noun}{}",
@@ -63,7 +67,14 @@ pub fn counted(number: u64, noun: &str) -> String {
     )
 }
 
+/// A count and the noun that goes with it.
+#[must_use]
+pub fn counted_as(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// A duration in its two largest units.
+#[must_use]
 pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -75,11 +86,13 @@ pub fn duration(seconds: u64) -> String {
 }
 
 /// A date and time of day in UTC, to the second.
+#[must_use]
 pub fn date_time(time: Timestamp) -> String {
     time.to_string()[..19].replace('T', " ")
 }
 
 /// The time of day on the day of `now`, with the date on any other.
+#[must_use]
 pub fn time_near(time: Timestamp, now: Timestamp) -> String {
     let text = date_time(time);
     if text[..10] == now.to_string()[..10] {

@@ -11,16 +11,23 @@
 //!
 //! Nothing here knows the ledger or the server: all of it goes through `ttmem-api`.
 
+mod app;
 mod data;
+mod feed;
 pub mod format;
+mod frame;
 mod glossary;
 mod input;
 mod look;
+mod once;
+mod terminal;
 #[cfg(test)]
 mod testing;
 mod views;
 mod wants;
 mod widgets;
 
+pub use app::{Companion, Left, TopError, TopOptions, top};
 pub use look::{ColourDepth, Look};
+pub use once::{OnceOptions, once};
 pub use views::Tab;

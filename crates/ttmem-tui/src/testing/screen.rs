@@ -25,23 +25,7 @@ pub(crate) fn drawn(view: &mut dyn View, data: &Data, chosen: &Chosen, size: (u1
 
 /// What is on a canvas, line by line, without the blanks at the ends.
 pub(crate) fn text(canvas: &Buffer) -> String {
-    let mut text = String::new();
-    for line in canvas.content.chunks(usize::from(canvas.area.width)) {
-        let mut drawn = String::new();
-        let mut hidden = 0;
-        for cell in line {
-            // A wide sign covers the cell behind it.
-            if hidden == 0 {
-                drawn.push_str(cell.symbol());
-                hidden = crate::widgets::text::width(cell.symbol()).saturating_sub(1);
-            } else {
-                hidden -= 1;
-            }
-        }
-        text.push_str(drawn.trim_end());
-        text.push('\n');
-    }
-    text
+    crate::once::lines(canvas)
 }
 
 /// Holds a screen against the one that was looked at.

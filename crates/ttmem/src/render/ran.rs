@@ -6,7 +6,7 @@ use super::stack::frame_line;
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
 use ttmem_api::{PeakBytes, Process, Released};
-use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted};
+use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted, counted_as};
 
 /// Columns of a device's id, and of the word above it.
 const DEVICE_WIDTH: usize = 6;
@@ -302,9 +302,4 @@ fn held_at_end(released: &Released) -> String {
         }
     }
     format!("{}: {}", parts.join(", "), bytes(released.bytes))
-}
-
-/// A count and its noun, where the plural is not the word and an s.
-fn counted_as(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
 }

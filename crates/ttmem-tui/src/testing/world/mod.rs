@@ -126,7 +126,17 @@ impl World {
     pub(crate) fn data(self) -> Data {
         let now = Instant::now();
         let mut data = Data::new("ttmem.sock", Duration::from_secs(1), now);
-        let updates = [
+        for update in self.updates() {
+            data.apply(update, now);
+        }
+        data.events_per_second = Some(if self.busy { 98_765 } else { 1_234 });
+        data
+    }
+
+    /// All documents of this world, as the feed brings them.
+    pub(crate) fn updates(self) -> Vec<Update> {
+        let (query, groups) = self.groups();
+        let mut updates = vec![
             Update::Link(Link::Up),
             Update::Snapshot(Box::new(self.snapshot())),
             Update::Recent(self.history(600)),
@@ -134,21 +144,14 @@ impl World {
             Update::Programs(self.programs()),
             Update::Kernels(self.kernels()),
             Update::Buffers(self.buffers()),
+            Update::Groups(query, groups),
             Update::Events(self.events()),
         ];
-        for update in updates {
-            data.apply(update, now);
-        }
-        if let Some((device, map)) = self.l1_map() {
-            data.apply(Update::L1Map(device, Box::new(map)), now);
-        }
-        if let Some((device, map)) = self.blocks() {
-            data.apply(Update::Blocks(device, Box::new(map)), now);
-        }
-        let (query, groups) = self.groups();
-        data.apply(Update::Groups(query, groups), now);
-        data.events_per_second = Some(if self.busy { 98_765 } else { 1_234 });
-        data
+        let l1_map = self.l1_map();
+        updates.extend(l1_map.map(|(device, map)| Update::L1Map(device, Box::new(map))));
+        let blocks = self.blocks();
+        updates.extend(blocks.map(|(device, map)| Update::Blocks(device, Box::new(map))));
+        updates
     }
 
     /// A name of something.

@@ -1,0 +1,227 @@
+//! Keys in, frames out.
+//!
+//! [`top`] runs on the caller's thread until the user leaves. What a key or an update does is in
+//! [`state`], without a terminal; here is the loop around it: it wakes for a key at once, looks at
+//! what the feed brought ten times a second, and draws only when something changed.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use state::App;
+
+use crate::feed::{Feed, FeedEnded};
+use crate::input::Input;
+use crate::look::Look;
+use crate::terminal::{Screen, Signals};
+use crate::views::Tab;
+use ratatui::crossterm::event;
+use state::Flow;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+use ttmem_api::ApiClient;
+
+/// Frames are at least this far apart, unless a key was pressed.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// After a key, what the server answers is looked for this often...
+const EAGER_FRAME: Duration = Duration::from_millis(15);
+
+/// ...for this long.
+const EAGER: Duration = Duration::from_millis(400);
+
+/// Ages on the screen change every second even if nothing else does.
+const CLOCK: Duration = Duration::from_secs(1);
+
+/// Updates that are taken in between two frames: more wait for the next one.
+const UPDATES: usize = 256;
+
+/// Somebody who runs beside the screen: a demo, a program under observation.
+pub trait Companion {
+    /// What it has to say, in one line.
+    fn line(&self) -> Option<String>;
+
+    /// Whether it has come to its end.
+    fn is_over(&self) -> bool;
+
+    /// Whether the screen is to be left now, whatever the user does.
+    fn must_leave(&self) -> bool {
+        false
+    }
+}
+
+/// What is shown, and how.
+pub struct TopOptions<'c> {
+    /// The server to ask.
+    pub client: ApiClient,
+    /// What the user calls it.
+    pub address: String,
+    /// How often to ask.
+    pub interval: Duration,
+    /// The view to begin with.
+    pub tab: Tab,
+    /// What the terminal can.
+    pub look: Look,
+    /// Somebody who runs beside.
+    pub companion: Option<&'c dyn Companion>,
+}
+
+impl fmt::Debug for TopOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopOptions")
+            .field("address", &self.address)
+            .field("interval", &self.interval)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the screen was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// The user left, or the terminal is gone.
+    Quit,
+    /// Whoever ran beside has ended, and the user had not touched the screen.
+    Over,
+}
+
+/// What went wrong with the screen.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// The terminal cannot be used.
+    #[error("cannot use the terminal")]
+    Terminal(#[source] io::Error),
+    /// The system has no thread left.
+    #[error("cannot start the threads that ask the server")]
+    Thread(#[source] io::Error),
+    /// A fault of ours.
+    #[error("the threads that ask the server have failed")]
+    Feed,
+}
+
+impl From<FeedEnded> for TopError {
+    fn from(FeedEnded: FeedEnded) -> Self {
+        Self::Feed
+    }
+}
+
+/// Shows a server on the terminal until the user leaves.
+///
+/// # Errors
+/// When standard input or output is no terminal, or the system has no thread left. A server that
+/// cannot be reached is no error: it is waited for.
+pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
+    let signals = Signals::watch().map_err(TopError::Terminal)?;
+    let feed = Feed::start(options.client, options.interval).map_err(TopError::Thread)?;
+    let mut app = App::new(options.address, options.interval, options.tab, options.look);
+    let screen = Screen::enter().map_err(TopError::Terminal)?;
+    let shown = Shown {
+        screen,
+        signals,
+        feed,
+        companion: options.companion,
+    };
+    match shown.run(&mut app) {
+        // Nobody is left to show anything to.
+        Err(TopError::Terminal(error)) if is_gone(&error) => Ok(Left::Quit),
+        left => left,
+    }
+}
+
+/// Whether the terminal was closed.
+fn is_gone(error: &io::Error) -> bool {
+    // What a terminal whose other end is closed answers with.
+    const EIO: i32 = 5;
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    ) || error.raw_os_error() == Some(EIO)
+}
+
+/// A screen and all that feeds it.
+struct Shown<'c> {
+    screen: Screen,
+    signals: Signals,
+    feed: Feed,
+    companion: Option<&'c dyn Companion>,
+}
+
+impl Shown<'_> {
+    fn run(mut self, app: &mut App) -> Result<Left, TopError> {
+        let mut drawn = None;
+        let mut touched: Option<Instant> = None;
+        let mut must_draw = true;
+        loop {
+            let now = Instant::now();
+            let since = drawn.map_or(CLOCK, |drawn| now.saturating_duration_since(drawn));
+            let eager =
+                touched.is_some_and(|touched| now.saturating_duration_since(touched) < EAGER);
+            let frame = if eager { EAGER_FRAME } else { FRAME };
+            if must_draw || since >= CLOCK || (app.is_changed() && since >= frame) {
+                self.draw(app, now)?;
+                drawn = Some(now);
+                must_draw = false;
+            }
+            if event::poll(frame).map_err(TopError::Terminal)? {
+                touched = Some(Instant::now());
+                must_draw = true;
+                match self.take_input(app)? {
+                    Flow::On => {}
+                    Flow::Suspend => self.screen.suspend().map_err(TopError::Terminal)?,
+                    Flow::Quit => return Ok(Left::Quit),
+                }
+            }
+            if self.signals.end() {
+                return Ok(Left::Quit);
+            }
+            if self.signals.stop() {
+                self.screen.suspend().map_err(TopError::Terminal)?;
+                must_draw = true;
+            }
+            if self.signals.went_on() {
+                self.screen.resume().map_err(TopError::Terminal)?;
+                must_draw = true;
+            }
+            for _update in 0..UPDATES {
+                match self.feed.next()? {
+                    Some(update) => app.take(update, Instant::now()),
+                    None => break,
+                }
+            }
+            if let Some(companion) = self.companion {
+                if companion.must_leave() {
+                    return Ok(Left::Quit);
+                }
+                if companion.is_over() && touched.is_none() {
+                    return Ok(Left::Over);
+                }
+            }
+        }
+    }
+
+    /// Takes in everything that was typed meanwhile, as one.
+    fn take_input(&mut self, app: &mut App) -> Result<Flow, TopError> {
+        loop {
+            let event = event::read().map_err(TopError::Terminal)?;
+            if let Some(input) = Input::of(&event) {
+                let flow = app.handle(input, &self.feed);
+                if flow != Flow::On {
+                    return Ok(flow);
+                }
+            }
+            if !event::poll(Duration::ZERO).map_err(TopError::Terminal)? {
+                return Ok(Flow::On);
+            }
+        }
+    }
+
+    fn draw(&mut self, app: &mut App, now: Instant) -> Result<(), TopError> {
+        let line = self.companion.and_then(Companion::line);
+        let drawn = self.screen.draw(|frame| {
+            app.draw(frame.buffer_mut(), line.as_deref(), now);
+        });
+        drawn.map_err(TopError::Terminal)?;
+        self.feed.want(app.wants());
+        Ok(())
+    }
+}

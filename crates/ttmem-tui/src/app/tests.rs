@@ -1,0 +1,201 @@
+//! What keys do to the whole screen, and what is around the views.
+
+use super::state::{App, Flow, Orders};
+use crate::data::{Link, Update};
+use crate::input::{Gesture, Input, Key, Pointer};
+use crate::testing::screen::{LOOK, SIZES, assert_screen, text};
+use crate::testing::world::{Names, World};
+use crate::views::Tab;
+use crate::wants::Request;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// One moment for all: ages on the screen must not depend on how fast a test runs.
+fn now() -> Instant {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *START
+}
+
+/// Notes what the app orders.
+#[derive(Default)]
+struct Noted(RefCell<Vec<String>>);
+
+impl Orders for Noted {
+    fn refresh(&self) {
+        self.0.borrow_mut().push("refresh".to_owned());
+    }
+
+    fn set_interval(&self, interval: Duration) {
+        self.0.borrow_mut().push(format!("every {interval:?}"));
+    }
+
+    fn pause(&self, paused: bool) {
+        self.0.borrow_mut().push(format!("pause {paused}"));
+    }
+
+    fn request(&self, request: Request) {
+        self.0.borrow_mut().push(format!("{request:?}"));
+    }
+}
+
+fn app(tab: Tab) -> App {
+    let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, LOOK);
+    let world = World {
+        devices: 8,
+        processes: 3,
+        busy: false,
+        names: Names::Usual,
+    };
+    for update in world.updates() {
+        app.take(update, now());
+    }
+    app
+}
+
+fn drawn(app: &mut App, size: (u16, u16), companion: Option<&str>) -> String {
+    let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+    app.draw(&mut canvas, companion, now());
+    text(&canvas)
+}
+
+fn press(app: &mut App, key: Key, noted: &Noted) -> Flow {
+    app.handle(Input::Key(key), noted)
+}
+
+#[test]
+fn every_tab_with_what_is_around_it() {
+    for size in SIZES {
+        for tab in Tab::ALL {
+            let screen = drawn(&mut app(tab), size, None);
+            let name = format!("whole/{}_{}x{}", tab.name(), size.0, size.1);
+            assert_screen(&name, &screen);
+        }
+    }
+}
+
+#[test]
+fn numbers_and_tab_go_from_view_to_view() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    for (digit, tab) in ('1'..='8').zip(Tab::ALL) {
+        assert_eq!(press(&mut app, Key::Char(digit), &noted), Flow::On);
+        assert!(format!("{app:?}").contains(&format!("{tab:?}")), "{tab:?}");
+    }
+    press(&mut app, Key::Tab, &noted);
+    assert!(format!("{app:?}").contains("Overview"));
+    press(&mut app, Key::BackTab, &noted);
+    assert!(format!("{app:?}").contains("Leaks"));
+    assert!(noted.0.borrow().is_empty());
+}
+
+#[test]
+fn a_click_on_a_name_is_as_good_as_its_number() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let screen = drawn(&mut app, (80, 24), None);
+    let names = screen.lines().next().expect("a first line");
+    let column = names.find("L1 map").expect("its name");
+    let click = Pointer {
+        column: u16::try_from(column).expect("on the screen"),
+        row: 0,
+        did: Gesture::Click,
+    };
+    app.handle(Input::Pointer(click), &noted);
+    assert!(format!("{app:?}").contains("L1Map"));
+}
+
+#[test]
+fn keys_of_the_app_reach_the_feed() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    for key in ['r', ' ', ' ', 'm', '+', '-', '-'] {
+        assert_eq!(press(&mut app, Key::Char(key), &noted), Flow::On);
+    }
+    assert_eq!(
+        *noted.0.borrow(),
+        [
+            "refresh",
+            "pause true",
+            "pause false",
+            "refresh",
+            "Mark(\"top 1\")",
+            "every 500ms",
+            "every 1s",
+            "every 2s"
+        ]
+    );
+    assert_eq!(press(&mut app, Key::Char('q'), &noted), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Control('c'), &noted), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Control('z'), &noted), Flow::Suspend);
+}
+
+#[test]
+fn help_is_left_before_the_program_is() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let before = drawn(&mut app, (80, 24), None);
+    press(&mut app, Key::Char('?'), &noted);
+    assert_ne!(drawn(&mut app, (80, 24), None), before);
+    assert_eq!(press(&mut app, Key::Escape, &noted), Flow::On);
+    assert_eq!(drawn(&mut app, (80, 24), None), before);
+    assert_eq!(press(&mut app, Key::Escape, &noted), Flow::Quit);
+}
+
+#[test]
+fn what_is_old_or_on_hold_is_called_so() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    assert!(drawn(&mut app, (80, 24), None).contains("live, every 1 s"));
+    press(&mut app, Key::Char(' '), &noted);
+    assert!(drawn(&mut app, (80, 24), None).contains("PAUSED for 0 s"));
+    press(&mut app, Key::Char(' '), &noted);
+    let down = Link::Down {
+        since: now(),
+        reason: "no server listens on ttmem.sock".to_owned(),
+    };
+    app.take(Update::Link(down), now());
+    let screen = drawn(&mut app, (80, 24), None);
+    assert!(
+        screen.contains("STALE for 0 s: no server listens on ttmem.sock"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn nothing_is_taken_in_on_hold_but_news_of_the_connection() {
+    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    press(&mut app, Key::Char(' '), &noted);
+    let before = drawn(&mut app, (80, 24), None);
+    let empty = World {
+        devices: 0,
+        processes: 0,
+        busy: false,
+        names: Names::Usual,
+    };
+    for update in empty.updates() {
+        app.take(update, now());
+    }
+    assert_eq!(drawn(&mut app, (80, 24), None), before);
+}
+
+#[test]
+fn every_size_can_be_drawn_with_and_without_a_companion() {
+    for width in [0, 1, 2, 39, 40, 41, 79, 80, 81, 300] {
+        for height in [0, 1, 2, 7, 8, 9, 23, 24, 100] {
+            for tab in Tab::ALL {
+                for companion in [None, Some("a demo")] {
+                    drawn(&mut app(tab), (width, height), companion);
+                }
+            }
+        }
+    }
+    let screen = drawn(
+        &mut app(Tab::Overview),
+        (80, 24),
+        Some("the llama demo, step 12"),
+    );
+    assert!(
+        screen
+            .lines()
+            .nth(2)
+            .is_some_and(|line| line == "the llama demo, step 12")
+    );
+}

@@ -1,0 +1,106 @@
+//! What the server says, brought by threads of its own.
+//!
+//! One thread asks for documents in turn, one listens to the stream of changes or of events. The
+//! app says what it wants and takes what has come; it never waits for the server. A server that is
+//! gone is asked again every second.
+
+mod orders;
+mod poller;
+mod questions;
+mod stream;
+
+pub(crate) use questions::{ask_all, ask_totals};
+pub(crate) use stream::listen_briefly;
+
+use crate::data::Update;
+use crate::wants::{Request, Wants};
+use orders::Orders;
+use poller::Poller;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+use stream::Listener;
+use ttmem_api::ApiClient;
+
+/// Updates that may wait for the app; the threads wait while it takes none.
+const QUEUE: usize = 64;
+
+/// How long a server that does not answer is left alone.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The threads that bring what the server says; they end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    orders: Arc<Orders>,
+    updates: Receiver<Update>,
+}
+
+/// A thread of the feed is gone, which only a fault in it can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FeedEnded;
+
+impl Feed {
+    /// Starts to ask a server.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub(crate) fn start(client: ApiClient, interval: Duration) -> io::Result<Self> {
+        let orders = Arc::new(Orders::new(interval));
+        let (sender, updates) = sync_channel(QUEUE);
+        let poller = Poller::new(client.clone(), Arc::clone(&orders), sender.clone());
+        let listener = Listener::new(client, Arc::clone(&orders), sender);
+        let feed = Self { orders, updates };
+        // Not waited for at the end: a thread may be waiting for a server that hangs.
+        std::thread::Builder::new()
+            .name("ttmem-poll".to_owned())
+            .spawn(move || poller.run())?;
+        std::thread::Builder::new()
+            .name("ttmem-listen".to_owned())
+            .spawn(move || listener.run())?;
+        Ok(feed)
+    }
+
+    /// What has come, if anything has.
+    ///
+    /// # Errors
+    /// When no thread is left that could bring anything.
+    pub(crate) fn next(&self) -> Result<Option<Update>, FeedEnded> {
+        match self.updates.try_recv() {
+            Ok(update) => Ok(Some(update)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(FeedEnded),
+        }
+    }
+
+    /// Says what is wanted from now on; something new is asked for at once.
+    pub(crate) fn want(&self, wants: Wants) {
+        self.orders.want(wants);
+    }
+
+    /// Asks for everything anew.
+    pub(crate) fn refresh(&self) {
+        self.orders.refresh();
+    }
+
+    /// Says how often to ask.
+    pub(crate) fn set_interval(&self, interval: Duration) {
+        self.orders.set_interval(interval);
+    }
+
+    /// Stops asking, or goes on.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.orders.pause(paused);
+    }
+
+    /// Has the server do something.
+    pub(crate) fn request(&self, request: Request) {
+        self.orders.request(request);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.orders.end();
+    }
+}

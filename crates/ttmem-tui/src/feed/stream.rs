@@ -1,0 +1,167 @@
+//! Listens to the server: to changes, or to every event while a view shows them.
+
+use super::RETRY;
+use super::orders::Orders;
+use crate::data::{TAIL_EVENTS, Update};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+use ttmem_api::{
+    ApiClient, ApiRequestError, EventReader, Pace, StreamEvent, StreamMessage, Streamed,
+};
+
+/// Events are handed over so often, however many they are.
+const BATCH: Duration = Duration::from_millis(100);
+
+/// Events from before that a view of events begins with.
+const LOOK_BACK: u64 = 500;
+
+/// The thread that listens.
+#[derive(Debug)]
+pub(super) struct Listener {
+    client: ApiClient,
+    orders: Arc<Orders>,
+    updates: SyncSender<Update>,
+    /// The newest id that was heard of, in either stream.
+    newest: Option<u64>,
+    /// The newest event that was handed over; from there the raw stream goes on.
+    told: Option<u64>,
+}
+
+/// Why listening to a stream ended.
+enum Ended {
+    /// Something else is wanted.
+    Otherwise,
+    /// The server is gone, or ended it.
+    Broken,
+    /// Nobody takes updates any more.
+    Unheard,
+}
+
+impl Listener {
+    pub(super) fn new(client: ApiClient, orders: Arc<Orders>, updates: SyncSender<Update>) -> Self {
+        Self {
+            client,
+            orders,
+            updates,
+            newest: None,
+            told: None,
+        }
+    }
+
+    /// Listens until nobody wants to know.
+    pub(super) fn run(mut self) {
+        loop {
+            let order = self.orders.now();
+            if order.ended {
+                return;
+            }
+            let pace = pace(order.wants.tail);
+            let after = match pace {
+                Pace::Raw => self
+                    .told
+                    .or(self.newest.map(|id| id.saturating_sub(LOOK_BACK))),
+                Pace::Changes => None,
+            };
+            let ended = match self.client.events(pace, after) {
+                Ok(mut reader) => self.listen(&mut reader, pace),
+                // The other thread tells the user that the server is gone.
+                Err(_error) => Ended::Broken,
+            };
+            match ended {
+                Ended::Otherwise => {}
+                Ended::Broken => self.orders.wait_until(Instant::now() + RETRY, &order),
+                Ended::Unheard => return,
+            }
+        }
+    }
+
+    fn listen(&mut self, reader: &mut EventReader, listening: Pace) -> Ended {
+        let mut events: Vec<StreamEvent> = Vec::new();
+        let mut handed_over = Instant::now();
+        loop {
+            let order = self.orders.now();
+            if order.ended || pace(order.wants.tail) != listening {
+                return Ended::Otherwise;
+            }
+            loop {
+                match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
+                    Ok(Streamed::Message(message)) => {
+                        if self.take(*message, &mut events).is_err() {
+                            return Ended::Unheard;
+                        }
+                    }
+                    Ok(Streamed::Quiet) => break,
+                    Ok(Streamed::Ended) | Err(_) => return Ended::Broken,
+                }
+                if handed_over.elapsed() >= BATCH {
+                    break;
+                }
+            }
+            handed_over = Instant::now();
+            if let Some(last) = events.last() {
+                self.told = Some(last.id);
+                let events = std::mem::take(&mut events);
+                if self.updates.send(Update::Events(events)).is_err() {
+                    return Ended::Unheard;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, message: StreamMessage, events: &mut Vec<StreamEvent>) -> Result<(), ()> {
+        let update = match message {
+            StreamMessage::Hello(hello) => {
+                // A server that was started anew counts anew.
+                if self.newest.is_some_and(|newest| newest > hello.newest) {
+                    self.told = None;
+                }
+                self.newest = Some(hello.newest);
+                return Ok(());
+            }
+            StreamMessage::Changes(changes) => {
+                self.newest = Some(changes.id);
+                Update::Changes(changes)
+            }
+            StreamMessage::Event(event) => {
+                self.newest = Some(event.id);
+                // More than can be kept need not be handed over.
+                if events.len() >= TAIL_EVENTS {
+                    events.drain(..TAIL_EVENTS / 2);
+                }
+                events.push(event);
+                return Ok(());
+            }
+            StreamMessage::Gap(gap) => {
+                let missed = gap.resumes.saturating_sub(gap.after.saturating_add(1));
+                Update::Missed(missed)
+            }
+        };
+        self.updates.send(update).map_err(|_gone| ())
+    }
+}
+
+/// The last events, for those who look once.
+pub(crate) fn listen_briefly(
+    client: &ApiClient,
+    mut take: impl FnMut(Update),
+) -> Result<(), ApiRequestError> {
+    let newest = client.snapshot()?.server.events_applied;
+    let mut reader = client.events(Pace::Raw, Some(newest.saturating_sub(LOOK_BACK)))?;
+    let mut events = Vec::new();
+    while let Streamed::Message(message) = reader.wait(BATCH)? {
+        if let StreamMessage::Event(event) = *message {
+            let is_last = event.id >= newest;
+            events.push(event);
+            if is_last {
+                break;
+            }
+        }
+    }
+    take(Update::Events(events));
+    Ok(())
+}
+
+fn pace(tail: bool) -> Pace {
+    if tail { Pace::Raw } else { Pace::Changes }
+}

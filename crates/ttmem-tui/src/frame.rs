@@ -1,0 +1,305 @@
+//! What is around every view: tabs, the state of the connection, keys.
+
+use crate::data::{Data, Link};
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::help::EVERYWHERE;
+use crate::views::{KeyHelp, Tab};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::Snapshot;
+
+/// Below this nothing can be read.
+const LEAST: (u16, u16) = (40, 8);
+
+/// The parts of a screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts {
+    tabs: Rect,
+    status: Rect,
+    /// A line of whoever runs beside.
+    companion: Rect,
+    /// Where the view is.
+    pub(crate) view: Rect,
+    keys: Rect,
+}
+
+impl Parts {
+    /// Divides a screen; none of one that is too small.
+    pub(crate) fn of(screen: Rect, has_companion: bool) -> Option<Self> {
+        if screen.width < LEAST.0 || screen.height < LEAST.1 {
+            return None;
+        }
+        let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
+        let above = 2 + u16::from(has_companion);
+        Some(Self {
+            tabs: line(0),
+            status: line(1),
+            companion: Rect {
+                height: u16::from(has_companion),
+                ..line(2)
+            },
+            view: Rect::new(
+                screen.x,
+                screen.y + above,
+                screen.width,
+                screen.height - above - 1,
+            ),
+            keys: line(screen.height - 1),
+        })
+    }
+
+    /// The tab whose name is at a place.
+    pub(crate) fn tab_at(&self, column: u16, row: u16) -> Option<Tab> {
+        let places = tab_places(self.tabs);
+        let hit = |place: &Rect| place.contains((column, row).into());
+        let found = places.iter().position(hit)?;
+        Tab::ALL.get(found).copied()
+    }
+}
+
+/// What a frame says around a view.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// The tab on screen.
+    pub(crate) tab: Tab,
+    /// Its keys.
+    pub(crate) keys: &'static [KeyHelp],
+    /// What whoever runs beside has to say.
+    pub(crate) companion: Option<&'a str>,
+}
+
+/// Draws what is around a view.
+pub(crate) fn draw(
+    canvas: &mut Buffer,
+    parts: &Parts,
+    around: &Surroundings<'_>,
+    data: &Data,
+    look: Look,
+) {
+    for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
+        let (key, name) = if tab == around.tab {
+            (Ink::Chosen, Ink::Chosen)
+        } else {
+            (Ink::Key, Ink::Text)
+        };
+        let room = usize::from(place.width);
+        let at = text::put(
+            canvas,
+            (place.x, place.y),
+            &number.to_string(),
+            room,
+            look.style(key),
+        );
+        let room = room.saturating_sub(1);
+        text::put(
+            canvas,
+            (at, place.y),
+            &format!(" {}", tab.title()),
+            room,
+            look.style(name),
+        );
+    }
+    draw_status(canvas, parts.status, data, look);
+    if let Some(companion) = around.companion {
+        let (at, room) = (parts.companion, usize::from(parts.companion.width));
+        text::put(
+            canvas,
+            (at.x, at.y),
+            companion,
+            room,
+            look.style(Ink::Strong),
+        );
+    }
+    draw_keys(canvas, parts.keys, around.keys, look);
+}
+
+/// The line of facts and the rest of a canvas that has nothing else around a view.
+pub(crate) fn alone(canvas: Rect) -> (Rect, Rect) {
+    let status = Rect {
+        height: 1,
+        ..canvas
+    };
+    let view = Rect {
+        y: canvas.y + 1,
+        height: canvas.height.saturating_sub(1),
+        ..canvas
+    };
+    (status, view)
+}
+
+/// Says that there is no room.
+pub(crate) fn draw_too_small(canvas: &mut Buffer, look: Look) {
+    let area = canvas.area;
+    let words = format!("at least {}x{} needed", LEAST.0, LEAST.1);
+    let style = look.style(Ink::Warning);
+    text::put(
+        canvas,
+        (area.x, area.y),
+        &words,
+        usize::from(area.width),
+        style,
+    );
+}
+
+/// Where the names of the tabs are.
+fn tab_places(line: Rect) -> [Rect; 8] {
+    let mut column = line.x;
+    Tab::ALL.map(|tab| {
+        let width = u16::try_from(tab.title().len() + 2).unwrap_or(u16::MAX);
+        let place = Rect::new(column, line.y, width, 1).intersection(line);
+        column = column.saturating_add(width + 1);
+        place
+    })
+}
+
+fn draw_status(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+    let (state, ink) = state(data);
+    let room = usize::from(line.width);
+    // The state first: whatever else has no room, it must be seen.
+    let state = text::clip(&state, room);
+    let left = room.saturating_sub(text::width(&state));
+    let at = line.right() - u16::try_from(text::width(&state)).unwrap_or(line.width);
+    text::put(canvas, (at, line.y), &state, room, look.style(ink));
+    let left = u16::try_from(left.saturating_sub(1)).unwrap_or(line.width);
+    draw_facts(
+        canvas,
+        Rect {
+            width: left,
+            ..line
+        },
+        data,
+        look,
+    );
+}
+
+/// Draws what is known of the server, as much as has room.
+pub(crate) fn draw_facts(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+    let mut room = usize::from(line.width);
+    let Some(snapshot) = data.totals() else {
+        let style = look.style(Ink::Faint);
+        text::put(canvas, (line.x, line.y), &data.address, room, style);
+        return;
+    };
+    let mut at = line.x;
+    for (words, ink) in facts(snapshot, data, look) {
+        let wide = text::width(&words);
+        if wide > room {
+            break;
+        }
+        at = text::put(canvas, (at, line.y), &words, room, look.style(ink)).saturating_add(2);
+        room = room.saturating_sub(wide + 2);
+    }
+}
+
+/// How current the figures are.
+fn state(data: &Data) -> (String, Ink) {
+    if let Some(notice) = &data.notice
+        && data
+            .now
+            .saturating_duration_since(notice.received)
+            .as_secs()
+            < 4
+    {
+        return (notice.document.clone(), Ink::Strong);
+    }
+    let every = format!("every {}", seconds(data.interval.as_millis()));
+    match &data.link {
+        Link::Connecting => ("connecting".to_owned(), Ink::Warning),
+        Link::Down { since, reason } => {
+            let silent = data.now.saturating_duration_since(*since).as_secs();
+            let age = format::duration(silent);
+            let words = if data.snapshot.is_some() {
+                format!("STALE for {age}: {reason}")
+            } else {
+                reason.clone()
+            };
+            (words, Ink::Danger)
+        }
+        Link::Up if data.paused => {
+            let age = data
+                .snapshot
+                .as_ref()
+                .map(|fresh| data.now.saturating_duration_since(fresh.received));
+            let age = format::duration(age.unwrap_or_default().as_secs());
+            (format!("PAUSED for {age}"), Ink::Warning)
+        }
+        Link::Up => match data.stale() {
+            Some(age) => (
+                format!("STALE for {}", format::duration(age.as_secs())),
+                Ink::Danger,
+            ),
+            None => (format!("live, {every}"), Ink::Good),
+        },
+    }
+}
+
+/// What the second line says, the most important first.
+fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
+    let incomplete = snapshot
+        .processes
+        .iter()
+        .filter(|process| process.incomplete)
+        .count();
+    let anomalies: u64 = snapshot.anomalies.0.values().sum();
+    let mut facts = Vec::new();
+    if incomplete > 0 {
+        facts.push((
+            format!("{} INCOMPLETE", format::count(incomplete as u64)),
+            Ink::Danger,
+        ));
+    }
+    if let Some(error) = snapshot.errors.first() {
+        facts.push((text::clip(error, 60), Ink::Danger));
+    }
+    if anomalies > 0 {
+        facts.push((
+            format::counted_as(anomalies, "anomaly", "anomalies"),
+            Ink::Warning,
+        ));
+    }
+    facts.push((text::clip(&snapshot.host, 24), Ink::Strong));
+    let time = data
+        .time()
+        .map(|time| format::date_time(time)[11..].to_owned());
+    facts.push((
+        time.map_or(look.unknown().to_owned(), |time| format!("{time} UTC")),
+        Ink::Faint,
+    ));
+    if let Some(rate) = data.events_per_second {
+        facts.push((format!("{} events/s", format::count(rate)), Ink::Faint));
+    }
+    facts.push((text::clip_front(&data.address, 40), Ink::Faint));
+    facts
+}
+
+fn draw_keys(canvas: &mut Buffer, line: Rect, keys: &[KeyHelp], look: Look) {
+    let mut at = line.x;
+    for help in keys.iter().chain(EVERYWHERE) {
+        let wide = text::width(help.keys) + 1 + text::width(help.does);
+        let room = usize::from(line.right().saturating_sub(at));
+        if wide > room {
+            break;
+        }
+        at = text::put(canvas, (at, line.y), help.keys, room, look.style(Ink::Key))
+            .saturating_add(1);
+        at = text::put(
+            canvas,
+            (at, line.y),
+            help.does,
+            room,
+            look.style(Ink::Faint),
+        )
+        .saturating_add(2);
+    }
+}
+
+/// A time in seconds with one decimal, if it has any.
+fn seconds(millis: u128) -> String {
+    if millis.is_multiple_of(1000) {
+        format!("{} s", millis / 1000)
+    } else {
+        format!("{}.{} s", millis / 1000, millis % 1000 / 100)
+    }
+}

@@ -1,0 +1,81 @@
+//! One frame as text, for pipes, mails and documents.
+
+use crate::app::App;
+use crate::data::{Link, Update};
+use crate::feed;
+use crate::look::{ColourDepth, Look};
+use crate::views::Tab;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::time::{Duration, Instant};
+use ttmem_api::{ApiClient, ApiRequestError};
+
+/// A view says what it wants when it has seen what there is: a map needs a device, then a core.
+const ROUNDS: usize = 3;
+
+/// What to draw, and how large.
+#[derive(Debug, Clone)]
+pub struct OnceOptions {
+    /// What the user calls the server.
+    pub address: String,
+    /// The view.
+    pub tab: Tab,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// Whether signs beyond ASCII can be shown.
+    pub unicode: bool,
+}
+
+/// A frame of a view, as lines of text.
+///
+/// # Errors
+/// When the server does not answer.
+pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequestError> {
+    // Without colours: kinds of memory differ by their signs, which survive any pipe.
+    let look = Look::new(ColourDepth::None, options.unicode);
+    let mut app = App::new(
+        options.address.clone(),
+        Duration::from_secs(1),
+        options.tab,
+        look,
+    );
+    let take = |app: &mut App, update| app.take(update, Instant::now());
+    take(&mut app, Update::Link(Link::Up));
+    feed::ask_totals(client, |update| take(&mut app, update))?;
+    let (width, height) = options.size;
+    let mut canvas = Buffer::empty(Rect::new(0, 0, width.max(40), height.max(8)));
+    for _round in 0..ROUNDS {
+        canvas.reset();
+        app.draw_alone(&mut canvas, Instant::now());
+        let wants = app.wants();
+        feed::ask_all(client, &wants, |update| take(&mut app, update))?;
+        if wants.tail {
+            feed::listen_briefly(client, |update| take(&mut app, update))?;
+        }
+    }
+    canvas.reset();
+    app.draw_alone(&mut canvas, Instant::now());
+    let text = lines(&canvas);
+    Ok(text.trim_end().to_owned() + "\n")
+}
+
+/// What is on a canvas, without blanks at the ends of lines.
+pub(crate) fn lines(canvas: &Buffer) -> String {
+    let mut text = String::new();
+    for line in canvas.content.chunks(usize::from(canvas.area.width.max(1))) {
+        let mut drawn = String::new();
+        let mut hidden = 0;
+        for cell in line {
+            // A wide sign covers the cell behind it.
+            if hidden == 0 {
+                drawn.push_str(cell.symbol());
+                hidden = crate::widgets::text::width(cell.symbol()).saturating_sub(1);
+            } else {
+                hidden -= 1;
+            }
+        }
+        text.push_str(drawn.trim_end());
+        text.push('\n');
+    }
+    text
+}

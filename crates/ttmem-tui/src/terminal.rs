@@ -1,0 +1,145 @@
+//! The terminal: taken over at the beginning, given back however it ends.
+//!
+//! What was on the screen before is there afterwards, on every way out: the usual one, a signal, a
+//! panic, a suspension. Only one [`Screen`] can be there at a time.
+
+use ratatui::Frame;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use std::io::{self, Stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+
+/// Whether the terminal is ours at the moment, for the panic hook.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The panic hook is put in place once; it knows whether there is something to give back.
+static HOOK: Once = Once::new();
+
+/// The terminal while it is ours.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    ///
+    /// # Errors
+    /// When standard input or output is no terminal.
+    pub(crate) fn enter() -> io::Result<Self> {
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                before(panic);
+            }));
+        });
+        take()?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
+        if terminal.is_err() {
+            give_back();
+        }
+        Ok(Self {
+            terminal: terminal?,
+        })
+    }
+
+    /// Draws a frame: what differs from the last one, in one go.
+    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(draw)?;
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
+    }
+
+    /// Gives the terminal back, stops this process until it is continued, and takes it again.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+        self.resume()
+    }
+
+    /// Takes the terminal again: while this process was stopped, others had it.
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
+        take()?;
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::Relaxed);
+    let taken = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide);
+    if taken.is_err() {
+        give_back();
+    }
+    taken
+}
+
+/// Leaves nothing of ours behind; a terminal that is gone needs nothing back.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::Relaxed) {
+        let _gone = execute!(
+            io::stdout(),
+            EndSynchronizedUpdate,
+            DisableMouseCapture,
+            LeaveAlternateScreen,
+            Show
+        );
+        let _gone = disable_raw_mode();
+    }
+}
+
+/// Signals that came, to be looked at between frames.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    end: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    go_on: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Notes signals from now on instead of dying of them.
+    pub(crate) fn watch() -> io::Result<Self> {
+        let signals = Self {
+            end: Arc::default(),
+            stop: Arc::default(),
+            go_on: Arc::default(),
+        };
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&signals.end))?;
+        }
+        signal_hook::flag::register(SIGTSTP, Arc::clone(&signals.stop))?;
+        signal_hook::flag::register(SIGCONT, Arc::clone(&signals.go_on))?;
+        Ok(signals)
+    }
+
+    /// Whether this process is to end.
+    pub(crate) fn end(&self) -> bool {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is to stop; asked once.
+    pub(crate) fn stop(&self) -> bool {
+        self.stop.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether it was continued; asked once.
+    pub(crate) fn went_on(&self) -> bool {
+        self.go_on.swap(false, Ordering::Relaxed)
+    }
+}

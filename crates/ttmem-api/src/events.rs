@@ -9,14 +9,13 @@ mod tests;
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use body::StreamingBody;
 
 use crate::client::{ApiRequestError, Deadline};
 use crate::http::Framing;
-use crate::{SCHEMA, StreamMessage};
+use crate::{Address, SCHEMA, StreamMessage};
 
 /// All devices of a large machine take some ten kilobytes.
 const MESSAGE_LIMIT_BYTES: usize = 4 * 1024 * 1024;
@@ -61,7 +60,7 @@ pub enum Streamed {
 /// As an iterator it waits for each message, and ends with the stream or behind the first error.
 #[derive(Debug)]
 pub struct EventReader {
-    path: PathBuf,
+    server: Address,
     body: StreamingBody<BufReader<Deadline>>,
     /// Bytes that arrived and were not looked at yet.
     pending: Vec<u8>,
@@ -75,9 +74,9 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    pub(crate) fn new(path: PathBuf, answer: BufReader<Deadline>, framing: Framing) -> Self {
+    pub(crate) fn new(server: Address, answer: BufReader<Deadline>, framing: Framing) -> Self {
         Self {
-            path,
+            server,
             body: StreamingBody::new(answer, framing),
             pending: Vec::new(),
             searched: 0,
@@ -133,9 +132,9 @@ impl EventReader {
                     }
                     io::ErrorKind::InvalidData => return Err(self.malformed(error.to_string())),
                     _other => {
-                        let path = self.path.clone();
+                        let server = self.server.clone();
                         let source = error;
-                        return Err(ApiRequestError::Broken { path, source });
+                        return Err(ApiRequestError::Broken { server, source });
                     }
                 },
             }
@@ -147,7 +146,7 @@ impl EventReader {
             return Ok(Streamed::Quiet);
         }
         Err(ApiRequestError::Timeout {
-            path: self.path.clone(),
+            server: self.server.clone(),
             after: SILENCE,
         })
     }
@@ -195,6 +194,7 @@ impl EventReader {
         };
         match &message {
             StreamMessage::Hello(hello) if hello.schema != SCHEMA => Err(ApiRequestError::Schema {
+                server: self.server.clone(),
                 got: u64::from(hello.schema),
                 known: SCHEMA,
             }),
@@ -209,7 +209,7 @@ impl EventReader {
 
     fn malformed(&self, reason: impl Into<String>) -> ApiRequestError {
         ApiRequestError::Malformed {
-            path: self.path.clone(),
+            server: self.server.clone(),
             reason: reason.into(),
         }
     }

@@ -12,6 +12,7 @@
 //! * a reader ignores fields it does not know, and a field added within schema 1 is an `Option`,
 //!   so that a newer reader understands an older server.
 
+mod address;
 pub mod client;
 mod device;
 mod events;
@@ -31,8 +32,10 @@ mod snapshot;
 mod stream;
 mod text_form;
 mod timestamp;
+mod token;
 mod vocabulary;
 
+pub use address::{Address, HttpUrl, ParseHttpUrlError};
 pub use client::{ApiClient, ApiRequestError};
 pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, L1Usage,
@@ -52,6 +55,7 @@ pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
 pub use stream::{StreamChanges, StreamDevice, StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use timestamp::{ParseTimestampError, Timestamp};
+pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, ProcessState,
     SegmentKind, SortBy, Source,

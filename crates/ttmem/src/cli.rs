@@ -1,10 +1,14 @@
 //! The command line: what can be said, and where defaults come from.
 
+mod remote;
+
+pub(crate) use remote::HttpOptions;
+
 use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::story::{self, Story};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +17,12 @@ use ttmem_event::catalogue::{Board, BoardKind};
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_SOCKET", "--socket"),
+    ("TTMEM_HTTP", "status --http"),
+    ("TTMEM_HTTP", "dump --http"),
+    ("TTMEM_HTTP", "mark --http"),
+    ("TTMEM_HTTP_TOKEN_FILE", "status --http-token-file"),
+    ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
+    ("TTMEM_HTTP_TOKEN_FILE", "mark --http-token-file"),
     ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
     ("TTMEM_BOARD", "serve --board"),
     ("TTMEM_ATTACH_LIBRARY", "run --library"),
@@ -37,6 +47,22 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Understands a command line.
+    ///
+    /// # Errors
+    /// When it makes no sense; help that was asked for is an error, too.
+    pub(crate) fn understand<T: Into<OsString> + Clone>(
+        line: impl IntoIterator<Item = T>,
+    ) -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches_from(line)?;
+        let mut cli =
+            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut Self::command()))?;
+        remote::settle(&mut cli, &matches)?;
+        Ok(cli)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,6 +179,9 @@ pub(crate) struct StatusOptions {
     /// Print the whole snapshot as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
 }
 
 #[derive(Debug, Args)]
@@ -193,6 +222,9 @@ pub(crate) struct DumpOptions {
     /// At most this many rows of each kind.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
 }
 
 #[derive(Debug, Args)]
@@ -207,6 +239,9 @@ pub(crate) struct MarkOptions {
     /// Its name: at most 128 bytes, all printable.
     #[arg(value_name = "NAME", default_value = "")]
     pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
 }
 
 #[derive(Debug, Args)]
@@ -417,7 +452,7 @@ fn size(text: &str) -> Result<u64, String> {
 fn after_help() -> String {
     let mut text = String::from("Environment:\n");
     for (name, stands_for) in VARIABLES {
-        text.push_str(&format!("  {name:<20} {stands_for}\n"));
+        text.push_str(&format!("  {name:<21} {stands_for}\n"));
     }
     text.push_str("\nExit codes:\n");
     for (code, meaning) in EXIT_CODES {

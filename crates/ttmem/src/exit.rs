@@ -104,6 +104,7 @@ mod tests {
     use anyhow::{Context, anyhow};
     use std::io;
     use std::path::PathBuf;
+    use ttmem_api::Address;
 
     fn broken() -> io::Error {
         io::ErrorKind::BrokenPipe.into()
@@ -112,12 +113,14 @@ mod tests {
     #[test]
     fn each_failure_has_its_code() {
         let path = PathBuf::from("/run/ttmem.sock");
+        let server = Address::Unix(path.clone());
         let refused = ApiRequestError::Status {
+            server: server.clone(),
             code: 403,
             problem: None,
         };
         let server_left = ApiRequestError::Broken {
-            path: path.clone(),
+            server,
             source: broken(),
         };
         let no_server = NoServer { tried: vec![path] };

@@ -18,9 +18,11 @@ mod render;
 mod run;
 mod story;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::report(commands::run(cli::Cli::parse()))
+    match cli::Cli::understand(std::env::args_os()) {
+        Ok(cli) => exit::report(commands::run(cli)),
+        Err(not_understood) => not_understood.exit(),
+    }
 }

@@ -1,6 +1,9 @@
 //! The client against a socket that answers what each test says.
 
-use std::os::unix::net::UnixListener;
+mod tcp;
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
@@ -138,13 +141,13 @@ fn a_refusal_carries_its_reason_without_control_characters() {
         error,
         ApiRequestError::Status {
             code: 503,
-            problem: Some(_)
+            problem: Some(_),
+            ..
         }
     ));
-    assert_eq!(
-        error.to_string(),
-        "the server answered 503: busy: 64 readers\u{fffd}[2J at once"
-    );
+    let said = error.to_string();
+    let end = "/s answered 503: busy: 64 readers\u{fffd}[2J at once";
+    assert!(said.ends_with(end), "{said}");
 }
 
 #[test]
@@ -153,7 +156,8 @@ fn a_refusal_without_a_reason_is_still_a_refusal() {
         .client()
         .healthy()
         .unwrap_err();
-    assert_eq!(error.to_string(), "the server answered 404");
+    let said = error.to_string();
+    assert!(said.ends_with("/s answered 404"), "{said}");
 }
 
 #[test]
@@ -167,7 +171,8 @@ fn a_reason_sent_before_the_request_was_read_is_not_lost() {
         stream.write_all(sized(503, problem).as_bytes()).unwrap();
     });
     let error = ApiClient::new(path).snapshot().unwrap_err();
-    assert_eq!(error.to_string(), "the server answered 503: busy: full");
+    let said = error.to_string();
+    assert!(said.ends_with("/s answered 503: busy: full"), "{said}");
     server.join().unwrap();
 }
 
@@ -221,7 +226,7 @@ fn absent_and_stale_sockets_mean_not_running() {
     let stale = ApiClient::new(&path).healthy().unwrap_err();
     for error in [absent, stale] {
         assert!(
-            matches!(&error, ApiRequestError::NotRunning { path: named, .. } if *named == path),
+            matches!(&error, ApiRequestError::NotRunning { server, .. } if *server == Address::Unix(path.clone())),
             "{error:?}"
         );
     }
@@ -243,10 +248,9 @@ fn another_schema_is_refused_with_both_numbers() {
     let error = OneAnswer::with(sized(200, r#"{"schema":2,"new":[]}"#))
         .client()
         .snapshot();
-    assert_eq!(
-        error.unwrap_err().to_string(),
-        "the server answers in schema 2, this program knows schema 1"
-    );
+    let said = error.unwrap_err().to_string();
+    let end = "/s answers in schema 2, this program knows schema 1";
+    assert!(said.ends_with(end), "{said}");
 }
 
 #[test]

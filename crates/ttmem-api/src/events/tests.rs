@@ -147,7 +147,12 @@ fn what_is_no_stream_of_ours_is_an_error_and_the_end() {
         };
         let expected = matches!(
             error,
-            ApiRequestError::Malformed { .. } | ApiRequestError::Schema { got: 2, known: 1 }
+            ApiRequestError::Malformed { .. }
+                | ApiRequestError::Schema {
+                    got: 2,
+                    known: 1,
+                    ..
+                }
         );
         assert!(expected, "{name}: {error:?}");
         assert!(reader.next().is_none(), "{name}");
@@ -163,7 +168,10 @@ fn a_refusal_is_told() {
     );
     let (directory, _request) = answering(answer, 4096, false);
     let error = reader(&directory).unwrap_err();
-    let ApiRequestError::Status { code: 429, problem } = error else {
+    let ApiRequestError::Status {
+        code: 429, problem, ..
+    } = error
+    else {
         panic!("{error:?}");
     };
     assert_eq!(problem.unwrap().error, "too_many_streams");

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Request, RequestKind};
 
 const RUNS: usize = 21;
@@ -58,8 +58,8 @@ pub(super) fn measure() -> Result<Value> {
 }
 
 /// The workload: allocates on the server that `reached` found, says so, and waits to be killed.
-pub(crate) fn hold(reached: &ApiClient) -> Result<()> {
-    let mut stream = UnixStream::connect(reached.path()).context("cannot reach the server")?;
+pub(crate) fn hold(socket: &Path) -> Result<()> {
+    let mut stream = UnixStream::connect(socket).context("cannot reach the server")?;
     let mut bytes = Vec::new();
     for number in 0..BUFFERS {
         let request = Request {

@@ -1,13 +1,12 @@
 //! What the command line accepts, and that its manual says the same.
 
 use super::*;
-use clap::CommandFactory;
 use std::collections::BTreeSet;
 
 const MANUAL: &str = include_str!("../../../../docs/cli.md");
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(line.split_whitespace())
+    Cli::understand(line.split_whitespace())
 }
 
 fn serve(line: &str) -> ServeOptions {
@@ -128,6 +127,24 @@ fn what_follows_a_command_is_the_commands() {
 }
 
 #[test]
+fn a_reading_command_asks_one_place() {
+    let asked = |line: &str| match parse(line).unwrap() {
+        Cli {
+            command: Command::Status(options),
+            socket,
+        } => (options.http, socket),
+        other => panic!("{other:?}"),
+    };
+    let (http, socket) = asked("ttmem status --http http://[::1]:9400 --http-token-file /t");
+    assert_eq!(http.http.unwrap().to_string(), "http://[::1]:9400");
+    assert_eq!(http.http_token_file, Some(PathBuf::from("/t")));
+    assert_eq!(socket, None);
+    let (http, socket) = asked("ttmem --socket /a status");
+    assert_eq!(http, HttpOptions::default());
+    assert_eq!(socket, Some(PathBuf::from("/a")));
+}
+
+#[test]
 fn nonsense_is_a_usage_error_that_helps() {
     for (line, hint) in [
         ("ttmem", "Usage"),
@@ -145,6 +162,22 @@ fn nonsense_is_a_usage_error_that_helps() {
         ("ttmem serve --log-keep 2", "--log-file"),
         ("ttmem serve --max-clients 0", "1..=65536"),
         ("ttmem serve -q -v", "cannot be used with"),
+        (
+            "ttmem status --http 127.0.0.1:9400",
+            "http://127.0.0.1:9400",
+        ),
+        ("ttmem status --http https://x", "ssh -L"),
+        ("ttmem mark --http http://me:pw@x", "token into a file"),
+        (
+            "ttmem dump --http http://x --socket /a",
+            "cannot be used with",
+        ),
+        (
+            "ttmem --socket /a mark --http http://x",
+            "cannot be used with",
+        ),
+        ("ttmem status --http-token-file /t", "only for '--http"),
+        ("ttmem forget --http http://x 1", "--http"),
         ("ttmem dump --limit 0", "--limit"),
         ("ttmem dump --last 0", "1..=10000"),
         ("ttmem dump --last 1 --cbs", "cannot be used with"),

@@ -15,6 +15,7 @@ use crate::output::{Output, Screen};
 use crate::{bench, demo, load, run};
 use anyhow::Result;
 use std::process::ExitCode;
+use ttmem_api::ApiClient;
 
 /// Runs the command; the exit code if it did what it was asked for.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
@@ -28,19 +29,19 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Command::Status(options) => {
-            let client = reach::client(cli.socket)?;
+            let client = reach::client(cli.socket, &options.http)?;
             status::run(&client, &options, screen, &mut output)?;
         }
         Command::Dump(options) => {
-            let client = reach::client(cli.socket)?;
+            let client = reach::client(cli.socket, &options.http)?;
             dump::run(&client, &options, screen, &mut output)?;
         }
         Command::Forget(options) => {
-            let client = reach::client(cli.socket)?;
+            let client = ApiClient::new(reach::socket(cli.socket)?);
             forget::run(&client, options.pid, &mut output)?;
         }
         Command::Mark(options) => {
-            let client = reach::client(cli.socket)?;
+            let client = reach::client(cli.socket, &options.http)?;
             mark::run(&client, &options.name, &mut output)?;
         }
         Command::Run(options) => {
@@ -75,7 +76,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
                 let found = bench::client(quick)?;
                 output.print(&format!("{found:#}\n"))?;
             }
-            BenchCommand::Hold => bench::hold(&reach::client(cli.socket)?)?,
+            BenchCommand::Hold => bench::hold(&reach::socket(cli.socket)?)?,
             BenchCommand::Workload(options) => bench::workload(&options, cli.socket)?,
             BenchCommand::Record(options) => {
                 let found = bench::record(&options, cli.socket)?;

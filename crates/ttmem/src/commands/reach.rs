@@ -1,10 +1,11 @@
 //! Finding the server, and waiting for it when it is busy.
 
+use crate::cli::HttpOptions;
 use nix::unistd::geteuid;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use ttmem_api::{ApiClient, ApiRequestError};
+use ttmem_api::{ApiClient, ApiRequestError, Token};
 use ttmem_server::socket::{LEGACY_SOCKET_PATH, default_socket_path};
 
 /// How often a busy server is asked again: its readers are served in less than that many seconds.
@@ -43,23 +44,38 @@ pub(crate) fn default_path() -> PathBuf {
     default_socket_path(runtime_dir.as_deref(), geteuid().as_raw())
 }
 
-/// A client of the server on `socket`, or of the first default socket on which one listens.
-pub(crate) fn client(socket: Option<PathBuf>) -> anyhow::Result<ApiClient> {
-    let candidates = match socket {
+/// A client of the server that the user means: the one with a URL, the one on a socket, or that of
+/// the first default socket on which one listens.
+///
+/// # Errors
+/// When nobody listens on any socket, or the token's file has none. A server with a URL is not asked
+/// yet.
+pub(crate) fn client(socket: Option<PathBuf>, http: &HttpOptions) -> anyhow::Result<ApiClient> {
+    let Some(url) = &http.http else {
+        return Ok(ApiClient::new(self::socket(socket)?));
+    };
+    let client = ApiClient::at(url.clone());
+    Ok(match &http.http_token_file {
+        Some(file) => client.with_token(Token::read(file)?),
+        None => client,
+    })
+}
+
+/// The socket of a server: the one that is named, or the first default one on which one listens.
+pub(crate) fn socket(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    first_running(match named {
         Some(socket) => vec![socket],
         None => vec![default_path(), PathBuf::from(LEGACY_SOCKET_PATH)],
-    };
-    first_running(candidates)
+    })
 }
 
 /// The first of some sockets on which anybody listens.
-pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<ApiClient> {
+pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
     for path in &candidates {
-        let client = ApiClient::new(path);
-        match client.healthy() {
+        match ApiClient::new(path).healthy() {
             Err(ApiRequestError::NotRunning { .. }) => {}
             // Busy is running.
-            Ok(()) | Err(ApiRequestError::Status { .. }) => return Ok(client),
+            Ok(()) | Err(ApiRequestError::Status { .. }) => return Ok(path.clone()),
             Err(error) => return Err(error.into()),
         }
     }
@@ -75,6 +91,7 @@ pub(crate) fn patiently<T>(
             Err(ApiRequestError::Status {
                 code: 503,
                 problem: Some(problem),
+                ..
             }) if problem.error == "busy" => std::thread::sleep(PAUSE),
             answer => return answer,
         }

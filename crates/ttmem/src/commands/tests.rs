@@ -1,16 +1,16 @@
 //! The reading commands against a real server, and how they fail without one.
 
 use super::{dump, forget, mark, reach, serve, status};
-use crate::cli::{Cli, Command, DumpOptions, StatusOptions};
+use crate::cli::{Cli, Command, DumpOptions, HttpOptions, StatusOptions};
 use crate::exit;
 use crate::output::{Output, Screen};
-use clap::Parser;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-use ttmem_api::ApiClient;
+use ttmem_api::{ApiClient, HttpUrl};
 use ttmem_event::legacy::{BufferTypeNumbering, Generation, Request, RequestKind};
 use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
@@ -78,7 +78,7 @@ impl Running {
     }
 
     fn client(&self) -> ApiClient {
-        reach::client(Some(self.socket())).unwrap()
+        ApiClient::new(reach::socket(Some(self.socket())).unwrap())
     }
 }
 
@@ -109,8 +109,15 @@ fn printed(command: impl FnOnce(&mut Output<&mut Vec<u8>>)) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+fn status_options(json: bool) -> StatusOptions {
+    StatusOptions {
+        json,
+        http: HttpOptions::default(),
+    }
+}
+
 fn dumped(client: &ApiClient, line: &str) -> String {
-    let options: DumpOptions = match Cli::try_parse_from(line.split(' ')).unwrap().command {
+    let options: DumpOptions = match Cli::understand(line.split(' ')).unwrap().command {
         Command::Dump(options) => options,
         other => panic!("{other:?}"),
     };
@@ -121,10 +128,10 @@ fn dumped(client: &ApiClient, line: &str) -> String {
 fn status_as_text_and_as_json() {
     let running = Running::with_buffers(3);
     let client = running.client();
-    let text = StatusOptions { json: false };
+    let text = status_options(false);
     let page = printed(|output| status::run(&client, &text, PLAIN, output).unwrap());
     assert!(page.contains("Device 0  unknown board, legacy"), "{page}");
-    let json = StatusOptions { json: true };
+    let json = status_options(true);
     let document = printed(|output| status::run(&client, &json, PLAIN, output).unwrap());
     let snapshot: ttmem_api::Snapshot = serde_json::from_str(&document).unwrap();
     assert_eq!(snapshot.devices[0].l1.charged_bytes, 3 * 1024);
@@ -219,7 +226,43 @@ fn without_a_server_the_sockets_that_were_tried_are_named() {
 
     let running = Running::with_buffers(0);
     let found = reach::first_running(vec![absent, stale, running.socket()]).unwrap();
-    assert_eq!(found.path(), running.socket());
+    assert_eq!(found, running.socket());
+}
+
+#[test]
+fn a_url_is_asked_with_the_token_of_its_file() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = HttpUrl::from(listener.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    let absent = HttpOptions {
+        http: Some(url.clone()),
+        http_token_file: Some(file.clone()),
+    };
+    let error = reach::client(None, &absent).unwrap_err();
+    assert_eq!(exit::code_of(&error), 1);
+    let message = format!("{error:#}");
+    assert!(message.contains("cannot read the token file"), "{message}");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let client = reach::client(None, &absent).unwrap();
+    let asked = std::thread::spawn(move || client.healthy().unwrap_err());
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = vec![0; 1000];
+    let count = stream.read(&mut request).unwrap();
+    let request = String::from_utf8_lossy(&request[..count]).into_owned();
+    assert!(request.contains("Bearer s3cret\r\n"), "{request}");
+    drop((stream, listener));
+    drop(asked.join().unwrap());
+    let alone = HttpOptions {
+        http: Some(url.clone()),
+        http_token_file: None,
+    };
+    let client = reach::client(None, &alone).unwrap();
+    let mut output = Output::new(Vec::new());
+    let error = status::run(&client, &status_options(true), PLAIN, &mut output).unwrap_err();
+    assert_eq!(exit::code_of(&error), 3);
+    assert!(error.to_string().contains(&url.to_string()), "{error}");
 }
 
 #[test]
@@ -234,7 +277,7 @@ fn a_reader_that_left_ends_a_dump() {
         }
     }
     let running = Running::with_buffers(1);
-    let options = StatusOptions { json: true };
+    let options = status_options(true);
     let error = status::run(&running.client(), &options, PLAIN, &mut Output::new(Gone));
     assert_eq!(exit::code_of(&error.unwrap_err()), 0);
 }
@@ -242,7 +285,7 @@ fn a_reader_that_left_ends_a_dump() {
 #[test]
 fn a_named_socket_replaces_both_others() {
     let served = |line: &str| -> Vec<PathBuf> {
-        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let cli = Cli::understand(line.split(' ')).unwrap();
         let Command::Serve(options) = cli.command else {
             panic!("{line}");
         };

@@ -78,7 +78,7 @@ fn page(
         failure: progress.failure.clone(),
         hint: format!(
             "Ctrl-C ends it. Meanwhile: ttmem status --socket {}",
-            server.path().display()
+            server.server()
         ),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
     let target = Target::find(options, socket)?;
     let before = reach::patiently(|| target.server.snapshot())?;
     let begun = Instant::now();
-    let mut clients = Clients::start(options, target.server.path(), &news)?;
+    let mut clients = Clients::start(options, &target.socket, &news)?;
     let mut ended = 0;
     while ended < count {
         match to_react_to
@@ -92,6 +92,8 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
 /// The server that gets the load.
 struct Target {
     server: ApiClient,
+    /// Its socket.
+    socket: PathBuf,
     /// Set when it is ours.
     own: Option<EmbeddedServer>,
 }
@@ -100,8 +102,12 @@ impl Target {
     /// The server that was named, or that runs; one of its own if none was named and none runs.
     fn find(options: &LoadOptions, socket: Option<PathBuf>) -> Result<Self> {
         let named = socket.is_some();
-        match reach::client(socket) {
-            Ok(server) => Ok(Self { server, own: None }),
+        match reach::socket(socket) {
+            Ok(socket) => Ok(Self {
+                server: ApiClient::new(&socket),
+                socket,
+                own: None,
+            }),
             Err(error) if !named && error.is::<NoServer>() => {
                 let clients = usize::try_from(options.clients).unwrap_or(usize::MAX);
                 let board = options.scenario.board(None)?;
@@ -109,6 +115,7 @@ impl Target {
                 let own = EmbeddedServer::start(Some(board), room)?;
                 Ok(Self {
                     server: ApiClient::new(own.socket()),
+                    socket: own.socket().to_owned(),
                     own: Some(own),
                 })
             }

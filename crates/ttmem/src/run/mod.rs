@@ -58,7 +58,7 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     let tags = watch::tagged(environment.remove(&OsString::from(TAG_VARIABLE)), &tag);
     environment.insert(TAG_VARIABLE.into(), tags);
     // The program may change its folder before it connects.
-    let place = std::path::absolute(target.server.path())?;
+    let place = std::path::absolute(&target.socket)?;
     environment.insert(SOCKET_VARIABLE.into(), place.clone().into());
     if let Some(library) = &library {
         let before = environment.remove(&OsString::from(PRELOAD));
@@ -105,10 +105,7 @@ pub(crate) fn environment(options: &EnvOptions, socket: Option<PathBuf>) -> Resu
     let socket = match socket {
         Some(socket) => socket,
         // Where a server would be if none runs yet: clients wait for it.
-        None => reach::client(None).map_or_else(
-            |_not_yet| reach::default_path(),
-            |server| server.path().to_owned(),
-        ),
+        None => reach::socket(None).unwrap_or_else(|_not_yet| reach::default_path()),
     };
     let socket = std::path::absolute(socket)?.into_os_string();
     let mut lines = String::new();
@@ -129,6 +126,8 @@ fn quoted(text: &str) -> String {
 /// The server that a program reports to.
 struct Target {
     server: ApiClient,
+    /// Its socket.
+    socket: PathBuf,
     /// Set when it is ours.
     own: Option<EmbeddedServer>,
 }
@@ -137,13 +136,18 @@ impl Target {
     /// The server that was named, or that runs; one of its own if none was named and none runs.
     fn find(socket: Option<PathBuf>) -> Result<Self> {
         let named = socket.is_some();
-        match reach::client(socket) {
-            Ok(server) => Ok(Self { server, own: None }),
+        match reach::socket(socket) {
+            Ok(socket) => Ok(Self {
+                server: ApiClient::new(&socket),
+                socket,
+                own: None,
+            }),
             // Whoever it is that listens on a default socket, it is no server of ours.
             Err(_unusable) if !named => {
                 let own = EmbeddedServer::start(None, MAX_CLIENTS)?;
                 Ok(Self {
                     server: ApiClient::new(own.socket()),
+                    socket: own.socket().to_owned(),
                     own: Some(own),
                 })
             }

@@ -36,7 +36,7 @@ pub(super) fn ended(stream: &mut UnixStream) -> String {
 /// Code and error word of a request that was refused.
 pub(super) fn refusal<T: std::fmt::Debug>(outcome: Result<T, ApiRequestError>) -> (u16, String) {
     match outcome {
-        Err(ApiRequestError::Status { code, problem }) => (code, problem.unwrap().error),
+        Err(ApiRequestError::Status { code, problem, .. }) => (code, problem.unwrap().error),
         other => panic!("{other:?}"),
     }
 }
@@ -51,10 +51,8 @@ fn refusals_are_problems() {
     bad(client.buffers(None, Some(0)));
     bad(client.buffers(None, Some(10_001)));
     let message = client.buffers(None, Some(10_001)).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the server answered 400: bad_request: limit 10001 is not between 1 and 10000"
-    );
+    let end = " answered 400: bad_request: limit 10001 is not between 1 and 10000";
+    assert!(message.ends_with(end), "{message}");
     for (request, code, word) in [
         ("GET /api/v1/cbs?limit=x HTTP/1.1", 400, "bad_request"),
         ("GET /api/v1/cbs?limit=-1 HTTP/1.1", 400, "bad_request"),

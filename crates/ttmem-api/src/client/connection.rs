@@ -1,0 +1,146 @@
+//! One connection to a server, and how long each step on it may take.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::{Address, HttpUrl};
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    /// To a Unix socket.
+    Unix(UnixStream),
+    /// Over TCP.
+    Tcp(TcpStream),
+}
+
+impl Connection {
+    /// Connects within a time, which is also how long a write may take.
+    pub(super) fn open(server: &Address, timeout: Duration) -> io::Result<Self> {
+        match server {
+            Address::Unix(path) => unix(path, timeout).map(Self::Unix),
+            Address::Http(url) => tcp(url, timeout).map(Self::Tcp),
+        }
+    }
+
+    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.flush(),
+            Self::Tcp(stream) => stream.flush(),
+        }
+    }
+}
+
+fn unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // The send timeout also bounds `connect`, which waits while the backlog is full.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
+    rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    Ok(UnixStream::from(socket))
+}
+
+/// Connects to the first of a host's addresses that takes it.
+fn tcp(url: &HttpUrl, timeout: Duration) -> io::Result<TcpStream> {
+    let addresses = url.resolve()?;
+    let end = Instant::now() + timeout;
+    let mut outcome = Err(io::Error::other("the name has no address"));
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = end.saturating_duration_since(Instant::now());
+        let untried = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        // An address that swallows everything leaves the others their share.
+        let share = left / untried;
+        if share.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        outcome = connected(address, share);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    let stream = outcome?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn connected(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, timeout)?;
+    // Where nobody listens, the kernel may choose that very port for us and connect us to
+    // ourselves; then nobody else could listen there.
+    if stream.local_addr()? == *address {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(stream)
+}
+
+/// A connection whose every read waits a bounded time, and all of them together too.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    connection: Connection,
+    timeout: Duration,
+    end: Instant,
+}
+
+impl Deadline {
+    /// Lets a single read take so long, and all reads from now on so many times that.
+    pub(super) fn new(connection: Connection, timeout: Duration, times: u32) -> Self {
+        Self {
+            connection,
+            timeout,
+            end: Instant::now() + timeout * times,
+        }
+    }
+
+    /// Lets all reads from now on take so long together.
+    pub(crate) fn extend(&mut self, wait: Duration) {
+        self.timeout = wait;
+        self.end = Instant::now() + wait;
+    }
+}
+
+impl Read for Deadline {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.connection.set_read_timeout(left.min(self.timeout))?;
+        self.connection.read(buffer)
+    }
+}

@@ -14,6 +14,7 @@ use crate::text_form;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
+const EPOCH_YEAR: u64 = 1970;
 
 /// Days from 0000-03-01, the start of the first 400-year era, to 1970-01-01.
 const EPOCH_DAYS: u64 = 719_468;
@@ -22,11 +23,12 @@ const DAYS_PER_ERA: u64 = 146_097;
 /// Nanoseconds since 1970-01-01 UTC, written as `2026-11-15T08:25:03.000000001Z`.
 ///
 /// 64 bits reach the year 2554, so every value has a four-digit year. The text always has nine
-/// fractional digits: texts sort like times.
+/// fractional digits: texts sort like times. A text with a time before 1970 or after 2554 gives the
+/// nearest time that can be written: who asks for all since the year 1 means all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
-/// A string that is not an RFC 3339 time in UTC between 1970 and 2554.
+/// A string that is not an RFC 3339 time in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a time: expected RFC 3339 in UTC, such as 2026-11-15T08:25:03.5Z")]
 pub struct ParseTimestampError;
@@ -132,8 +134,11 @@ fn parse(text: &[u8]) -> Option<u64> {
     if separators.iter().any(|&(at, byte)| date_time[at] != byte) {
         return None;
     }
+    let year = number(&date_time[0..4])?;
+    let is_too_early = year < EPOCH_YEAR;
+    // The calendar repeats itself every 400 years, so that the same days exist.
     let days = days_from_civil(
-        number(&date_time[0..4])?,
+        if is_too_early { year + 2000 } else { year },
         number(&date_time[5..7])?,
         number(&date_time[8..10])?,
     )?;
@@ -154,9 +159,11 @@ fn parse(text: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
-    seconds
-        .checked_mul(NANOS_PER_SECOND)?
-        .checked_add(fraction_nanos)
+    if is_too_early {
+        return Some(0);
+    }
+    let nanos = seconds.saturating_mul(NANOS_PER_SECOND);
+    Some(nanos.saturating_add(fraction_nanos))
 }
 
 /// A number of decimal digits only; callers pass nine at most, so it cannot overflow.
@@ -235,10 +242,9 @@ mod tests {
             "2026-01-01T00:00:60Z",
             "2026-01-01T00:00:00.Z",
             "2026-01-01T00:00:00.1234567890Z",
-            "1969-12-31T23:59:59Z",
-            "0000-01-01T00:00:00Z",
-            "2554-07-21T23:34:33.709551616Z",
-            "9999-12-31T23:59:59Z",
+            "1900-02-29T00:00:00Z",
+            "1969-11-31T00:00:00Z",
+            "9999-12-32T23:59:59Z",
             "+026-01-01T00:00:00Z",
             "2026-01-01T00:00:0éZ",
         ] {
@@ -247,6 +253,24 @@ mod tests {
                 Err(ParseTimestampError),
                 "{text:?}"
             );
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_written_are_the_nearest_that_can() {
+        for early in [
+            "0000-01-01T00:00:00Z",
+            "1600-02-29T00:00:00Z",
+            "1969-12-31T23:59:59.9Z",
+        ] {
+            assert_eq!(early.parse(), Ok(Timestamp(0)), "{early}");
+        }
+        for late in [
+            "2554-07-21T23:34:33.709551616Z",
+            "2554-07-21T23:34:34Z",
+            "9999-12-31T23:59:59.999999999Z",
+        ] {
+            assert_eq!(late.parse(), Ok(Timestamp(u64::MAX)), "{late}");
         }
     }
 

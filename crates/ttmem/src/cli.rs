@@ -236,7 +236,7 @@ pub(crate) struct ForgetOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct MarkOptions {
-    /// Its name: at most 128 bytes, all printable.
+    /// Its name: at most 128 characters, none of them a control character.
     #[arg(value_name = "NAME", default_value = "")]
     pub(crate) name: String,
 

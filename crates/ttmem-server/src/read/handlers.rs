@@ -38,6 +38,7 @@ pub(super) async fn get_snapshot(
 
 /// The query of a page.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
     cursor: Option<String>,
     limit: Option<u32>,
@@ -170,6 +171,7 @@ const MAX_LAST: u32 = 10_000;
 
 /// The query of the last events.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LastQuery {
     count: Option<u32>,
     pid: Option<u32>,
@@ -209,7 +211,7 @@ fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
     let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
         Box::new(move |device| device.facts.unique_id == Some(id))
     } else if let Some(id) = decimal(name) {
-        Box::new(move |device| device.facts.logical_id == id)
+        Box::new(move |device| u64::from(device.facts.logical_id) == id)
     } else {
         let detail = format!("{name} is neither a logical id nor a unique id in hex");
         return Err(Refusal::bad_request(detail));
@@ -237,8 +239,9 @@ fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
     Ok(device)
 }
 
-/// Digits only: `parse` would also take a sign.
-fn decimal(digits: &str) -> Option<u32> {
+/// Digits only: `parse` would also take a sign. More than any device's id may have: such a number
+/// is a name, if of no device.
+fn decimal(digits: &str) -> Option<u64> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().ok()).flatten()
 }
@@ -283,7 +286,7 @@ pub(super) async fn get_l1_map(
         let index = device_named(&view, &name)?;
         if let Some((x, y)) = core.filter(|(x, y)| !l1map::has_core(&view, index, *x, *y)) {
             let detail = format!("device {name} has no compute core {x},{y}");
-            return Err(Refusal::bad_request(detail));
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_core", detail));
         }
         let geometry = state.places.of(&view);
         let time = (state.facts)().time;
@@ -334,8 +337,8 @@ pub(super) struct MarkQuery {
     name: Option<String>,
 }
 
-/// The longest name of a mark.
-const MAX_MARK_BYTES: usize = 128;
+/// The longest name of a mark, in characters: at most 512 bytes, as all texts of clients.
+const MAX_MARK_CHARS: usize = 128;
 
 pub(super) async fn post_mark(
     State(state): State<ReadState>,
@@ -343,8 +346,10 @@ pub(super) async fn post_mark(
     query: Result<Query<MarkQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let name = parameters(query)?.name.unwrap_or_default();
-    if name.len() > MAX_MARK_BYTES || name.contains(char::is_control) {
-        let detail = format!("a mark's name has at most {MAX_MARK_BYTES} bytes, all printable");
+    if name.chars().count() > MAX_MARK_CHARS || name.contains(char::is_control) {
+        let detail = format!(
+            "a mark's name has at most {MAX_MARK_CHARS} characters, none of them a control character"
+        );
         return Err(Refusal::bad_request(detail));
     }
     answer(asker, move || {
@@ -422,6 +427,7 @@ pub(super) async fn get_events(
 
 /// The query of a `forget`.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ForgetQuery {
     pid: u32,
 }

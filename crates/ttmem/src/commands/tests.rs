@@ -198,7 +198,10 @@ fn a_mark_is_set_and_told() {
         .collect();
     assert_eq!(names, ["warm-up", ""]);
     let error = mark::run(&client, "\u{1b}[31m", &mut Output::new(Vec::new())).unwrap_err();
-    assert!(format!("{error:#}").contains("printable"), "{error:#}");
+    assert!(
+        format!("{error:#}").contains("control character"),
+        "{error:#}"
+    );
 }
 
 #[test]

@@ -69,11 +69,21 @@ fn a_device_that_is_none_or_several_is_refused() {
     let client = served.client();
     let word = |code: u16, word: &str| (code, word.to_owned());
     assert_eq!(refusal(client.device("0")), word(409, "ambiguous_device"));
-    for unknown in ["1", "4294967295", "0x0", "0xffffffffffffffff"] {
+    for unknown in ["1", "4294967295", "4294967296", "0x0", "0xffffffffffffffff"] {
         let told = refusal(client.device(unknown));
         assert_eq!(told, word(404, "unknown_device"), "{unknown}");
     }
-    for nonsense in ["-1", "+0", " 0", "4294967296", "0x", "x", "é", "0/0", "\0"] {
+    for nonsense in [
+        "-1",
+        "+0",
+        " 0",
+        "18446744073709551616",
+        "0x",
+        "x",
+        "é",
+        "0/0",
+        "\0",
+    ] {
         let told = refusal(client.device(nonsense));
         assert_eq!(told, word(400, "bad_request"), "{nonsense:?}");
         let told = refusal(client.l1_map(nonsense, None));

@@ -6,7 +6,7 @@ use super::*;
 use ttmem_api::{Block, BlockMap, L1Map, MemoryClass, SegmentKind, Stretch};
 use ttmem_event::CoreType;
 
-const OUTSIDE: (u16, &str) = (400, "bad_request");
+const OUTSIDE: (u16, &str) = (404, "unknown_core");
 
 fn told<T: std::fmt::Debug>(outcome: Result<T, ttmem_api::ApiRequestError>) -> (u16, String) {
     refusal(outcome)

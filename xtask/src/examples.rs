@@ -6,18 +6,17 @@
 //! says it holds; without a server; under valgrind; and with the compiler's
 //! sanitizers. A part whose tools are not to be had is skipped, by name.
 
-mod server;
-
 use crate::Outcome;
 use crate::command::{cargo, program, read, run as run_command, target_dir};
 use crate::install::{self, Profile};
+use crate::server::{Holdings, Running, Server};
 use crate::tool;
 use anyhow::{Context, bail};
-use server::{Holdings, Server};
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The sources in C and C++ with what is made of them.
 const SOURCES: &[Source] = &[
@@ -341,38 +340,6 @@ fn check_alone(installed: &Installed, server: &Server, example: &Path) -> anyhow
         bail!("{} says without being asked: {said}", example.display());
     }
     Ok(())
-}
-
-/// A program that does not outlive the check.
-#[derive(Debug)]
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail when it has ended, which is what is wanted.
-        let _ended = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
-
-/// A folder for a socket: the path of one must be short, and the build directory's may not be.
-#[derive(Debug)]
-struct SocketFolder(PathBuf);
-
-impl SocketFolder {
-    fn make() -> anyhow::Result<Self> {
-        let name = format!("ttmem-examples-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for SocketFolder {
-    fn drop(&mut self) {
-        // In /tmp, what cannot be removed now is removed later.
-        let _removed = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ mod fuzz;
 mod gate;
 mod install;
 mod loom;
+mod schemathesis;
+mod server;
 mod suite;
 mod tool;
 mod ttnn;
@@ -41,6 +43,8 @@ usage: cargo xtask WORD
   ttnn-matrix [VERSION...]    tries every published wheel of ttnn and writes docs/ttnn-wheels.md; with
                               versions it tries those and prints the table. A wheel that it installs
                               it removes again after its row (about 500 MB each), but the newest
+  schemathesis [WORD...]      the read API of a running server held against its own description, with
+                              more words for schemathesis if there are any
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
@@ -76,6 +80,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["examples"] => examples::run()?,
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
         ["loom"] => loom::run()?,
+        ["schemathesis", rest @ ..] => schemathesis::run(rest)?,
         ["ttnn", rest @ ..] => ttnn::run(rest)?,
         ["ttnn-bench"] => ttnn::bench()?,
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels)?,

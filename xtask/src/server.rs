@@ -1,10 +1,10 @@
-//! A server on a private socket, and what it says that a process holds.
+//! A server on a private socket for the checks that need one, and what it says that a process holds.
 
-use super::{Running, SocketFolder};
 use crate::command::{program, read};
 use anyhow::{Context, bail};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long to wait for what should take milliseconds, on a machine that is busy.
@@ -21,11 +21,11 @@ const TOTALS: [&str; 5] = [
 
 /// What a process holds on each of its devices, in the order of [`TOTALS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Holdings([u64; TOTALS.len()]);
+pub(crate) struct Holdings([u64; TOTALS.len()]);
 
 impl Holdings {
     /// Reads `dram_bytes=1 l1_bytes=2 …`.
-    pub(super) fn parse(line: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let mut held = Self::default();
         for (total, name) in held.0.iter_mut().zip(TOTALS) {
             let words = line.split_whitespace();
@@ -74,9 +74,16 @@ fn number_after(text: &str, name: &str) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// A server of the examples' own.
+/// Whether the server's JSON tells of a buffer.
+fn has_buffers(json: &str) -> bool {
+    let text: String = json.split_whitespace().collect();
+    let mut counts = text.split("\"buffers\":").skip(1);
+    counts.any(|count| count.starts_with(|digit: char| ('1'..='9').contains(&digit)))
+}
+
+/// A server of a check's own.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     ttmem: PathBuf,
     socket: PathBuf,
     folder: SocketFolder,
@@ -85,7 +92,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `ttmem serve` and waits until it answers.
-    pub(super) fn start(ttmem: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(ttmem: &Path) -> anyhow::Result<Self> {
         let folder = SocketFolder::make()?;
         let socket = folder.0.join("ttmem.sock");
         let mut serve = program(ttmem);
@@ -110,17 +117,34 @@ impl Server {
     }
 
     /// Where it listens.
-    pub(super) fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
+    /// A folder of its own, which goes with it.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// Waits until somebody holds a buffer.
+    pub(crate) fn wait_for_buffers(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !has_buffers(&self.status()?) {
+            if Instant::now() > deadline {
+                bail!("nobody allocates anything");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
     /// A path on which nobody listens.
-    pub(super) fn nowhere(&self) -> PathBuf {
+    pub(crate) fn nowhere(&self) -> PathBuf {
         self.folder.0.join("nowhere.sock")
     }
 
     /// Waits until the account says that each device of a process holds this.
-    pub(super) fn wait_for(&self, pid: u32, held: &Holdings) -> anyhow::Result<()> {
+    pub(crate) fn wait_for(&self, pid: u32, held: &Holdings) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let json = self.status()?;
@@ -136,13 +160,46 @@ impl Server {
         }
     }
 
-    fn status(&self) -> anyhow::Result<String> {
+    /// What it says of everything, in JSON.
+    pub(crate) fn status(&self) -> anyhow::Result<String> {
         let mut status = program(&self.ttmem);
         read(
             status
                 .args(["status", "--json", "--socket"])
                 .arg(&self.socket),
         )
+    }
+}
+
+/// A program that does not outlive the check.
+#[derive(Debug)]
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has ended, which is what is wanted.
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// A folder for a socket: the path of one must be short, and the build directory's may not be.
+#[derive(Debug)]
+struct SocketFolder(PathBuf);
+
+impl SocketFolder {
+    fn make() -> anyhow::Result<Self> {
+        let name = format!("ttmem-xtask-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for SocketFolder {
+    fn drop(&mut self) {
+        // In /tmp, what cannot be removed now is removed later.
+        let _removed = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -172,5 +229,13 @@ mod tests {
         assert_eq!(Holdings::of_process(JSON, 70), expected);
         assert_eq!(Holdings::of_process(JSON, 7), []);
         assert_eq!(Holdings::of_process(JSON, 0), []);
+    }
+
+    #[test]
+    fn buffers_are_seen_where_there_are_any() {
+        assert!(has_buffers(JSON));
+        assert!(!has_buffers(
+            &JSON.replace("\"buffers\": ", "\"buffers\": 0")
+        ));
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check, cheap ones first.
 
 use crate::command::{cargo, run as run_command};
-use crate::{Outcome, arrows, examples, fuzz, gate, loom, ttnn};
+use crate::{Outcome, arrows, examples, fuzz, gate, loom, schemathesis, ttnn};
 use anyhow::{Context, bail};
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,11 @@ const STEPS: &[Step] = &[
         name: "ttnn",
         alone: "cargo xtask ttnn",
         run: ttnn::run_beside_tests,
+    },
+    Step {
+        name: "schemathesis",
+        alone: "cargo xtask schemathesis",
+        run: schemathesis::run_beside_tests,
     },
     Step {
         name: "loom",

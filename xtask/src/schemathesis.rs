@@ -1,0 +1,97 @@
+//! `cargo xtask schemathesis`: the read API is what its description says.
+//!
+//! schemathesis reads `/openapi.json` of a running server, makes questions of it, right ones and
+//! wrong ones, and holds every answer against it: codes, types, headers, schemas, that what is
+//! right is answered and what is wrong is refused. The server is given something to tell: the model
+//! plays into it all the while. The one path that is left out is `/api/v1/events`, whose answer has
+//! no end; the tests of the server read it.
+
+mod bridge;
+mod environment;
+
+use crate::Outcome;
+use crate::command::{cargo, program, root, run as run_command, target_dir};
+use crate::server::{Running, Server};
+use anyhow::Context;
+use bridge::Bridge;
+use environment::Environment;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The path whose answer never ends.
+const ENDLESS: &str = "/api/v1/events";
+
+/// How thorough it is: some 1500 questions in half a minute, the same every time.
+const BOUNDS: [&str; 8] = [
+    "--max-examples",
+    "50",
+    "--workers",
+    "2",
+    "--seed",
+    "6",
+    "--request-timeout",
+    "20",
+];
+
+/// The load that the server has meanwhile: for longer than this takes, and ended with it.
+const LOAD: [&str; 7] = [
+    "load",
+    "--clients",
+    "1",
+    "--rate",
+    "2000",
+    "--duration",
+    "600",
+];
+
+/// Builds a server and runs schemathesis against it, with more words of its own if there are any.
+pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
+    run_command(&mut cargo(["build", "--package", "ttmem"]))?;
+    check(words)
+}
+
+/// The same where the tests of the workspace are built, and the program with them.
+pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
+    let targets = ["--workspace", "--tests", "--lib", "--bin", "ttmem"];
+    run_command(&mut cargo(["build"].into_iter().chain(targets)))?;
+    check(&[])
+}
+
+fn check(words: &[&str]) -> anyhow::Result<Outcome> {
+    let folder = root().join("tests/schemathesis");
+    let environment = match Environment::provide(&folder.join("requirements.txt"))? {
+        Ok(environment) => environment,
+        Err(reason) => return Ok(Outcome::Skipped(reason)),
+    };
+    let ttmem = target_dir().join("debug/ttmem");
+    let server = Server::start(&ttmem)?;
+    let _load = start_load(&ttmem, &server)?;
+    server.wait_for_buffers()?;
+    let bridge = Bridge::start(server.socket())?;
+    let mut schemathesis = environment.program("schemathesis");
+    schemathesis
+        .arg("run")
+        .arg(format!("http://{}/openapi.json", bridge.address()))
+        .args(["--checks", "all", "--exclude-path", ENDLESS])
+        .args(BOUNDS)
+        .args(["--generation-database", "none"])
+        .args(words)
+        .env("SCHEMATHESIS_HOOKS", "hooks")
+        .env("PYTHONPATH", &folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        // It keeps notes where it is started.
+        .current_dir(server.folder());
+    run_command(&mut schemathesis)?;
+    // Whatever was asked, it goes on.
+    server
+        .status()
+        .context("the server does not answer any more")?;
+    Ok(Outcome::Passed)
+}
+
+fn start_load(ttmem: &Path, server: &Server) -> anyhow::Result<Running> {
+    let mut load = program(ttmem);
+    load.args(LOAD).arg("--socket").arg(server.socket());
+    let load = load.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    Ok(Running(load.context("cannot start ttmem load")?))
+}

@@ -1,0 +1,96 @@
+//! A Python environment with packages of exact versions, made once and kept in a cache.
+
+use crate::command::{program, read, run};
+use anyhow::Context;
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The variable that names an interpreter to try first: other tests in Python want an older one.
+const PYTHON_VARIABLE: &str = "TTMEM_TESTS_PYTHON";
+
+/// Interpreters that may be there, the usual one first.
+const PYTHONS: [&str; 4] = ["python3", "python3.13", "python3.12", "python3.11"];
+
+/// Says its release if it is new enough and can make environments.
+const PROBE: &str = "import ensurepip, sys, venv\n\
+                     assert sys.version_info >= (3, 11)\n\
+                     print('%d.%d' % sys.version_info[:2])";
+
+/// The file whose content says what is installed.
+const STAMP: &str = "ttmem-stamp";
+
+/// An environment that is whole.
+#[derive(Debug)]
+pub(super) struct Environment {
+    folder: PathBuf,
+}
+
+impl Environment {
+    /// Finds or makes one with what a file of requirements names; why not, where there is no
+    /// Python for it.
+    pub(super) fn provide(requirements: &Path) -> anyhow::Result<Result<Self, String>> {
+        let Some((python, release)) = interpreter() else {
+            return Ok(Err(format!(
+                "no Python 3.11 or newer with venv here (looked at {PYTHON_VARIABLE} and PATH)"
+            )));
+        };
+        let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
+        let folder = cache.join(format!("schemathesis-{release}"));
+        fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        let lock = folder.with_extension("lock");
+        let lock =
+            File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
+        // Released when the file is closed, also by the death of this process.
+        lock.lock().context("cannot lock the environment")?;
+        let wanted = fs::read_to_string(requirements)
+            .with_context(|| format!("cannot read {}", requirements.display()))?;
+        let stamp = folder.join(STAMP);
+        if fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted) {
+            make(&folder, &python, requirements)?;
+            fs::write(&stamp, &wanted)
+                .with_context(|| format!("cannot write {}", stamp.display()))?;
+        }
+        Ok(Ok(Self { folder }))
+    }
+
+    /// A program of its packages.
+    pub(super) fn program(&self, name: &str) -> Command {
+        program(self.folder.join("bin").join(name))
+    }
+}
+
+/// Makes an environment in the place of what is there.
+fn make(folder: &Path, python: &str, requirements: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    run(program(python).args(["-m", "venv"]).arg(folder))?;
+    let mut pip = program(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input"])
+        .args(["--disable-pip-version-check", "--only-binary=:all:"])
+        .arg("--requirement")
+        .arg(requirements);
+    run(pip.env_remove("PYTHONPATH"))
+}
+
+/// An interpreter that suits, and its release.
+fn interpreter() -> Option<(String, String)> {
+    let named = env::var(PYTHON_VARIABLE).ok();
+    let usual = PYTHONS.iter().map(|python| (*python).to_owned());
+    named.into_iter().chain(usual).find_map(|python| {
+        let release = read(program(&python).args(["-c", PROBE])).ok()?;
+        Some((python, release.trim().to_owned()))
+    })
+}
+
+/// `$XDG_CACHE_HOME/ttmem-tests`, or the same below `~/.cache`, as for the other tests in Python.
+fn cache_folder() -> Option<PathBuf> {
+    env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+        .map(|caches| caches.join("ttmem-tests"))
+}

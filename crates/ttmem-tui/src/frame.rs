@@ -1,5 +1,6 @@
 //! What is around every view: tabs, the state of the connection, keys.
 
+use crate::app::CompanionLine;
 use crate::data::{Data, Link};
 use crate::format;
 use crate::look::{Ink, Look};
@@ -13,12 +14,15 @@ use ttmem_api::Snapshot;
 /// Below this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 
+/// The most lines that whoever runs beside may take from the view.
+const COMPANION_LINES: u16 = 3;
+
 /// The parts of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     tabs: Rect,
     status: Rect,
-    /// A line of whoever runs beside.
+    /// Lines of whoever runs beside.
     companion: Rect,
     /// Where the view is.
     pub(crate) view: Rect,
@@ -27,17 +31,19 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Divides a screen; none of one that is too small.
-    pub(crate) fn of(screen: Rect, has_companion: bool) -> Option<Self> {
+    pub(crate) fn of(screen: Rect, companion_lines: usize) -> Option<Self> {
         if screen.width < LEAST.0 || screen.height < LEAST.1 {
             return None;
         }
         let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
-        let above = 2 + u16::from(has_companion);
+        let companion = u16::try_from(companion_lines).unwrap_or(u16::MAX);
+        let companion = companion.min(COMPANION_LINES);
+        let above = 2 + companion;
         Some(Self {
             tabs: line(0),
             status: line(1),
             companion: Rect {
-                height: u16::from(has_companion),
+                height: companion,
                 ..line(2)
             },
             view: Rect::new(
@@ -67,7 +73,7 @@ pub(crate) struct Surroundings<'a> {
     /// Its keys.
     pub(crate) keys: &'static [KeyHelp],
     /// What whoever runs beside has to say.
-    pub(crate) companion: Option<&'a str>,
+    pub(crate) companion: &'a [CompanionLine],
 }
 
 /// Draws what is around a view.
@@ -102,15 +108,14 @@ pub(crate) fn draw(
         );
     }
     draw_status(canvas, parts.status, data, look);
-    if let Some(companion) = around.companion {
-        let (at, room) = (parts.companion, usize::from(parts.companion.width));
-        text::put(
-            canvas,
-            (at.x, at.y),
-            companion,
-            room,
-            look.style(Ink::Strong),
-        );
+    for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
+        let ink = if line.is_warning {
+            Ink::Warning
+        } else {
+            Ink::Strong
+        };
+        let room = usize::from(row.width);
+        text::put(canvas, (row.x, row.y), &line.text, room, look.style(ink));
     }
     draw_keys(canvas, parts.keys, around.keys, look);
 }

@@ -27,7 +27,7 @@ mod views;
 mod wants;
 mod widgets;
 
-pub use app::{Companion, Left, TopError, TopOptions, top};
+pub use app::{Companion, CompanionLine, Left, TopError, TopOptions, top};
 pub use look::{ColourDepth, Look};
 pub use once::{OnceOptions, once};
 pub use views::Tab;

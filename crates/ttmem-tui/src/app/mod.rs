@@ -39,8 +39,8 @@ const UPDATES: usize = 256;
 
 /// Somebody who runs beside the screen: a demo, a program under observation.
 pub trait Companion {
-    /// What it has to say, in one line.
-    fn line(&self) -> Option<String>;
+    /// What it has to say: a few lines, the first of which is always shown.
+    fn lines(&self) -> Vec<CompanionLine>;
 
     /// Whether it has come to its end.
     fn is_over(&self) -> bool;
@@ -49,6 +49,15 @@ pub trait Companion {
     fn must_leave(&self) -> bool {
         false
     }
+}
+
+/// A line of a companion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompanionLine {
+    /// What it says.
+    pub text: String,
+    /// Whether it is something that the user should not miss.
+    pub is_warning: bool,
 }
 
 /// What is shown, and how.
@@ -216,9 +225,9 @@ impl Shown<'_> {
     }
 
     fn draw(&mut self, app: &mut App, now: Instant) -> Result<(), TopError> {
-        let line = self.companion.and_then(Companion::line);
+        let lines = self.companion.map_or_else(Vec::new, Companion::lines);
         let drawn = self.screen.draw(|frame| {
-            app.draw(frame.buffer_mut(), line.as_deref(), now);
+            app.draw(frame.buffer_mut(), &lines, now);
         });
         drawn.map_err(TopError::Terminal)?;
         self.feed.want(app.wants());

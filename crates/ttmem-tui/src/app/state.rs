@@ -1,5 +1,6 @@
 //! What is on the screen and what keys do to it; knows no terminal.
 
+use super::CompanionLine;
 use crate::data::{Data, Update};
 use crate::feed::Feed;
 use crate::frame::{self, Parts, Surroundings};
@@ -131,10 +132,10 @@ impl App {
     }
 
     /// Draws everything.
-    pub(crate) fn draw(&mut self, canvas: &mut Buffer, companion: Option<&str>, now: Instant) {
+    pub(crate) fn draw(&mut self, canvas: &mut Buffer, companion: &[CompanionLine], now: Instant) {
         self.changed = false;
         self.data.now = now;
-        self.parts = Parts::of(canvas.area, companion.is_some());
+        self.parts = Parts::of(canvas.area, companion.len());
         let Some(parts) = self.parts else {
             frame::draw_too_small(canvas, self.look);
             return;

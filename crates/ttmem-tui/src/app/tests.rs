@@ -1,5 +1,6 @@
 //! What keys do to the whole screen, and what is around the views.
 
+use super::CompanionLine;
 use super::state::{App, Flow, Orders};
 use crate::data::{Link, Update};
 use crate::input::{Gesture, Input, Key, Pointer};
@@ -55,7 +56,7 @@ fn app(tab: Tab) -> App {
     app
 }
 
-fn drawn(app: &mut App, size: (u16, u16), companion: Option<&str>) -> String {
+fn drawn(app: &mut App, size: (u16, u16), companion: &[CompanionLine]) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     app.draw(&mut canvas, companion, now());
     text(&canvas)
@@ -69,7 +70,7 @@ fn press(app: &mut App, key: Key, noted: &Noted) -> Flow {
 fn every_tab_with_what_is_around_it() {
     for size in SIZES {
         for tab in Tab::ALL {
-            let screen = drawn(&mut app(tab), size, None);
+            let screen = drawn(&mut app(tab), size, &[]);
             let name = format!("whole/{}_{}x{}", tab.name(), size.0, size.1);
             assert_screen(&name, &screen);
         }
@@ -93,7 +94,7 @@ fn numbers_and_tab_go_from_view_to_view() {
 #[test]
 fn a_click_on_a_name_is_as_good_as_its_number() {
     let (mut app, noted) = (app(Tab::Overview), Noted::default());
-    let screen = drawn(&mut app, (80, 24), None);
+    let screen = drawn(&mut app, (80, 24), &[]);
     let names = screen.lines().next().expect("a first line");
     let column = names.find("L1 map").expect("its name");
     let click = Pointer {
@@ -132,27 +133,27 @@ fn keys_of_the_app_reach_the_feed() {
 #[test]
 fn help_is_left_before_the_program_is() {
     let (mut app, noted) = (app(Tab::Overview), Noted::default());
-    let before = drawn(&mut app, (80, 24), None);
+    let before = drawn(&mut app, (80, 24), &[]);
     press(&mut app, Key::Char('?'), &noted);
-    assert_ne!(drawn(&mut app, (80, 24), None), before);
+    assert_ne!(drawn(&mut app, (80, 24), &[]), before);
     assert_eq!(press(&mut app, Key::Escape, &noted), Flow::On);
-    assert_eq!(drawn(&mut app, (80, 24), None), before);
+    assert_eq!(drawn(&mut app, (80, 24), &[]), before);
     assert_eq!(press(&mut app, Key::Escape, &noted), Flow::Quit);
 }
 
 #[test]
 fn what_is_old_or_on_hold_is_called_so() {
     let (mut app, noted) = (app(Tab::Overview), Noted::default());
-    assert!(drawn(&mut app, (80, 24), None).contains("live, every 1 s"));
+    assert!(drawn(&mut app, (80, 24), &[]).contains("live, every 1 s"));
     press(&mut app, Key::Char(' '), &noted);
-    assert!(drawn(&mut app, (80, 24), None).contains("PAUSED for 0 s"));
+    assert!(drawn(&mut app, (80, 24), &[]).contains("PAUSED for 0 s"));
     press(&mut app, Key::Char(' '), &noted);
     let down = Link::Down {
         since: now(),
         reason: "no server listens on ttmem.sock".to_owned(),
     };
     app.take(Update::Link(down), now());
-    let screen = drawn(&mut app, (80, 24), None);
+    let screen = drawn(&mut app, (80, 24), &[]);
     assert!(
         screen.contains("STALE for 0 s: no server listens on ttmem.sock"),
         "{screen}"
@@ -163,7 +164,7 @@ fn what_is_old_or_on_hold_is_called_so() {
 fn nothing_is_taken_in_on_hold_but_news_of_the_connection() {
     let (mut app, noted) = (app(Tab::Overview), Noted::default());
     press(&mut app, Key::Char(' '), &noted);
-    let before = drawn(&mut app, (80, 24), None);
+    let before = drawn(&mut app, (80, 24), &[]);
     let empty = World {
         devices: 0,
         processes: 0,
@@ -173,7 +174,7 @@ fn nothing_is_taken_in_on_hold_but_news_of_the_connection() {
     for update in empty.updates() {
         app.take(update, now());
     }
-    assert_eq!(drawn(&mut app, (80, 24), None), before);
+    assert_eq!(drawn(&mut app, (80, 24), &[]), before);
 }
 
 #[test]
@@ -181,21 +182,21 @@ fn every_size_can_be_drawn_with_and_without_a_companion() {
     for width in [0, 1, 2, 39, 40, 41, 79, 80, 81, 300] {
         for height in [0, 1, 2, 7, 8, 9, 23, 24, 100] {
             for tab in Tab::ALL {
-                for companion in [None, Some("a demo")] {
-                    drawn(&mut app(tab), (width, height), companion);
+                for lines in [0, 1, 4] {
+                    drawn(&mut app(tab), (width, height), &vec![line("a demo"); lines]);
                 }
             }
         }
     }
-    let screen = drawn(
-        &mut app(Tab::Overview),
-        (80, 24),
-        Some("the llama demo, step 12"),
-    );
-    assert!(
-        screen
-            .lines()
-            .nth(2)
-            .is_some_and(|line| line == "the llama demo, step 12")
-    );
+    let lines = [line("the llama demo, step 12"), line("out of memory")];
+    let screen = drawn(&mut app(Tab::Overview), (80, 24), &lines);
+    let screen: Vec<&str> = screen.lines().collect();
+    assert_eq!(screen[2..4], ["the llama demo, step 12", "out of memory"]);
+}
+
+fn line(text: &str) -> CompanionLine {
+    CompanionLine {
+        text: text.to_owned(),
+        is_warning: false,
+    }
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     interrupt::watch(news.clone())?;
     let report = {
         let stage = Stage::set(&piece)?;
-        let report = stage.play(&piece, live, screen, news, &to_react_to)?;
+        let report = stage.play(&piece, live, news, &to_react_to)?;
         stage.server.stop()?;
         report
     };
@@ -107,13 +107,12 @@ impl Stage {
         &self,
         piece: &Piece,
         live: bool,
-        screen: Screen,
         news: SyncSender<News>,
         to_react_to: &Receiver<News>,
     ) -> Result<Report> {
         let player = Player::start(piece.clone(), self.tracker, self.server.socket(), news)?;
         if live {
-            live::show(piece, &player, &self.reader, screen, to_react_to)?;
+            live::show(piece, &player, &self.reader, to_react_to)?;
         } else {
             // Whether it has ended or is to end: both are waited for below.
             to_react_to.recv().context("the story's thread is gone")?;

@@ -16,7 +16,7 @@ pub(super) struct Progress {
     /// The last mark.
     pub(super) mark: String,
     /// The last thing that was refused.
-    pub(super) failure: Option<render::LiveFailure>,
+    pub(super) failure: Option<render::Refused>,
 }
 
 /// Progress that two threads look at.
@@ -56,7 +56,7 @@ impl SharedProgress {
             },
             _allocation => FailureKind::OutOfMemory,
         };
-        self.lock().failure = Some(render::LiveFailure {
+        self.lock().failure = Some(render::Refused {
             kind: kind.name(),
             meaning: story::meaning(kind),
             figures: render::refused(what),

@@ -77,7 +77,7 @@ fn overlap_bytes(device: &Device) -> u64 {
 }
 
 /// One line per device, and below them what a line has no room for.
-pub(super) fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
+fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
     let bar_width = (width - OVERVIEW_WITHOUT_BARS) / 2;
     let usage_width = bar_width + 5 + 1 + SIZE_WIDTH;
     let head = format!(
@@ -168,7 +168,7 @@ fn source_name(source: Option<Source>) -> &'static str {
     source.map_or("not tracked yet", Source::as_str)
 }
 
-pub(super) fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
+fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
     let drawn = bar(share, width);
     share.map_or_else(
         || paint.detail(&drawn),

@@ -11,9 +11,9 @@ mod devices;
 mod dump;
 mod forgotten;
 mod last;
-mod live;
 mod played;
 mod ran;
+mod refused;
 mod stack;
 mod status;
 #[cfg(test)]
@@ -22,9 +22,9 @@ pub(crate) mod tests;
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use forgotten::forgotten;
 pub(crate) use last::last_events;
-pub(crate) use live::{LiveFailure, LivePage, LiveSize, live, refused};
 pub(crate) use played::{Listed, facts, played, scenarios};
 pub(crate) use ran::ran;
+pub(crate) use refused::{Refused, refused};
 pub(crate) use status::status;
 
 /// The narrowest layout; a narrower terminal wraps its lines.

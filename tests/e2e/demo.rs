@@ -207,6 +207,8 @@ impl OnTerminal {
         let demo = ttmem()
             .arg("demo")
             .args(arguments)
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::from(terminal.try_clone().expect("twice")))
             .stdout(Stdio::from(terminal.try_clone().expect("twice")))
             .stderr(Stdio::from(terminal))
             .spawn()
@@ -280,12 +282,7 @@ fn on_a_terminal_the_story_is_drawn_and_the_screen_given_back() {
     let terminal = OnTerminal::start(&["--scenario", "cb-clash", "--speed", "20"]);
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
-    for text in [
-        "ttmem demo: cb-clash on n150",
-        "DRAM",
-        "WRAPS",
-        "Ctrl-C ends it",
-    ] {
+    for text in ["ttmem demo: cb-clash on n150", "DRAM", "live, every 0.5 s"] {
         assert!(shown.contains(text), "{text} is missing in {shown:?}");
     }
     assert_restored(&shown);
@@ -312,9 +309,10 @@ fn the_private_server_can_be_looked_at_and_is_gone_afterwards() {
     let terminal = OnTerminal::start(&["--scenario", "leak", "--speed", "0.01"]);
     let socket = || -> Option<String> {
         let shown = terminal.shown();
-        let rest = shown.split("--socket ").nth(1)?;
-        let end = rest.find(".sock")?;
-        Some(format!("{}.sock", rest.get(..end)?))
+        let end = shown.find("/ttmem.sock")?;
+        let start = shown.get(..end)?.rfind("/ttmem-")?;
+        let folder = std::env::temp_dir().join(shown.get(start + 1..end)?);
+        Some(folder.join("ttmem.sock").to_str()?.to_owned())
     };
     wait_until("the socket is shown", || socket().is_some());
     let socket = socket().expect("it was there");

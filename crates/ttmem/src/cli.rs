@@ -382,6 +382,12 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         quick: bool,
     },
+    /// The terminal view: processor time, frames, keys to screen.
+    Top {
+        /// A part of the work: a check that it runs, not a figure to quote.
+        #[arg(long)]
+        quick: bool,
+    },
     /// A workload for `bench server` to kill: allocates, says so, and waits.
     #[command(hide = true)]
     Hold,

@@ -56,27 +56,14 @@ impl OwnServer {
         Ok(stream)
     }
 
-    /// Bytes of memory that are its own: resident, less what is shared with files.
+    /// Bytes of memory that are its own.
     pub(super) fn memory_bytes(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status =
-            std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        Ok(kib.context("the kernel tells no RssAnon")? * 1024)
+        memory_bytes(self.pid())
     }
 
     /// Processor time it has used so far.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields = stat.rsplit_once(')').map_or("", |(_name, fields)| fields);
-        let mut fields = fields.split_whitespace().skip(11);
-        let mut ticks = || fields.next().and_then(|field| field.parse::<f64>().ok());
-        let (user, system) = (ticks().unwrap_or(0.0), ticks().unwrap_or(0.0));
-        // Linux counts these in hundredths of a second on every architecture we serve.
-        Ok((user + system) / 100.0)
+        cpu_seconds(self.pid())
     }
 }
 
@@ -86,6 +73,28 @@ impl Drop for OwnServer {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
+}
+
+/// Bytes of memory that are a process's own: resident, less what is shared with files.
+pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Ok(kib.context("the kernel tells no RssAnon")? * 1024)
+}
+
+/// Processor time that a process has used so far.
+pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit_once(')').map_or("", |(_name, fields)| fields);
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || fields.next().and_then(|field| field.parse::<f64>().ok());
+    let (user, system) = (ticks().unwrap_or(0.0), ticks().unwrap_or(0.0));
+    // Linux counts these in hundredths of a second on every architecture we serve.
+    Ok((user + system) / 100.0)
 }
 
 /// Runs this program with these arguments and returns how long it took, in milliseconds.

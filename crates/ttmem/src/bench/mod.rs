@@ -5,11 +5,14 @@
 //! are printed beside what was measured.
 
 mod client;
+mod filler;
 mod harness;
 mod memory;
 mod old_client;
 mod record;
 mod release;
+mod screen;
+mod top;
 mod workload;
 
 pub(crate) use record::{RecordOptions, run as record};
@@ -41,5 +44,16 @@ pub(crate) fn client(quick: bool) -> Result<Value> {
         "quick": quick,
         "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
         "client": client::measure(quick)?,
+    }))
+}
+
+/// Measures the terminal view and returns what was found.
+pub(crate) fn top(quick: bool) -> Result<Value> {
+    Ok(json!({
+        "schema": 1,
+        "bench": "top",
+        "quick": quick,
+        "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        "top": top::measure(quick)?,
     }))
 }

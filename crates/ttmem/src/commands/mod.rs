@@ -76,6 +76,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
                 let found = bench::client(quick)?;
                 output.print(&format!("{found:#}\n"))?;
             }
+            BenchCommand::Top { quick } => {
+                let found = bench::top(quick)?;
+                output.print(&format!("{found:#}\n"))?;
+            }
             BenchCommand::Hold => bench::hold(&reach::socket(cli.socket)?)?,
             BenchCommand::Workload(options) => bench::workload(&options, cli.socket)?,
             BenchCommand::Record(options) => {

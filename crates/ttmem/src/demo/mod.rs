@@ -41,7 +41,9 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         return Ok(output.finish()?);
     }
     drop(output);
-    let live = !options.headless && !options.json && std::io::stdout().is_terminal();
+    // The screen takes keys, too.
+    let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let live = !options.headless && !options.json && on_a_terminal;
     let piece = Piece {
         story: options.scenario.clone(),
         board: options.scenario.board(options.board)?,

@@ -1,0 +1,170 @@
+//! What the terminal view costs: `ttmem top` on a terminal of its own, beside a server that is busy.
+
+use super::filler::Filler;
+use super::harness::{OwnServer, median};
+use super::screen::OnScreen;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const CHIPS: u32 = 32;
+/// Live buffers on all chips together.
+const BUFFERS: u64 = 100_000;
+/// Live buffers of the long list.
+const MANY_BUFFERS: u64 = 1_000_000;
+/// Often enough that every frame has something new.
+const CHANGE: Duration = Duration::from_millis(50);
+
+pub(super) fn measure(quick: bool) -> Result<Value> {
+    let (seconds, many) = if quick {
+        (3, MANY_BUFFERS / 10)
+    } else {
+        (20, MANY_BUFFERS)
+    };
+    Ok(json!({
+        "steady": steady(Duration::from_secs(seconds))?,
+        "many_buffers": many_buffers(many, quick)?,
+    }))
+}
+
+/// A screen that nobody touches, while every chip changes all the time.
+fn steady(lasts: Duration) -> Result<Value> {
+    let server = OwnServer::start(&["--quiet"])?;
+    let mut filler = Filler::connect(&server, CHIPS)?;
+    let each = BUFFERS / u64::from(CHIPS);
+    for chip in 0..CHIPS {
+        filler.allocate(chip, u64::from(chip) << 32, each)?;
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| change_all(&mut filler, &over));
+        let found = watch(&server, lasts);
+        over.store(true, Ordering::Relaxed);
+        changing
+            .join()
+            .map_err(|_panic| anyhow::anyhow!("the thread of changes failed"))??;
+        found
+    })
+}
+
+/// Allocates and frees a buffer on each chip, again and again.
+fn change_all(filler: &mut Filler, over: &AtomicBool) -> Result<()> {
+    let mut number = 0;
+    while !over.load(Ordering::Relaxed) {
+        for chip in 0..CHIPS {
+            let buffer = (u64::from(chip) << 32) | (1 << 31) | number;
+            filler.allocate(chip, buffer, 1)?;
+            if number % 2 == 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            filler.free(chip, buffer, 1)?;
+        }
+        number += 1;
+        std::thread::sleep(CHANGE);
+    }
+    Ok(())
+}
+
+fn watch(server: &OwnServer, lasts: Duration) -> Result<Value> {
+    let socket = server.socket.display().to_string();
+    let mut views = Vec::new();
+    for view in ["overview", "processes", "device", "programs", "buffers"] {
+        let screen = OnScreen::start(&["top", "--socket", &socket, "--view", view])?;
+        screen
+            .wait_for("live")
+            .context("the screen did not come up")?;
+        std::thread::sleep(lasts / 10);
+        let before = (
+            screen.cpu_seconds()?,
+            screen.frames(),
+            screen.memory_bytes()?,
+        );
+        let server_before = server.cpu_seconds()?;
+        let begun = Instant::now();
+        std::thread::sleep(lasts);
+        let took = begun.elapsed().as_secs_f64();
+        let (frames, bytes) = screen.frames();
+        let frames = frames - before.1.0;
+        let cpu = screen.cpu_seconds()? - before.0;
+        views.push(json!({
+            "view": view,
+            "seconds": took,
+            "frames_per_second": frames as f64 / took,
+            "cpu_percent_of_a_core": cpu / took * 100.0,
+            "cpu_millis_per_frame": cpu * 1e3 / frames.max(1) as f64,
+            "bytes_per_frame": (bytes - before.1.1) / frames.max(1),
+            "memory_bytes": screen.memory_bytes()?,
+            "memory_grew_bytes": screen.memory_bytes()?.saturating_sub(before.2),
+            "cpu_percent_of_the_server": (server.cpu_seconds()? - server_before) / took * 100.0,
+        }));
+    }
+    let mut screen = OnScreen::start(&["top", "--socket", &socket])?;
+    screen.wait_for("live")?;
+    let mut keys = Vec::new();
+    for round in 0..10 {
+        for key in ["1", "2", "3", "4", "5", "6", "7", "8", "?", "?"] {
+            let took = screen.press(key)?;
+            // The first look at a view is not the time of a key.
+            if round > 0 {
+                keys.push(took.as_secs_f64() * 1e3);
+            }
+        }
+    }
+    let worst = keys.iter().copied().fold(f64::NAN, f64::max);
+    Ok(json!({
+        "devices": CHIPS,
+        "live_buffers": BUFFERS,
+        "target_cpu_percent_of_a_core": 2,
+        "views": views,
+        "key_to_screen_millis_median": median(keys),
+        "key_to_screen_millis_worst": worst,
+        "target_key_to_screen_millis": 100,
+    }))
+}
+
+/// The list of a million buffers: scrolled, jumped through, sorted anew.
+fn many_buffers(buffers: u64, quick: bool) -> Result<Value> {
+    let server = OwnServer::start(&["--quiet"])?;
+    let mut filler = Filler::connect(&server, 1)?;
+    filler.allocate(0, 0, buffers)?;
+    let socket = server.socket.display().to_string();
+    let mut screen = OnScreen::start(&["top", "--socket", &socket, "--view", "buffers"])?;
+    screen
+        .wait_for("live")
+        .context("the screen did not come up")?;
+    std::thread::sleep(Duration::from_secs(2));
+    let before = (screen.cpu_seconds()?, screen.frames().0);
+    let (mut keys, mut ends) = (Vec::new(), Vec::new());
+    let rounds = if quick { 2 } else { 10 };
+    for _round in 0..rounds {
+        for key in ["j", "k", "j", "\x1b[6~", "\x1b[6~", "\x1b[5~", "G", "g"] {
+            keys.push(screen.press(key)?.as_secs_f64() * 1e3);
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        ends.push(key_until_rows(&mut screen, "G")?);
+        ends.push(key_until_rows(&mut screen, "g")?);
+    }
+    let frames = screen.frames().0 - before.1;
+    let cpu = screen.cpu_seconds()? - before.0;
+    let worst = |figures: &[f64]| figures.iter().copied().fold(f64::NAN, f64::max);
+    Ok(json!({
+        "live_buffers": buffers,
+        "frames": frames,
+        "cpu_millis_per_frame": cpu * 1e3 / frames.max(1) as f64,
+        "target_millis_per_frame": 10,
+        "key_to_screen_millis_worst": worst(&keys),
+        "key_to_screen_millis_median": median(keys),
+        "target_key_to_screen_millis": 100,
+        "key_to_rows_of_the_other_end_millis_worst": worst(&ends),
+        "key_to_rows_of_the_other_end_millis_median": median(ends),
+        "memory_bytes": screen.memory_bytes()?,
+    }))
+}
+
+/// How long a jump takes until the rows themselves are on the screen, in milliseconds.
+fn key_until_rows(screen: &mut OnScreen, key: &str) -> Result<f64> {
+    // Every row of this list has its address; rows that are still on the way have none.
+    let took = screen.press_until(key, "0x")?;
+    Ok(took.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,315 @@
+//! Where devices stand on the screen: as large as fits, in groups if the user likes.
+//!
+//! Pure: from the devices and the room to places. Both drawing and keys go by it.
+
+use ratatui::layout::Rect;
+use ttmem_api::Device;
+
+/// Columns between devices that stand side by side.
+const GAP: u16 = 2;
+
+/// How much is drawn of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Density {
+    /// A card with all figures.
+    Large,
+    /// A card with those that matter most.
+    Medium,
+    /// DRAM in a line, L1 in the next.
+    TwoLines,
+    /// A single line.
+    OneLine,
+}
+
+impl Density {
+    /// From the largest to the smallest.
+    const ALL: [Self; 4] = [Self::Large, Self::Medium, Self::TwoLines, Self::OneLine];
+
+    /// The rows that a device takes.
+    pub(crate) const fn height(self) -> u16 {
+        match self {
+            Self::Large => 17,
+            Self::Medium => 7,
+            Self::TwoLines => 2,
+            Self::OneLine => 1,
+        }
+    }
+
+    /// The columns that a device takes at least.
+    const fn width(self) -> u16 {
+        match self {
+            Self::Large | Self::Medium => 60,
+            Self::TwoLines => 66,
+            Self::OneLine => 44,
+        }
+    }
+
+    /// Whether columns have a heading, which takes a row.
+    pub(crate) const fn has_heading(self) -> bool {
+        matches!(self, Self::TwoLines | Self::OneLine)
+    }
+}
+
+/// What devices are put together by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    /// Nothing: one behind the other.
+    #[default]
+    Flat,
+    /// The board they are on.
+    Board,
+    /// The visible-device set under which they are numbered.
+    Scope,
+}
+
+impl Grouping {
+    /// The one after this.
+    pub(crate) const fn next(self) -> Self {
+        match self {
+            Self::Flat => Self::Board,
+            Self::Board => Self::Scope,
+            Self::Scope => Self::Flat,
+        }
+    }
+}
+
+/// Devices that belong together, by their places in the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// What they have in common; none where nothing is grouped.
+    pub(crate) title: Option<String>,
+    /// Their places.
+    pub(crate) places: Vec<usize>,
+}
+
+/// The devices in their groups.
+pub(crate) fn groups(devices: &[Device], grouping: Grouping) -> Vec<Group> {
+    match grouping {
+        Grouping::Flat => vec![Group {
+            title: None,
+            places: (0..devices.len()).collect(),
+        }],
+        Grouping::Board => boards(devices),
+        Grouping::Scope => scopes(devices),
+    }
+}
+
+/// A chip on PCIe and the remote one that follows it are a board of two.
+///
+/// Of remote chips that follow each other nobody says which board they are on: they stand
+/// together as what they are.
+fn boards(devices: &[Device]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut place = 0;
+    while let Some(device) = devices.get(place) {
+        let remotes = |from: usize| {
+            let rest = devices.get(from..).unwrap_or_default().iter();
+            let same = |other: &&Device| other.remote == Some(true) && other.board == device.board;
+            rest.take_while(same).count()
+        };
+        let name = device.board.as_deref().unwrap_or("board not known");
+        let (title, end) = if device.remote == Some(true) {
+            let end = place + remotes(place);
+            (format!("{name}, remote chips"), end)
+        } else if device.board.is_some() && remotes(place + 1) == 1 {
+            (name.to_owned(), place + 2)
+        } else {
+            (name.to_owned(), place + 1)
+        };
+        groups.push(Group {
+            title: Some(title),
+            places: (place..end).collect(),
+        });
+        place = end;
+    }
+    groups
+}
+
+fn scopes(devices: &[Device]) -> Vec<Group> {
+    let mut groups: Vec<(Option<&str>, Group)> = Vec::new();
+    for (place, device) in devices.iter().enumerate() {
+        let scope = device.scope.as_deref();
+        match groups.iter_mut().find(|(known, _)| *known == scope) {
+            Some((_, group)) => group.places.push(place),
+            None => {
+                let title = scope.map_or_else(
+                    || "all devices visible".to_owned(),
+                    |scope| format!("visible devices {scope}"),
+                );
+                let group = Group {
+                    title: Some(title),
+                    places: vec![place],
+                };
+                groups.push((scope, group));
+            }
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// A row of the arrangement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Band {
+    /// The heading of a group, by its place among the groups.
+    Heading(usize),
+    /// Devices side by side, by their places in the snapshot.
+    Devices(Vec<usize>),
+}
+
+/// How all devices stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arrangement {
+    /// How much is drawn of each.
+    pub(crate) density: Density,
+    /// How many stand side by side.
+    pub(crate) columns: u16,
+    /// The rows.
+    pub(crate) bands: Vec<Band>,
+}
+
+impl Arrangement {
+    /// The largest that fits into a room; the smallest if none does, which is then scrolled.
+    pub(crate) fn of(groups: &[Group], compact: bool, (width, height): (u16, u16)) -> Self {
+        let densities = if compact {
+            &Density::ALL[3..]
+        } else {
+            &Density::ALL[..]
+        };
+        let mut last = Self::with(groups, Density::OneLine, 1);
+        for density in densities {
+            let widest = (width.saturating_add(GAP) / (density.width() + GAP)).max(1);
+            if *density != Density::OneLine && width < density.width() {
+                continue;
+            }
+            for columns in 1..=widest {
+                let arrangement = Self::with(groups, *density, columns);
+                if arrangement.height() <= u64::from(height) {
+                    return arrangement;
+                }
+                last = arrangement;
+            }
+        }
+        last
+    }
+
+    fn with(groups: &[Group], density: Density, columns: u16) -> Self {
+        let mut bands = Vec::new();
+        for (number, group) in groups.iter().enumerate() {
+            if group.title.is_some() {
+                bands.push(Band::Heading(number));
+            }
+            let rows = group.places.chunks(usize::from(columns.max(1)));
+            bands.extend(rows.map(|row| Band::Devices(row.to_vec())));
+        }
+        Self {
+            density,
+            columns: columns.max(1),
+            bands,
+        }
+    }
+
+    /// The rows that a band takes.
+    pub(crate) const fn height_of(&self, band: &Band) -> u16 {
+        match band {
+            Band::Heading(_) => 1,
+            Band::Devices(_) => self.density.height(),
+        }
+    }
+
+    /// The rows that all of it takes, heading included.
+    pub(crate) fn height(&self) -> u64 {
+        let bands = self.bands.iter();
+        let rows: u64 = bands.map(|band| u64::from(self.height_of(band))).sum();
+        rows + u64::from(self.density.has_heading())
+    }
+
+    /// The part of a row that the device in a column has.
+    pub(crate) fn cell(&self, row: Rect, column: usize) -> Rect {
+        let gaps = GAP * (self.columns - 1);
+        let each = row.width.saturating_sub(gaps) / self.columns;
+        let column = u16::try_from(column).unwrap_or(u16::MAX);
+        let x = row.x.saturating_add(column.saturating_mul(each + GAP));
+        Rect {
+            x,
+            width: each,
+            ..row
+        }
+        .intersection(row)
+    }
+
+    /// The band and the column of a device.
+    pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {
+        self.bands
+            .iter()
+            .enumerate()
+            .find_map(|(band, content)| match content {
+                Band::Heading(_) => None,
+                Band::Devices(places) => {
+                    let column = places.iter().position(|known| *known == place)?;
+                    Some((band, column))
+                }
+            })
+    }
+
+    /// The device that is so many rows of devices further down, or up, in the same column.
+    pub(crate) fn moved(&self, place: usize, rows: i64) -> Option<usize> {
+        let (band, column) = self.find(place)?;
+        let mut at = band;
+        for _step in 0..rows.unsigned_abs() {
+            let next = if rows > 0 {
+                (at + 1..self.bands.len()).find(|band| self.is_devices(*band))
+            } else {
+                (0..at).rev().find(|band| self.is_devices(*band))
+            };
+            match next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        match self.bands.get(at) {
+            Some(Band::Devices(places)) => places.get(column).or(places.last()).copied(),
+            _other => None,
+        }
+    }
+
+    fn is_devices(&self, band: usize) -> bool {
+        matches!(self.bands.get(band), Some(Band::Devices(_)))
+    }
+
+    /// The device that stands first.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.bands.iter().find_map(|band| match band {
+            Band::Heading(_) => None,
+            Band::Devices(places) => places.first().copied(),
+        })
+    }
+
+    /// The device that stands last.
+    pub(crate) fn last(&self) -> Option<usize> {
+        self.bands.iter().rev().find_map(|band| match band {
+            Band::Heading(_) => None,
+            Band::Devices(places) => places.last().copied(),
+        })
+    }
+
+    /// The device before or behind one, as they stand.
+    pub(crate) fn beside(&self, place: usize, forward: bool) -> Option<usize> {
+        let mut all = self.bands.iter().flat_map(|band| match band {
+            Band::Heading(_) => &[][..],
+            Band::Devices(places) => &places[..],
+        });
+        if forward {
+            all.find(|known| **known == place)?;
+            all.next().copied()
+        } else {
+            let mut before = None;
+            for known in all {
+                if *known == place {
+                    return before;
+                }
+                before = Some(*known);
+            }
+            None
+        }
+    }
+}

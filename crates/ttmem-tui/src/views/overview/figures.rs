@@ -1,0 +1,228 @@
+//! What the bars of a device are made of, and what its user should be warned of.
+//!
+//! Pure: from the documents to numbers, nothing is drawn here.
+
+use crate::data::Data;
+use crate::format;
+use crate::look::Ink;
+use crate::widgets::bar::Bar;
+use crate::widgets::share::{Share, percent};
+use std::collections::HashMap;
+use ttmem_api::{ClassUsage, Device, DeviceHistory, HexId, Snapshot};
+
+/// From this share on, in thousandths, memory is called nearly full.
+const NEARLY_FULL_PERMILLE: u16 = 900;
+
+/// A memory of a device: what it is taken by and how much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// What it is taken by, in the order in which it lies there; parts of 0 are not there.
+    pub(crate) parts: [(Ink, u64); 4],
+    /// What is taken of it: the parts together.
+    pub(crate) used: u64,
+    /// What there is.
+    pub(crate) whole: Option<u64>,
+    /// The highest value of `used` that is known.
+    pub(crate) peak: Option<u64>,
+    /// The largest contiguous free block of a bank.
+    pub(crate) largest_free: Option<u64>,
+    /// Of L1: whether all that lies in it is known, rather than its buffers only.
+    pub(crate) is_occupied: bool,
+}
+
+impl Filled {
+    /// A class of which nothing but its allocators is known.
+    pub(crate) fn class(ink: Ink, class: &ClassUsage) -> Self {
+        let used = class.used_bytes();
+        let used = class
+            .capacity_bytes
+            .map_or(used, |capacity| used.min(capacity));
+        Self {
+            parts: [(ink, used), (ink, 0), (ink, 0), (ink, 0)],
+            used,
+            whole: class.capacity_bytes,
+            peak: Some(class.peak_bytes),
+            largest_free: class.largest_free_bytes_per_bank,
+            is_occupied: false,
+        }
+    }
+
+    /// L1 as *occupied* is split, where that is known; else the buffers that allocators gave out.
+    ///
+    /// What programs have resident is what is left of *occupied*: buffers that lie below circular
+    /// buffers are counted once, so the parts always add up.
+    pub(crate) fn l1(device: &Device, recent: Option<&DeviceHistory>) -> Self {
+        let buffers = Self::class(Ink::L1, &device.l1.class());
+        let (Some(occupied), Some(physical)) = (device.l1.occupied_bytes, device.l1.physical_bytes)
+        else {
+            return buffers;
+        };
+        let used = occupied.min(physical);
+        let reserved = device.l1.reserved_bytes.unwrap_or(0).min(used);
+        let l1 = device.l1.class().used_bytes().min(used - reserved);
+        let small = device.l1_small.used_bytes().min(used - reserved - l1);
+        let highest = recent.and_then(|recent| recent.occupied_bytes.iter().flatten().max());
+        Self {
+            parts: [
+                (Ink::Reserved, reserved),
+                (Ink::Storage, used - reserved - l1 - small),
+                (Ink::L1, l1),
+                (Ink::L1Small, small),
+            ],
+            used,
+            whole: Some(physical),
+            peak: highest.map(|highest| used.max(*highest)),
+            largest_free: buffers.largest_free,
+            is_occupied: true,
+        }
+    }
+
+    /// How much of it is taken.
+    pub(crate) fn share(&self) -> Option<Share> {
+        Share::of(self.used, self.whole)
+    }
+
+    /// Whether the user should look at it.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.share()
+            .is_some_and(|share| share.permille() >= NEARLY_FULL_PERMILLE)
+    }
+
+    /// Its percentage in seven columns: an exclamation mark says the same as the ink.
+    pub(crate) fn percent(&self, unknown: &str) -> (String, Ink) {
+        let (mark, ink) = if self.is_nearly_full() {
+            ("!", Ink::Warning)
+        } else {
+            (" ", Ink::Text)
+        };
+        (percent(self.share(), unknown) + mark, ink)
+    }
+
+    /// Its bar.
+    pub(crate) const fn bar(&self) -> Bar<'_> {
+        Bar {
+            parts: &self.parts,
+            whole: self.whole,
+            peak: self.peak,
+        }
+    }
+}
+
+/// What the user of a device should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Warning {
+    /// A word, for rows.
+    pub(crate) word: &'static str,
+    /// What it is about, for cards.
+    pub(crate) text: String,
+}
+
+/// A device with all that is drawn of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Figures<'d> {
+    /// The device.
+    pub(crate) device: &'d Device,
+    /// Its last minutes.
+    pub(crate) recent: Option<&'d DeviceHistory>,
+    /// DRAM, without the trace region.
+    pub(crate) dram: Filled,
+    /// L1.
+    pub(crate) l1: Filled,
+    /// Who uses it.
+    pub(crate) holders: Holders,
+    /// What the user should know.
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl<'d> Figures<'d> {
+    /// The figures of a device that is used by these.
+    pub(crate) fn of(device: &'d Device, holders: Holders, data: &'d Data) -> Self {
+        let recent = data.recent.as_ref().map(|recent| &recent.document);
+        let mut histories = recent.map_or(&[][..], |recent| &recent.devices).iter();
+        let recent = histories.find(|known| match known.unique_id {
+            Some(_) => known.unique_id == device.unique_id,
+            None => {
+                device.unique_id.is_none() && known.id == device.id && known.scope == device.scope
+            }
+        });
+        let dram = Filled::class(Ink::Dram, &device.dram);
+        let l1 = Filled::l1(device, recent);
+        Self {
+            device,
+            recent,
+            dram,
+            l1,
+            holders,
+            warnings: warnings(device, &dram, &l1, holders),
+        }
+    }
+}
+
+fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |word, text: String| warnings.push(Warning { word, text });
+    if holders.incomplete > 0 {
+        let processes = match holders.incomplete {
+            1 => "1 incomplete process".to_owned(),
+            more => format!("{} incomplete processes", format::count(more)),
+        };
+        warn("incomplete", processes);
+    }
+    if device.verified == Some(false) {
+        warn("differs", "differs from allocators".to_owned());
+    }
+    let l1_class = device.l1.class();
+    let classes = [&device.dram, &l1_class, &device.l1_small, &device.trace];
+    let overlap = classes.iter().filter_map(|class| class.overlap_bytes);
+    let overlap = overlap.fold(0, u64::saturating_add);
+    if overlap > 0 {
+        warn("overlap", format!("{} overlap", format::bytes(overlap)));
+    }
+    for (word, memory) in [("DRAM full", dram), ("L1 full", l1)] {
+        if memory.is_nearly_full() {
+            let name = word.trim_end_matches(" full");
+            warn(
+                word,
+                format!("{name} {} full", percent(memory.share(), "").trim()),
+            );
+        }
+    }
+    warnings
+}
+
+/// How many processes use a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Holders {
+    /// All that hold something on it.
+    pub(crate) processes: u64,
+    /// Of these, those whose events were lost.
+    pub(crate) incomplete: u64,
+}
+
+/// The holders of every device, in the order of the snapshot.
+pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
+    let mut holders = vec![Holders::default(); snapshot.devices.len()];
+    let mut by_chip: HashMap<HexId, usize> = HashMap::new();
+    let mut by_number: HashMap<(u32, Option<&str>), usize> = HashMap::new();
+    for (place, device) in snapshot.devices.iter().enumerate() {
+        if let Some(chip) = device.unique_id {
+            by_chip.insert(chip, place);
+        }
+        by_number
+            .entry((device.id, device.scope.as_deref()))
+            .or_insert(place);
+    }
+    for process in &snapshot.processes {
+        for device in &process.devices {
+            let place = match device.unique_id {
+                Some(chip) => by_chip.get(&chip),
+                None => by_number.get(&(device.id, device.scope.as_deref())),
+            };
+            if let Some(of) = place.and_then(|place| holders.get_mut(*place)) {
+                of.processes += 1;
+                of.incomplete += u64::from(process.incomplete);
+            }
+        }
+    }
+    holders
+}

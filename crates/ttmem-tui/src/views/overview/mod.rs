@@ -1,0 +1,371 @@
+//! Every device at a glance: what its memory is taken by, how full it is, what is wrong.
+//!
+//! One device has a card with all figures, some have smaller ones, many have a line each: as much
+//! as fits. `figures` says what the bars are made of, `arrange` where devices stand, `card` and
+//! `strip` draw them, `summary` what is around them.
+
+mod arrange;
+mod card;
+mod figures;
+mod strip;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use self::arrange::{Arrangement, Band, Density, Group, Grouping};
+use self::figures::{Figures, Holders};
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use crate::data::Data;
+use crate::glossary::Word;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
+use crate::wants::Wants;
+use crate::widgets::pen::Pen;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::time::Instant;
+use ttmem_api::Timestamp;
+
+/// The tab of all devices.
+#[derive(Debug, Default)]
+pub(crate) struct Overview {
+    grouping: Grouping,
+    compact: bool,
+    /// The first band on the screen.
+    top: usize,
+    /// The room for devices when it was last drawn.
+    room: (u16, u16),
+    /// Where devices stood then.
+    drawn: Vec<(Rect, usize)>,
+    /// Who holds each device, and the snapshot from which that is.
+    holders: Option<((Instant, Timestamp), Vec<Holders>)>,
+}
+
+/// The parts of the screen.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    devices: Rect,
+    /// The line of the chosen device, where devices have no cards.
+    chosen: Option<u16>,
+    legend: Option<u16>,
+}
+
+impl Overview {
+    fn groups(&self, data: &Data) -> Vec<Group> {
+        arrange::groups(data.devices(), self.grouping)
+    }
+
+    fn arrangement(&self, data: &Data) -> Arrangement {
+        Arrangement::of(&self.groups(data), self.compact, self.room)
+    }
+
+    /// Keeps the count of holders, which is made anew only when a snapshot came.
+    fn count_holders(&mut self, data: &Data) {
+        let Some(snapshot) = &data.snapshot else {
+            self.holders = None;
+            return;
+        };
+        let made_from = (snapshot.received, snapshot.document.time);
+        let known = self.holders.as_ref();
+        let known = known.is_some_and(|(from, holders)| {
+            *from == made_from && holders.len() == snapshot.document.devices.len()
+        });
+        if !known {
+            self.holders = Some((made_from, figures::holders(&snapshot.document)));
+        }
+    }
+
+    fn figures<'d>(&self, place: usize, data: &'d Data) -> Option<Figures<'d>> {
+        let device = data.devices().get(place)?;
+        let holders = self.holders.as_ref();
+        let holders = holders.and_then(|(_, holders)| holders.get(place).copied());
+        Some(Figures::of(device, holders.unwrap_or_default(), data))
+    }
+
+    /// Scrolls so far that the chosen device is seen, and the heading right above it.
+    fn scroll(&mut self, arrangement: &Arrangement, place: usize, rows: u16) {
+        let rows = usize::from(rows).max(1);
+        let band = arrangement.find(place).map_or(0, |(band, _)| band);
+        let above = band
+            .checked_sub(1)
+            .and_then(|above| arrangement.bands.get(above));
+        let first = match above {
+            Some(Band::Heading(_)) if rows > 1 => band - 1,
+            _other => band,
+        };
+        let lowest = (band + 1).saturating_sub(rows);
+        let highest = first.min(arrangement.bands.len().saturating_sub(rows));
+        self.top = self.top.min(highest).max(lowest);
+    }
+
+    fn draw_devices(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        (data, groups): (&Data, &[Group]),
+        (arrangement, chosen): (&Arrangement, usize),
+        look: Look,
+    ) {
+        let density = arrangement.density;
+        let mut row = area.y + u16::from(density.has_heading());
+        let scrolls = arrangement.height() > u64::from(area.height);
+        if scrolls {
+            self.scroll(arrangement, chosen, area.bottom().saturating_sub(row));
+        } else {
+            self.top = 0;
+        }
+        for band in arrangement.bands.iter().skip(self.top) {
+            let height = arrangement.height_of(band);
+            if row.saturating_add(height) > area.bottom() {
+                break;
+            }
+            let whole = Rect {
+                y: row,
+                height,
+                ..area
+            };
+            match band {
+                Band::Heading(number) => {
+                    if let Some(Group {
+                        title: Some(title),
+                        places,
+                    }) = groups.get(*number)
+                    {
+                        let devices = places.iter().filter_map(|place| data.devices().get(*place));
+                        summary::draw_group(canvas, whole, title, devices, look);
+                    }
+                }
+                Band::Devices(places) => {
+                    for (column, place) in places.iter().enumerate() {
+                        let cell = arrangement.cell(whole, column);
+                        let is_chosen = *place == chosen && data.devices().len() > 1;
+                        if let Some(figures) = self.figures(*place, data) {
+                            draw_device(canvas, cell, &figures, (density, is_chosen, data), look);
+                        }
+                        self.drawn.push((cell, *place));
+                    }
+                }
+            }
+            row += height;
+        }
+        if density.has_heading() {
+            let seen = scrolls.then(|| self.seen(arrangement, data));
+            let heading = Rect { height: 1, ..area };
+            for column in 0..usize::from(arrangement.columns) {
+                let cell = arrangement.cell(heading, column);
+                let seen = seen.as_deref().filter(|_| column == 0);
+                strip::draw_heading(canvas, cell, density.height(), seen, look);
+            }
+        }
+    }
+
+    /// Which devices are on the screen, of how many: `3-19 of 32`.
+    fn seen(&self, arrangement: &Arrangement, data: &Data) -> String {
+        let above = arrangement.bands.iter().take(self.top);
+        let above = above.map(|band| match band {
+            Band::Heading(_) => 0,
+            Band::Devices(places) => places.len(),
+        });
+        let above: usize = above.sum();
+        let all = data.devices().len();
+        format!("{}-{} of {all}", above + 1, above + self.drawn.len())
+    }
+
+    /// The chosen device in a line: the names and warnings that its row has no room for.
+    fn draw_chosen(&self, canvas: &mut Buffer, area: Rect, place: usize, data: &Data, look: Look) {
+        let Some(figures) = self.figures(place, data) else {
+            return;
+        };
+        let mut pen = Pen::new(canvas, area, area.y, look);
+        pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
+        let marks = std::iter::once("! ").chain(std::iter::repeat(""));
+        for (warning, mark) in figures.warnings.iter().zip(marks) {
+            pen.piece(&format!("{mark}{}", warning.text), Ink::Warning);
+        }
+        for name in card::names(figures.device, look) {
+            pen.piece(&name, Ink::Text);
+        }
+        pen.piece(&card::sensors(look), Ink::Faint);
+        pen.piece(&strip::unique_id(figures.device, look), Ink::Faint);
+    }
+}
+
+fn draw_device(
+    canvas: &mut Buffer,
+    cell: Rect,
+    figures: &Figures<'_>,
+    (density, chosen, data): (Density, bool, &Data),
+    look: Look,
+) {
+    match density {
+        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data), look),
+        Density::Medium => card::draw_medium(canvas, cell, figures, chosen, look),
+        Density::TwoLines | Density::OneLine => {
+            strip::draw(canvas, cell, figures, chosen, look);
+        }
+    }
+}
+
+/// What is where: a line above, the chosen device and the legend below if there is room.
+fn parts(area: Rect) -> Parts {
+    let above = u16::from(area.height > 3);
+    let legend = area.height > 6;
+    let chosen = area.height > 8;
+    let below = u16::from(legend) + u16::from(chosen);
+    let devices = Rect {
+        y: area.y + above,
+        height: area.height - above - below,
+        ..area
+    };
+    Parts {
+        devices,
+        chosen: chosen.then_some(devices.bottom()),
+        legend: legend.then_some(area.bottom() - 1),
+    }
+}
+
+impl View for Overview {
+    fn keys(&self) -> &'static [KeyHelp] {
+        &[
+            KeyHelp {
+                keys: "arrows",
+                does: "choose",
+            },
+            KeyHelp {
+                keys: "Enter",
+                does: "device",
+            },
+            KeyHelp {
+                keys: "b",
+                does: "group",
+            },
+            KeyHelp {
+                keys: "c",
+                does: "compact",
+            },
+        ]
+    }
+
+    fn words(&self) -> &'static [Word] {
+        &[
+            Word::Occupied,
+            Word::Reserved,
+            Word::Cb,
+            Word::Resident,
+            Word::Registered,
+            Word::Charged,
+            Word::Kernels,
+            Word::Capacity,
+            Word::Physical,
+            Word::Peak,
+            Word::LargestFree,
+            Word::Classes,
+            Word::Overlap,
+            Word::Verified,
+            Word::Incomplete,
+            Word::Stale,
+        ]
+    }
+
+    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
+        Wants::default()
+    }
+
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        match key {
+            Key::Char('b') => {
+                self.grouping = self.grouping.next();
+                return Outcome::Taken;
+            }
+            Key::Char('c') => {
+                self.compact = !self.compact;
+                return Outcome::Taken;
+            }
+            Key::Enter if data.devices().is_empty() => return Outcome::Taken,
+            Key::Enter => {
+                // Also the one that was chosen by nobody: the next view should show the same.
+                chosen.choose(chosen.place(data), data);
+                return Outcome::Go(Tab::Device);
+            }
+            _other => {}
+        }
+        let arrangement = self.arrangement(data);
+        let page = i64::from((self.room.1 / arrangement.density.height()).max(2) - 1);
+        let place = chosen.place(data);
+        let moved = match key {
+            Key::Up | Key::Char('k') => arrangement.moved(place, -1),
+            Key::Down | Key::Char('j') => arrangement.moved(place, 1),
+            Key::PageUp => arrangement.moved(place, -page),
+            Key::PageDown => arrangement.moved(place, page),
+            Key::Left | Key::Char('[') => arrangement.beside(place, false),
+            Key::Right | Key::Char(']') => arrangement.beside(place, true),
+            Key::Home | Key::Char('g') => arrangement.first(),
+            Key::End | Key::Char('G') => arrangement.last(),
+            _other => return Outcome::Unused,
+        };
+        if let Some(place) = moved {
+            chosen.choose(place, data);
+        }
+        Outcome::Taken
+    }
+
+    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let moved = match pointer.did {
+            Gesture::Click => {
+                let at = (pointer.column, pointer.row).into();
+                let mut drawn = self.drawn.iter();
+                drawn
+                    .find(|(cell, _)| cell.contains(at))
+                    .map(|(_, place)| *place)
+            }
+            Gesture::WheelUp => self.arrangement(data).moved(chosen.place(data), -1),
+            Gesture::WheelDown => self.arrangement(data).moved(chosen.place(data), 1),
+        };
+        match moved {
+            Some(place) => {
+                chosen.choose(place, data);
+                Outcome::Taken
+            }
+            None => Outcome::Unused,
+        }
+    }
+
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let area = area.intersection(canvas.area);
+        self.drawn.clear();
+        if area.is_empty() {
+            return;
+        }
+        if data.devices().is_empty() {
+            summary::draw_nothing(canvas, area, data, look);
+            return;
+        }
+        self.count_holders(data);
+        let parts = parts(area);
+        self.room = (parts.devices.width, parts.devices.height);
+        let groups = self.groups(data);
+        let arrangement = Arrangement::of(&groups, self.compact, self.room);
+        let place = chosen.place(data);
+        if parts.devices.y > area.y {
+            summary::draw_summary(canvas, area, data, look);
+        }
+        self.draw_devices(
+            canvas,
+            parts.devices,
+            (data, &groups),
+            (&arrangement, place),
+            look,
+        );
+        if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
+            let line = Rect {
+                y: row,
+                height: 1,
+                ..area
+            };
+            self.draw_chosen(canvas, line, place, data, look);
+        }
+        if let Some(row) = parts.legend {
+            summary::draw_legend(canvas, area, row, look);
+        }
+    }
+}

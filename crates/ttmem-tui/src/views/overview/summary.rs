@@ -1,0 +1,191 @@
+//! What is said of all devices together, what the signs mean, and what to do when there is
+//! nothing to show.
+
+use super::card::name_of;
+use super::figures::Filled;
+use crate::data::{Data, Link};
+use crate::format::{bytes, count};
+use crate::look::{Ink, Look};
+use crate::widgets::pen::Pen;
+use crate::widgets::share::{Share, percent};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::{Device, ProcessState};
+
+/// From this width on sizes are written out.
+const WIDE: u16 = 120;
+
+/// DRAM or L1 of several devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    used: u64,
+    /// None if it is not known of one of them: a percentage would be of something else.
+    whole: Option<u64>,
+}
+
+impl Sum {
+    fn of<'d>(devices: impl Iterator<Item = &'d Device>, memory: fn(&Device) -> Filled) -> Self {
+        let mut sum = Self {
+            used: 0,
+            whole: Some(0),
+        };
+        for device in devices {
+            let memory = memory(device);
+            sum.used = sum.used.saturating_add(memory.used);
+            sum.whole = match (sum.whole, memory.whole) {
+                (Some(sum), Some(whole)) => Some(sum.saturating_add(whole)),
+                _unknown => None,
+            };
+        }
+        sum
+    }
+
+    fn text(self, name: &str, wide: bool, look: Look) -> String {
+        let share = percent(Share::of(self.used, self.whole), look.unknown());
+        let share = share.trim();
+        if !wide {
+            return format!("{name} {share}");
+        }
+        let whole = self.whole.map_or_else(|| look.unknown().to_owned(), bytes);
+        format!("{name} {} of {whole}, {share}", bytes(self.used))
+    }
+}
+
+fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str, Sum); 2] {
+    let dram = |device: &Device| Filled::class(Ink::Dram, &device.dram);
+    let l1 = |device: &Device| Filled::l1(device, None);
+    [
+        ("DRAM", Sum::of(devices.clone(), dram)),
+        ("L1", Sum::of(devices, l1)),
+    ]
+}
+
+fn plural(number: usize, one: &str, more: &str) -> String {
+    let name = if number == 1 { one } else { more };
+    format!(
+        "{} {name}",
+        count(u64::try_from(number).unwrap_or(u64::MAX))
+    )
+}
+
+/// All devices, processes and events in a line.
+pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    let Some(snapshot) = data.totals() else {
+        return;
+    };
+    let wide = area.width >= WIDE;
+    let mut pen = Pen::new(canvas, area, area.y, look);
+    let devices = plural(snapshot.devices.len(), "device", "devices");
+    pen.piece(&devices, Ink::Strong);
+    for (name, sum) in sums(snapshot.devices.iter()) {
+        pen.piece(&sum.text(name, wide, look), Ink::Text);
+    }
+    // Before what gives way more easily.
+    let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
+    let anomalies = anomalies.fold(0, u64::saturating_add);
+    if anomalies > 0 {
+        let text = match anomalies {
+            1 => "1 anomaly".to_owned(),
+            more => format!("{} anomalies", count(more)),
+        };
+        pen.piece(&format!("! {text}"), Ink::Warning);
+    }
+    let processes = snapshot.processes.iter();
+    let living = processes.filter(|process| process.state != ProcessState::Exited);
+    pen.piece(&plural(living.count(), "process", "processes"), Ink::Text);
+    let rate = data
+        .events_per_second
+        .map_or_else(|| look.unknown().to_owned(), count);
+    pen.piece(&format!("{rate} events/s"), Ink::Text);
+    if wide {
+        let kernels = snapshot.devices.iter();
+        let kernels = kernels.map(|device| device.kernel.registered_bytes);
+        let kernels = bytes(kernels.fold(0, u64::saturating_add));
+        pen.piece(&format!("kernels {kernels}"), Ink::Faint);
+    }
+    if anomalies == 0 {
+        pen.piece("no anomalies", Ink::Faint);
+    }
+}
+
+/// The heading of a group, with its sums.
+pub(super) fn draw_group<'d>(
+    canvas: &mut Buffer,
+    area: Rect,
+    title: &str,
+    devices: impl Iterator<Item = &'d Device> + Clone,
+    look: Look,
+) {
+    let mut pen = Pen::new(canvas, area, area.y, look);
+    let title = text::clip(title, usize::from(area.width / 2));
+    pen.piece(&title, Ink::Strong);
+    let number = devices.clone().count();
+    pen.piece(&plural(number, "device", "devices"), Ink::Faint);
+    for (name, sum) in sums(devices) {
+        pen.piece(&sum.text(name, true, look), Ink::Faint);
+    }
+    pen.put(" ", Ink::Frame);
+    let line = if look.unicode() { "─" } else { "-" };
+    pen.put(&line.repeat(usize::from(pen.room())), Ink::Frame);
+}
+
+/// What the signs of the bars mean.
+pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look) {
+    let mut pen = Pen::new(canvas, area, row, look);
+    let inks = [
+        Ink::Dram,
+        Ink::Reserved,
+        Ink::Storage,
+        Ink::L1,
+        Ink::L1Small,
+        Ink::Free,
+    ];
+    for ink in inks {
+        pen.put(&look.fill(ink).to_string(), ink);
+        pen.put(&format!(" {}", name_of(ink)), Ink::Faint);
+        pen.skip(2);
+    }
+    pen.put(if look.unicode() { "▏" } else { "|" }, Ink::Peak);
+    pen.put(" peak", Ink::Faint);
+    pen.skip(2);
+    pen.put("!", Ink::Warning);
+    pen.put(" look here", Ink::Faint);
+}
+
+/// What to do when there is nothing to show yet.
+pub(super) fn draw_nothing(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    let address = &data.address;
+    let (said, advice) = match (&data.link, data.totals()) {
+        (_, Some(_)) => (
+            "No device is known yet.".to_owned(),
+            "Run your program with `ttmem run -- PROGRAM`, and every device that it opens stands \
+             here. `ttmem demo` shows what that looks like without a device.",
+        ),
+        (Link::Down { reason, .. }, None) => (
+            format!("The server at {address} does not answer: {reason}"),
+            "It is asked again and again. `ttmem run -- PROGRAM` and `ttmem serve` start one.",
+        ),
+        (_, None) => (
+            format!("Waiting for the server at {address}."),
+            "If there is none, `ttmem run -- PROGRAM` and `ttmem serve` start one.",
+        ),
+    };
+    let columns = usize::from(area.width.saturating_sub(4)).min(76);
+    let said = text::wrap(&said, columns);
+    let advice = text::wrap(advice, columns);
+    let inside = Rect {
+        x: area.x.saturating_add(2),
+        width: area.width.saturating_sub(4),
+        ..area
+    };
+    let mut row = area.y.saturating_add(area.height / 3);
+    for (line, ink) in said
+        .iter()
+        .map(|line| (line, Ink::Strong))
+        .chain(advice.iter().map(|line| (line, Ink::Text)))
+    {
+        Pen::new(canvas, inside, row, look).put(line, ink);
+        row = row.saturating_add(1);
+    }
+}

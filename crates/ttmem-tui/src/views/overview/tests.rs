@@ -1,0 +1,310 @@
+//! Screens of every world, the arithmetic of the bars, and what keys do.
+
+use super::arrange::groups;
+use super::figures::Filled;
+use super::*;
+use crate::look::ColourDepth;
+use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text};
+use crate::testing::world::{self, Names, World};
+use ttmem_api::Device;
+
+const USUAL: World = World {
+    devices: 8,
+    processes: 3,
+    busy: false,
+    names: Names::Usual,
+};
+
+fn devices(number: u32) -> Data {
+    World {
+        devices: number,
+        ..USUAL
+    }
+    .data()
+}
+
+fn press(view: &mut Overview, keys: &[Key], data: &Data, chosen: &mut Chosen) {
+    for key in keys {
+        assert_eq!(view.handle(*key, data, chosen), Outcome::Taken, "{key:?}");
+    }
+}
+
+#[test]
+fn every_world_has_its_overview() {
+    assert_in_every_world("overview", || Box::<Overview>::default());
+}
+
+#[test]
+fn groups_and_compact_rows_have_their_screens() {
+    let data = devices(8);
+    for size in [(80, 24), (200, 50)] {
+        let mut view = Overview::default();
+        let mut chosen = Chosen::default();
+        press(&mut view, &[Key::Char('b')], &data, &mut chosen);
+        let screen = drawn(&mut view, &data, &chosen, size);
+        assert_screen(&format!("overview/by_board_{}x{}", size.0, size.1), &screen);
+        press(
+            &mut view,
+            &[Key::Char('b'), Key::Char('c')],
+            &data,
+            &mut chosen,
+        );
+        let screen = drawn(&mut view, &data, &chosen, size);
+        assert_screen(
+            &format!("overview/by_scope_compact_{}x{}", size.0, size.1),
+            &screen,
+        );
+    }
+}
+
+#[test]
+fn the_end_of_many_devices_is_reached_by_scrolling() {
+    let data = devices(32);
+    let mut view = Overview::default();
+    let mut chosen = Chosen::default();
+    drawn(&mut view, &data, &chosen, (80, 24));
+    press(&mut view, &[Key::Char('G')], &data, &mut chosen);
+    assert_eq!(chosen.place(&data), 31);
+    let screen = drawn(&mut view, &data, &chosen, (80, 24));
+    assert_screen("overview/scrolled_80x24", &screen);
+    press(
+        &mut view,
+        &[Key::PageUp, Key::Char('g')],
+        &data,
+        &mut chosen,
+    );
+    assert_eq!(chosen.place(&data), 0);
+}
+
+#[test]
+fn a_server_that_is_gone_is_named_with_its_reason() {
+    let now = Instant::now();
+    let mut data = Data::new("ttmem.sock", std::time::Duration::from_secs(1), now);
+    data.link = crate::data::Link::Down {
+        since: now,
+        reason: "connection refused\u{1b}[2J".to_owned(),
+    };
+    let screen = drawn(
+        &mut Overview::default(),
+        &data,
+        &Chosen::default(),
+        (80, 24),
+    );
+    assert_screen("overview/down_80x24", &screen);
+}
+
+#[test]
+fn the_parts_of_l1_add_up_to_what_is_occupied() {
+    let data = devices(1);
+    let mut device = data.devices()[0].clone();
+    let numbers = [0, 1, 1 << 20, 90 << 20, u64::MAX];
+    for occupied in numbers {
+        for taken in numbers {
+            device.l1.occupied_bytes = Some(occupied);
+            device.l1.reserved_bytes = Some(taken / 3);
+            device.l1.union_bytes = Some(taken);
+            device.l1_small.union_bytes = Some(taken / 2);
+            let l1 = Filled::l1(&device, None);
+            let sum: u64 = l1.parts.iter().map(|(_, part)| *part).sum();
+            assert_eq!(sum, l1.used);
+            assert_eq!(
+                Some(l1.used),
+                device.l1.physical_bytes.map(|all| all.min(occupied))
+            );
+        }
+    }
+}
+
+#[test]
+fn l1_of_which_only_buffers_are_known_is_of_its_capacity() {
+    let data = devices(1);
+    let mut device = data.devices()[0].clone();
+    device.l1.occupied_bytes = None;
+    let l1 = Filled::l1(&device, None);
+    assert_eq!(l1.whole, device.l1.capacity_bytes);
+    assert_eq!(l1.used, device.l1.class().used_bytes());
+    device.l1.union_bytes = None;
+    device.l1.charged_bytes = u64::MAX;
+    assert_eq!(Filled::l1(&device, None).percent("–").0, "100.0%!");
+    device.l1.capacity_bytes = None;
+    assert_eq!(Filled::l1(&device, None).percent("–").0.trim(), "–");
+}
+
+#[test]
+fn a_device_of_which_nothing_is_known_has_dashes() {
+    let mut data = devices(1);
+    let unknown: Device = {
+        let mut device = data.devices()[0].clone();
+        (device.unique_id, device.arch, device.board) = (None, None, None);
+        (device.remote, device.source, device.verified) = (None, None, None);
+        (device.dram, device.l1) = (Default::default(), Default::default());
+        (device.l1_small, device.trace) = (Default::default(), Default::default());
+        device.cb.resident_bytes = None;
+        device
+    };
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    snapshot.document.devices = vec![unknown];
+    let screen = drawn(
+        &mut Overview::default(),
+        &data,
+        &Chosen::default(),
+        (80, 24),
+    );
+    assert_screen("overview/unknown_80x24", &screen);
+    assert!(!screen.contains("0.0%"));
+}
+
+#[test]
+fn warnings_say_what_is_wrong() {
+    let mut data = devices(1);
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    snapshot.document.processes[0].incomplete = true;
+    let device = &mut snapshot.document.devices[0];
+    device.verified = Some(false);
+    device.trace.overlap_bytes = Some(4096);
+    device.dram.union_bytes = device.dram.capacity_bytes;
+    let holders = figures::holders(&snapshot.document);
+    let figures = Figures::of(&data.devices()[0], holders[0], &data);
+    let words: Vec<&str> = figures
+        .warnings
+        .iter()
+        .map(|warning| warning.word)
+        .collect();
+    assert_eq!(words, ["incomplete", "differs", "overlap", "DRAM full"]);
+    assert_eq!(figures.warnings[3].text, "DRAM 100.0% full");
+}
+
+#[test]
+fn boards_are_named_only_as_far_as_they_are_known() {
+    let data = devices(8);
+    let places = |devices: &[Device]| -> Vec<Vec<usize>> {
+        let groups = groups(devices, Grouping::Board);
+        groups.into_iter().map(|group| group.places).collect()
+    };
+    let mut devices = data.devices().to_vec();
+    let pairs = places(&devices);
+    assert_eq!(pairs, [[0, 1], [2, 3], [4, 5], [6, 7]].map(Vec::from));
+    // Local chips first: which remote one is on which board is not said.
+    for (place, device) in devices.iter_mut().enumerate() {
+        device.remote = Some(place >= 6);
+    }
+    let last = places(&devices).pop().expect("there are groups");
+    assert_eq!(last, [6, 7]);
+    devices[5].board = None;
+    devices[6].remote = None;
+    let apart = places(&devices);
+    assert_eq!(apart[5..], [vec![5], vec![6, 7]]);
+}
+
+#[test]
+fn the_most_that_fits_is_drawn() {
+    let density = |number: u32, room| {
+        let devices = devices(number);
+        let groups = groups(devices.devices(), Grouping::Flat);
+        let arrangement = Arrangement::of(&groups, false, room);
+        (arrangement.density, arrangement.columns)
+    };
+    assert_eq!(density(1, (80, 18)), (Density::Large, 1));
+    assert_eq!(density(2, (80, 18)), (Density::Medium, 1));
+    assert_eq!(density(8, (80, 18)), (Density::TwoLines, 1));
+    assert_eq!(density(8, (200, 44)), (Density::Medium, 2));
+    assert_eq!(density(32, (200, 44)), (Density::TwoLines, 2));
+    assert_eq!(density(32, (80, 18)), (Density::OneLine, 1));
+    assert_eq!(density(128, (200, 44)), (Density::OneLine, 3));
+    assert_eq!(density(1, (20, 5)), (Density::OneLine, 1));
+    assert_eq!(density(0, (0, 0)).1, 1);
+}
+
+#[test]
+fn keys_choose_a_device_and_go_to_it() {
+    let data = devices(8);
+    let mut view = Overview::default();
+    let mut chosen = Chosen::default();
+    drawn(&mut view, &data, &chosen, (200, 50));
+    // Two stand side by side here.
+    press(&mut view, &[Key::Down, Key::Right], &data, &mut chosen);
+    assert_eq!(chosen.place(&data), 3);
+    press(
+        &mut view,
+        &[Key::Up, Key::Left, Key::Left],
+        &data,
+        &mut chosen,
+    );
+    assert_eq!(chosen.place(&data), 0);
+    assert_eq!(
+        view.handle(Key::Enter, &data, &mut Chosen::default()),
+        Outcome::Go(Tab::Device)
+    );
+    for key in [Key::Escape, Key::Char('q'), Key::Char('m'), Key::Tab] {
+        assert_eq!(view.handle(key, &data, &mut chosen), Outcome::Unused);
+    }
+    let empty = devices(0);
+    assert_eq!(view.handle(Key::Enter, &empty, &mut chosen), Outcome::Taken);
+}
+
+#[test]
+fn the_pointer_chooses_what_it_points_at() {
+    let data = devices(8);
+    let mut view = Overview::default();
+    let mut chosen = Chosen::default();
+    drawn(&mut view, &data, &chosen, (80, 24));
+    let mut point = |column, row, did| {
+        let pointer = Pointer { column, row, did };
+        view.point(pointer, &data, &mut chosen)
+    };
+    assert_eq!(point(30, 7, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(30, 0, Gesture::Click), Outcome::Unused);
+    assert_eq!(point(0, 0, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(chosen.place(&data), 3);
+}
+
+#[test]
+fn devices_that_go_away_take_the_choice_along() {
+    let many = devices(32);
+    let few = devices(2);
+    let mut view = Overview::default();
+    let mut chosen = Chosen::default();
+    drawn(&mut view, &many, &chosen, (80, 24));
+    press(&mut view, &[Key::End], &many, &mut chosen);
+    drawn(&mut view, &many, &chosen, (80, 24));
+    let screen = drawn(&mut view, &few, &chosen, (80, 24));
+    assert!(screen.contains("▸device 0"));
+    press(&mut view, &[Key::Down], &few, &mut chosen);
+    assert_eq!(chosen.place(&few), 1);
+}
+
+#[test]
+fn no_area_is_too_small() {
+    for (_name, data) in world::all() {
+        for width in [0, 1, 2, 5, 20, 45, 61, 79] {
+            for height in [0, 1, 2, 4, 5, 7, 9, 18] {
+                for grouping in [Grouping::Flat, Grouping::Board] {
+                    let mut view = Overview {
+                        grouping,
+                        ..Overview::default()
+                    };
+                    let mut chosen = Chosen::default();
+                    chosen.choose(usize::MAX, &data);
+                    let area = Rect::new(3, 2, width, height);
+                    let mut canvas = Buffer::empty(area);
+                    view.draw(&mut canvas, area, &data, &chosen, LOOK);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_unicode_there_is_nothing_but_ascii() {
+    let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
+    let area = canvas.area;
+    for number in [1, 8, 32] {
+        let data = devices(number);
+        let look = Look::new(ColourDepth::None, false);
+        canvas.reset();
+        Overview::default().draw(&mut canvas, area, &data, &Chosen::default(), look);
+        let screen = text(&canvas);
+        let strange = screen.chars().find(|character| !character.is_ascii());
+        assert_eq!(strange, None, "{screen}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Pieces one behind the other in a row, which ends where its room ends.
+
+use super::bar::Bar;
+use super::curve::draw_curve;
+use super::text;
+use crate::look::{Ink, Look};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Writes a row from left to right.
+#[derive(Debug)]
+pub(crate) struct Pen<'c> {
+    canvas: &'c mut Buffer,
+    look: Look,
+    column: u16,
+    right: u16,
+    row: u16,
+    begun: bool,
+}
+
+impl<'c> Pen<'c> {
+    /// A pen at the beginning of a row of an area; of a row that is not there it writes nothing.
+    pub(crate) fn new(canvas: &'c mut Buffer, area: Rect, row: u16, look: Look) -> Self {
+        let area = area.intersection(canvas.area);
+        let inside = row >= area.top() && row < area.bottom();
+        Self {
+            canvas,
+            look,
+            column: area.left(),
+            right: if inside { area.right() } else { area.left() },
+            row,
+            begun: false,
+        }
+    }
+
+    /// The columns that are left.
+    pub(crate) const fn room(&self) -> u16 {
+        self.right.saturating_sub(self.column)
+    }
+
+    /// Leaves some columns as they are.
+    pub(crate) fn skip(&mut self, columns: u16) {
+        self.column = self.column.saturating_add(columns).min(self.right);
+    }
+
+    /// Writes a text, cut where the room ends.
+    pub(crate) fn put(&mut self, text: &str, ink: Ink) {
+        let room = usize::from(self.room());
+        if room > 0 {
+            let style = self.look.style(ink);
+            self.column = text::put(self.canvas, (self.column, self.row), text, room, style);
+        }
+    }
+
+    /// Writes a text into exactly so many columns.
+    pub(crate) fn field(&mut self, text: &str, columns: u16, to_the_right: bool, ink: Ink) {
+        let width = usize::from(columns);
+        let fitted = if to_the_right {
+            text::right(text, width)
+        } else {
+            text::left(text, width)
+        };
+        self.put(&fitted, ink);
+    }
+
+    /// Writes a text behind a separator, if both fit as a whole; whether they did.
+    ///
+    /// What does not fit gives way to what may still come.
+    pub(crate) fn piece(&mut self, text: &str, ink: Ink) -> bool {
+        let separator = match (self.begun, self.look.unicode()) {
+            (false, _) => "",
+            (true, true) => " · ",
+            (true, false) => " | ",
+        };
+        let needed = text::width(separator) + text::width(text);
+        if text.is_empty() || needed > usize::from(self.room()) {
+            return false;
+        }
+        self.put(separator, Ink::Faint);
+        self.put(text, ink);
+        self.begun = true;
+        true
+    }
+
+    /// Draws a bar into so many columns.
+    pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
+        let columns = columns.min(self.room());
+        bar.draw(self.canvas, (self.column, self.row), columns, self.look);
+        self.skip(columns);
+    }
+
+    /// Draws a small curve into so many columns.
+    pub(crate) fn curve(
+        &mut self,
+        values: &[Option<u64>],
+        whole: Option<u64>,
+        columns: u16,
+        ink: Ink,
+    ) {
+        let columns = columns.min(self.room());
+        let at = (self.column, self.row);
+        let meaning = (ink, self.look);
+        draw_curve(self.canvas, at, columns, values, whole, meaning);
+        self.skip(columns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::ColourDepth;
+
+    fn written(columns: u16, row: u16, write: impl Fn(&mut Pen<'_>)) -> String {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
+        let area = canvas.area;
+        let look = Look::new(ColourDepth::None, true);
+        write(&mut Pen::new(&mut canvas, area, row, look));
+        canvas.content.iter().map(|cell| cell.symbol()).collect()
+    }
+
+    #[test]
+    fn pieces_that_do_not_fit_give_way_to_those_that_do() {
+        let line = written(12, 0, |pen| {
+            assert!(pen.piece("three", Ink::Text));
+            assert!(!pen.piece("and thirty", Ink::Text));
+            assert!(pen.piece("tw", Ink::Text));
+            assert_eq!(pen.room(), 2);
+        });
+        assert_eq!(line, "three · tw  ");
+    }
+
+    #[test]
+    fn nothing_is_written_beyond_the_room() {
+        let full = |pen: &mut Pen<'_>| {
+            pen.skip(2);
+            pen.put("abcdef", Ink::Text);
+            pen.put("more", Ink::Text);
+            pen.bar(
+                &Bar {
+                    parts: &[(Ink::L1, 1)],
+                    whole: Some(1),
+                    peak: None,
+                },
+                9,
+            );
+        };
+        assert_eq!(written(5, 0, full), "  ab…");
+        assert_eq!(written(5, 1, full), "     ");
+        assert_eq!(written(0, 0, full), "");
+    }
+}

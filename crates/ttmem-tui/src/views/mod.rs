@@ -9,6 +9,7 @@ pub(crate) mod events;
 pub(crate) mod help;
 pub(crate) mod l1map;
 pub(crate) mod leaks;
+pub(crate) mod notice;
 pub(crate) mod overview;
 pub(crate) mod processes;
 pub(crate) mod programs;

@@ -80,32 +80,65 @@ impl Table<'_> {
             if place >= rows {
                 break;
             }
-            let at = area.y + 1 + line;
-            let cells = row(place);
+            let line = Rect::new(area.x, area.y + 1 + line, area.width, 1);
             let chosen = place == cursor.row;
-            if chosen {
-                let whole = Rect::new(area.x, at, area.width, 1);
-                canvas.set_style(whole, look.style(Ink::Chosen));
-            }
-            let Some(cells) = cells else {
-                let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
-                text::put(canvas, (area.x, at), "…", usize::from(area.width), style);
-                continue;
+            self.draw_row(canvas, line, &widths, (row(place), chosen), look);
+        }
+    }
+
+    /// Draws a heading and the first rows, none of which is chosen.
+    pub(crate) fn draw_first(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        look: Look,
+        row: impl Fn(u64) -> Option<Vec<Cell>>,
+    ) {
+        let area = area.intersection(canvas.area);
+        if area.height == 0 || area.width == 0 {
+            return;
+        }
+        let widths = self.widths(area.width);
+        self.draw_heading(canvas, area, &widths, look);
+        for line in 1..area.height {
+            let Some(cells) = row(u64::from(line - 1)) else {
+                break;
             };
-            let mut column = area.x;
-            for ((cell, shape), width) in cells.iter().zip(self.columns).zip(&widths) {
-                let Some(width) = *width else { continue };
-                let ink = if chosen { Ink::Chosen } else { cell.ink };
-                let drawn = fitted(&cell.text, shape.right, width);
-                text::put(
-                    canvas,
-                    (column, at),
-                    &drawn,
-                    usize::from(width),
-                    look.style(ink),
-                );
-                column = column.saturating_add(width + 1);
-            }
+            let line = Rect::new(area.x, area.y + line, area.width, 1);
+            self.draw_row(canvas, line, &widths, (Some(cells), false), look);
+        }
+    }
+
+    fn draw_row(
+        &self,
+        canvas: &mut Buffer,
+        line: Rect,
+        widths: &[Option<u16>],
+        (cells, chosen): (Option<Vec<Cell>>, bool),
+        look: Look,
+    ) {
+        if chosen {
+            canvas.set_style(line, look.style(Ink::Chosen));
+        }
+        let Some(cells) = cells else {
+            let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
+            text::put(
+                canvas,
+                (line.x, line.y),
+                "…",
+                usize::from(line.width),
+                style,
+            );
+            return;
+        };
+        let mut column = line.x;
+        for ((cell, shape), width) in cells.iter().zip(self.columns).zip(widths) {
+            let Some(width) = *width else { continue };
+            let ink = if chosen { Ink::Chosen } else { cell.ink };
+            let drawn = fitted(&cell.text, shape.right, width);
+            let style = look.style(ink);
+            text::put(canvas, (column, line.y), &drawn, usize::from(width), style);
+            column = column.saturating_add(width + 1);
         }
     }
 

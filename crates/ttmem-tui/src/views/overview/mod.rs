@@ -14,7 +14,8 @@ mod tests;
 
 use self::arrange::{Arrangement, Band, Density, Group, Grouping};
 use self::figures::{Figures, Holders};
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::notice::{draw_notice, draw_silence};
+use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
@@ -25,6 +26,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
+
+const NO_DEVICE: &str = "No device is known yet.";
+const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \
+                      stands here. `ttmem demo` shows what that looks like without a device.";
 
 /// The tab of all devices.
 #[derive(Debug, Default)]
@@ -39,6 +44,8 @@ pub(crate) struct Overview {
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,
+    /// The processes, in the order in which they fill what room is left.
+    processes: processes::List,
 }
 
 /// The parts of the screen.
@@ -148,6 +155,7 @@ impl Overview {
             }
             row += height;
         }
+        self.draw_processes(canvas, area, row, data, look);
         if density.has_heading() {
             let seen = scrolls.then(|| self.seen(arrangement, data));
             let heading = Rect { height: 1, ..area };
@@ -156,6 +164,26 @@ impl Overview {
                 let seen = seen.as_deref().filter(|_| column == 0);
                 strip::draw_heading(canvas, cell, density.height(), seen, look);
             }
+        }
+    }
+
+    /// Who holds most, where devices leave room for at least two of them.
+    fn draw_processes(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        row: u16,
+        data: &Data,
+        look: Look,
+    ) {
+        let rest = Rect {
+            y: row.saturating_add(1),
+            height: area.bottom().saturating_sub(row.saturating_add(1)),
+            ..area
+        };
+        let known = data.totals().is_some_and(|all| !all.processes.is_empty());
+        if known && rest.height >= 3 {
+            processes::draw_top(canvas, rest, &mut self.processes, data, look);
         }
     }
 
@@ -336,8 +364,11 @@ impl View for Overview {
         if area.is_empty() {
             return;
         }
+        if draw_silence(canvas, area, data, look) {
+            return;
+        }
         if data.devices().is_empty() {
-            summary::draw_nothing(canvas, area, data, look);
+            draw_notice(canvas, area, NO_DEVICE, ADVICE, look);
             return;
         }
         self.count_holders(data);

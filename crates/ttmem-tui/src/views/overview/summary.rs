@@ -1,9 +1,8 @@
-//! What is said of all devices together, what the signs mean, and what to do when there is
-//! nothing to show.
+//! What is said of all devices together, and what the signs mean.
 
 use super::card::name_of;
 use super::figures::Filled;
-use crate::data::{Data, Link};
+use crate::data::Data;
 use crate::format::{bytes, count};
 use crate::look::{Ink, Look};
 use crate::widgets::pen::Pen;
@@ -151,41 +150,4 @@ pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look)
     pen.skip(2);
     pen.put("!", Ink::Warning);
     pen.put(" look here", Ink::Faint);
-}
-
-/// What to do when there is nothing to show yet.
-pub(super) fn draw_nothing(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-    let address = &data.address;
-    let (said, advice) = match (&data.link, data.totals()) {
-        (_, Some(_)) => (
-            "No device is known yet.".to_owned(),
-            "Run your program with `ttmem run -- PROGRAM`, and every device that it opens stands \
-             here. `ttmem demo` shows what that looks like without a device.",
-        ),
-        (Link::Down { reason, .. }, None) => (
-            format!("The server at {address} does not answer: {reason}"),
-            "It is asked again and again. `ttmem run -- PROGRAM` and `ttmem serve` start one.",
-        ),
-        (_, None) => (
-            format!("Waiting for the server at {address}."),
-            "If there is none, `ttmem run -- PROGRAM` and `ttmem serve` start one.",
-        ),
-    };
-    let columns = usize::from(area.width.saturating_sub(4)).min(76);
-    let said = text::wrap(&said, columns);
-    let advice = text::wrap(advice, columns);
-    let inside = Rect {
-        x: area.x.saturating_add(2),
-        width: area.width.saturating_sub(4),
-        ..area
-    };
-    let mut row = area.y.saturating_add(area.height / 3);
-    for (line, ink) in said
-        .iter()
-        .map(|line| (line, Ink::Strong))
-        .chain(advice.iter().map(|line| (line, Ink::Text)))
-    {
-        Pen::new(canvas, inside, row, look).put(line, ink);
-        row = row.saturating_add(1);
-    }
 }

@@ -1,46 +1,372 @@
-//! To be written.
+//! Who holds memory: every process with what it has on all devices, and what is wrong with it.
+//!
+//! Read-only. `held` puts figures together, `list` sorts and filters, `columns` makes cells.
 
-use super::{Chosen, KeyHelp, Outcome, View};
+mod columns;
+mod held;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use self::columns::{COLUMNS, device_cells, process_cells};
+use self::held::{Held, is_gone, plural, remarks};
+pub(crate) use self::list::List;
+use self::list::{Order, Row};
+use super::notice::{draw_notice, draw_silence};
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
+use crate::format::{bytes, time_near};
 use crate::glossary::Word;
-use crate::input::{Key, Pointer};
-use crate::look::Look;
-use crate::wants::Wants;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
+use crate::wants::{DeviceKey, Wants};
+use crate::widgets::cursor::Cursor;
+use crate::widgets::pen::Pen;
+use crate::widgets::prompt::Prompt;
+use crate::widgets::table::Table;
+use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ttmem_api::{Process, ProcessDevice};
 
-/// To be written.
+const NO_PROCESS: &str = "No process has been seen yet.";
+const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \
+                      programs report to.";
+
+/// The tab of all processes.
 #[derive(Debug, Default)]
-pub(crate) struct Processes;
+pub(crate) struct Processes {
+    order: Order,
+    filter: Prompt,
+    list: List,
+    cursor: Cursor,
+    /// The row that the user went to; it is followed when others overtake it.
+    followed: Option<Identity>,
+    /// Where the table was drawn last.
+    table: Rect,
+    /// Why the last key led nowhere.
+    refused: Option<&'static str>,
+}
+
+/// A row, whatever its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    pid: Option<u32>,
+    instance: Option<String>,
+    device: Option<u32>,
+}
+
+impl Identity {
+    fn is(&self, row: Row, data: &Data) -> bool {
+        let Some((process, device)) = look_up(row, data) else {
+            return false;
+        };
+        self.pid == process.pid
+            && self.device == device.map(|device| device.id)
+            && self.instance == process.instance
+    }
+}
+
+/// The process of a row, and the device of it if the row is of one.
+fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> {
+    let process = data.totals()?.processes.get(row.process)?;
+    let device = row.device.and_then(|device| process.devices.get(device));
+    Some((process, device))
+}
+
+impl Processes {
+    /// Brings the rows up to date, and the cursor to the row that the user went to.
+    fn refresh(&mut self, data: &Data) {
+        if self.list.refresh(data, &self.order, &self.filter)
+            && let Some(followed) = &self.followed
+        {
+            let mut rows = self.list.rows().iter();
+            if let Some(place) = rows.position(|row| followed.is(*row, data)) {
+                self.cursor.row = u64::try_from(place).unwrap_or(u64::MAX);
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        u64::try_from(self.list.rows().len()).unwrap_or(u64::MAX)
+    }
+
+    fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
+        let place = usize::try_from(self.cursor.row).ok()?;
+        look_up(*self.list.rows().get(place)?, data)
+    }
+
+    /// From now on the row under the cursor is followed.
+    fn follow(&mut self, data: &Data) {
+        self.followed = self.chosen(data).map(|(process, device)| Identity {
+            pid: process.pid,
+            instance: process.instance.clone(),
+            device: device.map(|device| device.id),
+        });
+    }
+
+    /// Goes to the buffers of the chosen process, if there can be any.
+    fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let Some((process, device)) = self.chosen(data) else {
+            return Outcome::Taken;
+        };
+        if is_gone(process) {
+            self.refused = Some("it is gone and holds nothing");
+            return Outcome::Taken;
+        }
+        let Some(pid) = process.pid else {
+            self.refused = Some("its pid is not known here");
+            return Outcome::Taken;
+        };
+        chosen.pid = Some(pid);
+        if let Some(device) = device {
+            let same = |known: &&ttmem_api::Device| match device.unique_id {
+                Some(_) => known.unique_id == device.unique_id,
+                None => known.id == device.id && known.scope == device.scope,
+            };
+            let known = data.devices().iter().find(same);
+            chosen.device = known.map(DeviceKey::of).or(chosen.device.take());
+        }
+        Outcome::Go(Tab::Buffers)
+    }
+
+    fn draw_title(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let mut pen = Pen::new(canvas, area, area.y, look);
+        if self.filter.is_typing() {
+            pen.put("filter: ", Ink::Key);
+            pen.put(self.filter.text(), Ink::Strong);
+            pen.put(if look.unicode() { "▏" } else { "_" }, Ink::Key);
+            let hint = "  Enter keeps it, Esc takes it back";
+            if usize::from(pen.room()) >= hint.len() {
+                pen.put(hint, Ink::Faint);
+            }
+            return;
+        }
+        let processes = data.totals().map_or(&[][..], |all| &all.processes);
+        let gone = processes.iter().filter(|process| is_gone(process)).count();
+        let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let living = number(processes.len() - gone);
+        pen.piece(&plural(living, "process", "processes"), Ink::Strong);
+        if gone > 0 {
+            pen.piece(&format!("{gone} exited"), Ink::Faint);
+        }
+        if let Some(refused) = self.refused {
+            pen.piece(&format!("! {refused}"), Ink::Warning);
+        }
+        if !self.filter.text().is_empty() {
+            let filter = text::clip(self.filter.text(), 30);
+            let matched = self.list.matched();
+            pen.piece(&format!("filter {filter}: {matched}"), Ink::Key);
+        }
+        let sorted = COLUMNS.get(self.order.by.column());
+        let sorted = sorted.map_or("", |column| column.title);
+        let way = if self.order.downwards { "down" } else { "up" };
+        pen.piece(&format!("sorted by {sorted}, {way}"), Ink::Faint);
+        pen.piece(&format!("DRAM {}", bytes(self.list.dram())), Ink::Faint);
+    }
+
+    /// The chosen process in two lines: what the columns have no room for.
+    fn draw_detail(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let Some((process, device)) = self.chosen(data) else {
+            return;
+        };
+        let unknown = look.unknown();
+        let mut pen = Pen::new(canvas, area, area.y, look);
+        let pid = process
+            .pid
+            .map_or(unknown.to_owned(), |pid| pid.to_string());
+        pen.piece(&format!("pid {pid}"), Ink::Strong);
+        let name = process.name.as_deref().unwrap_or(unknown);
+        pen.piece(&text::clip(name, 60), Ink::Text);
+        let held = device.map_or_else(|| Held::by(process), Held::on);
+        if let Some(device) = device {
+            pen.piece(&format!("device {}", device.id), Ink::Text);
+        }
+        pen.piece(&plural(held.buffers, "buffer", "buffers"), Ink::Text);
+        if held.trace > 0 {
+            pen.piece(&format!("trace {}", bytes(held.trace)), Ink::Text);
+        }
+        if let (Some(started), Some(now)) = (process.start_time, data.time()) {
+            pen.piece(&format!("started {}", time_near(started, now)), Ink::Faint);
+        }
+        pen.piece(&format!("source {}", process.source), Ink::Faint);
+        let connections = u64::from(process.connections);
+        pen.piece(
+            &plural(connections, "connection", "connections"),
+            Ink::Faint,
+        );
+        if let Some(claimed) = process.claimed_pid {
+            pen.piece(&format!("calls itself {claimed}"), Ink::Faint);
+        }
+        let mut pen = Pen::new(canvas, area, area.y.saturating_add(1), look);
+        let remarks = remarks(process);
+        if remarks.is_empty() {
+            pen.piece("nothing to remark", Ink::Faint);
+        }
+        for (about, remark) in remarks {
+            pen.piece(&text::clip(&remark, 60), about.ink());
+        }
+        if let (Some(released), Some(now)) = (&process.released, data.time()) {
+            let what = format!(
+                "at {}: {}, {}, {}",
+                time_near(released.time, now),
+                plural(released.buffers, "buffer", "buffers"),
+                plural(released.cbs, "CB", "CBs"),
+                plural(released.kernels, "kernel", "kernels"),
+            );
+            pen.piece(&what, Ink::Faint);
+        }
+    }
+}
+
+/// The processes that hold most, under a heading: what the overview has room for.
+pub(crate) fn draw_top(canvas: &mut Buffer, area: Rect, list: &mut List, data: &Data, look: Look) {
+    list.refresh(data, &Order::default(), &Prompt::default());
+    let table = Table {
+        columns: COLUMNS,
+        sorted: Some((Order::default().by.column(), true)),
+    };
+    table.draw_first(canvas, area, look, |place| {
+        let row = *list.rows().get(usize::try_from(place).ok()?)?;
+        let (process, _) = look_up(row, data)?;
+        Some(process_cells(process, data, look))
+    });
+}
 
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[]
+        &[
+            KeyHelp {
+                keys: "Enter",
+                does: "buffers",
+            },
+            KeyHelp {
+                keys: "/",
+                does: "filter",
+            },
+            KeyHelp {
+                keys: "s S",
+                does: "sort",
+            },
+            KeyHelp {
+                keys: "d",
+                does: "devices",
+            },
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
-        &[]
+        &[
+            Word::Charged,
+            Word::Registered,
+            Word::Classes,
+            Word::Cb,
+            Word::Kernels,
+            Word::Peak,
+            Word::LeakCandidate,
+            Word::Released,
+            Word::Incomplete,
+        ]
     }
 
     fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
         Wants::default()
     }
 
-    fn handle(&mut self, _key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        self.refused = None;
+        if self.filter.is_typing() {
+            self.filter.handle(key);
+            self.refresh(data);
+            return Outcome::Taken;
+        }
+        self.refresh(data);
+        match key {
+            Key::Char('/') => self.filter.begin(),
+            Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
+            Key::Char('s') => {
+                self.order.by = self.order.by.next();
+                self.order.downwards = self.order.by.is_downwards();
+            }
+            Key::Char('S') => self.order.downwards = !self.order.downwards,
+            Key::Char('d') => self.order.per_device = !self.order.per_device,
+            Key::Enter => return self.go(data, chosen),
+            moves if self.cursor.handle(moves, self.count()) => self.follow(data),
+            _other => return Outcome::Unused,
+        }
+        Outcome::Taken
     }
 
-    fn point(&mut self, _pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
+        self.refresh(data);
+        match pointer.did {
+            Gesture::Click => {
+                let inside = self.table.contains((pointer.column, pointer.row).into());
+                let row = Table::row_at(self.table, &self.cursor, pointer.row, self.count());
+                match row.filter(|_| inside) {
+                    Some(row) => self.cursor.row = row,
+                    None => return Outcome::Unused,
+                }
+            }
+            Gesture::WheelUp => self.cursor.wheel(false, self.count()),
+            Gesture::WheelDown => self.cursor.wheel(true, self.count()),
+        }
+        self.follow(data);
+        Outcome::Taken
     }
 
-    fn draw(
-        &mut self,
-        _canvas: &mut Buffer,
-        _area: Rect,
-        _data: &Data,
-        _chosen: &Chosen,
-        _look: Look,
-    ) {
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, _chosen: &Chosen, look: Look) {
+        let area = area.intersection(canvas.area);
+        self.table = Rect::default();
+        if area.is_empty() || draw_silence(canvas, area, data, look) {
+            return;
+        }
+        if data.totals().is_none_or(|all| all.processes.is_empty()) {
+            draw_notice(canvas, area, NO_PROCESS, ADVICE, look);
+            return;
+        }
+        self.refresh(data);
+        let above = u16::from(area.height > 2);
+        // A blank line, and two for the chosen process.
+        let below = if area.height > 9 { 3 } else { 0 };
+        self.table = Rect {
+            y: area.y + above,
+            height: area.height - above - below,
+            ..area
+        };
+        let rows = self.count();
+        let table = Table {
+            columns: COLUMNS,
+            sorted: Some((self.order.by.column(), self.order.downwards)),
+        };
+        let list = &self.list;
+        let cells = |place: u64| {
+            let row = *list.rows().get(usize::try_from(place).ok()?)?;
+            let (process, device) = look_up(row, data)?;
+            Some(match device {
+                Some(device) => device_cells(device, look),
+                None => process_cells(process, data, look),
+            })
+        };
+        table.draw(canvas, self.table, &mut self.cursor, rows, look, cells);
+        if above > 0 {
+            self.draw_title(canvas, area, data, look);
+        }
+        if rows == 0 && self.table.height > 1 {
+            let mut pen = Pen::new(canvas, self.table, self.table.y + 1, look);
+            pen.put("no process matches the filter; Esc clears it", Ink::Faint);
+        }
+        if below > 0 {
+            let detail = Rect {
+                y: self.table.bottom() + 1,
+                height: below - 1,
+                ..area
+            };
+            self.draw_detail(canvas, detail, data, look);
+        }
+    }
+
+    fn is_typing(&self) -> bool {
+        self.filter.is_typing()
     }
 }

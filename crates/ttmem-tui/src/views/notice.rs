@@ -1,0 +1,48 @@
+//! What a view says in plain words when it has nothing to show.
+
+use crate::data::{Data, Link};
+use crate::look::{Ink, Look};
+use crate::widgets::pen::Pen;
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// The most columns of a line: longer ones are hard to read.
+const LINE: usize = 76;
+
+/// Says what is the case, and what to do about it.
+pub(crate) fn draw_notice(canvas: &mut Buffer, area: Rect, said: &str, advice: &str, look: Look) {
+    let inside = Rect {
+        x: area.x.saturating_add(2),
+        width: area.width.saturating_sub(4),
+        ..area
+    };
+    let columns = usize::from(inside.width).min(LINE);
+    let mut row = area.y.saturating_add(area.height / 3);
+    for (words, ink) in [(said, Ink::Strong), (advice, Ink::Text)] {
+        for line in text::wrap(words, columns) {
+            Pen::new(canvas, inside, row, look).put(&line, ink);
+            row = row.saturating_add(1);
+        }
+    }
+}
+
+/// Says that the server has not been heard yet; whether that is so.
+pub(crate) fn draw_silence(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) -> bool {
+    if data.totals().is_some() {
+        return false;
+    }
+    let address = &data.address;
+    let (said, advice) = match &data.link {
+        Link::Down { reason, .. } => (
+            format!("The server at {address} does not answer: {reason}"),
+            "It is asked again and again. `ttmem run -- PROGRAM` and `ttmem serve` start one.",
+        ),
+        Link::Connecting | Link::Up => (
+            format!("Waiting for the server at {address}."),
+            "If there is none, `ttmem run -- PROGRAM` and `ttmem serve` start one.",
+        ),
+    };
+    draw_notice(canvas, area, &said, advice, look);
+    true
+}

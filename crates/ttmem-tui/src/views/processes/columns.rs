@@ -1,0 +1,151 @@
+//! The columns of the table, and the cells of a row.
+
+use super::held::{About, Held, age, is_gone, plural, ranges, remarks, state};
+use crate::data::Data;
+use crate::format::{bytes, count};
+use crate::look::{Ink, Look};
+use crate::widgets::table::{Cell, Column};
+use ttmem_api::{Process, ProcessDevice};
+
+/// Columns of the devices of a process.
+const DEVICES: u16 = 11;
+
+const fn figure(title: &'static str, width: u16, gives_way: u8) -> Column {
+    Column {
+        title,
+        width,
+        grows: false,
+        right: true,
+        gives_way,
+    }
+}
+
+const fn words(title: &'static str, width: u16, grows: bool, gives_way: u8) -> Column {
+    Column {
+        title,
+        width,
+        grows,
+        right: false,
+        gives_way,
+    }
+}
+
+/// The columns; all but the last can be sorted by, in the order of `SortedBy`.
+pub(crate) const COLUMNS: &[Column] = &[
+    figure("PID", 7, 0),
+    figure("USER", 6, 5),
+    words("COMMAND", 12, true, 0),
+    words("DEVICES", DEVICES, false, 4),
+    figure("DRAM", 10, 0),
+    figure("L1", 10, 0),
+    figure("L1_SMALL", 10, 8),
+    figure("CBS", 10, 2),
+    figure("KERNELS", 10, 6),
+    figure("DRAM PEAK", 10, 7),
+    figure("AGE", 7, 3),
+    words("STATE", 17, false, 0),
+    figure("LEAKS", 10, 9),
+    figure("ANOMALIES", 9, 10),
+    words("REMARKS", 24, true, 11),
+];
+
+/// The cells of a process.
+pub(crate) fn process_cells(process: &Process, data: &Data, look: Look) -> Vec<Cell> {
+    let gone = is_gone(process);
+    let ink = if gone { Ink::Faint } else { Ink::Text };
+    let unknown = || look.unknown().to_owned();
+    let number = |number: Option<u32>| number.map_or_else(unknown, |number| number.to_string());
+    let held = Held::by(process);
+    let mut cells = vec![
+        Cell::inked(number(process.pid), ink),
+        Cell::inked(number(process.uid), Ink::Faint),
+        Cell::inked(
+            process.name.clone().unwrap_or_else(unknown),
+            if gone { Ink::Faint } else { Ink::Strong },
+        ),
+        Cell::inked(devices(process), ink),
+    ];
+    cells.extend(held_cells(&held, gone, look));
+    cells.push(Cell::inked(
+        ran(process, data).map_or_else(unknown, age),
+        ink,
+    ));
+    let (state, state_ink) = state(process);
+    cells.push(Cell::inked(state, state_ink));
+    let leaks = process.leak_candidates;
+    cells.push(warning(leaks.buffers, &bytes(leaks.bytes)));
+    cells.push(warning(process.anomalies, &count(process.anomalies)));
+    // Leaks and anomalies have columns of their own.
+    let (remark, ink) = remarks(process)
+        .into_iter()
+        .find(|(about, _)| !matches!(about, About::Leaks | About::Anomalies))
+        .map_or((String::new(), ink), |(about, text)| (text, about.ink()));
+    cells.push(Cell::inked(remark, ink));
+    cells
+}
+
+/// The devices of a process: which, if that fits, else how many.
+fn devices(process: &Process) -> String {
+    let which = ranges(process.devices.iter().map(|device| device.id));
+    if which.len() <= usize::from(DEVICES) {
+        which
+    } else {
+        let number = u64::try_from(process.devices.len()).unwrap_or(u64::MAX);
+        plural(number, "device", "devices")
+    }
+}
+
+/// For how many seconds a process has run, or ran.
+fn ran(process: &Process, data: &Data) -> Option<u64> {
+    let started = process.start_time?;
+    let Some(released) = &process.released else {
+        return data.age_seconds(started);
+    };
+    let nanos = released.time.unix_nanos();
+    Some(nanos.saturating_sub(started.unix_nanos()) / 1_000_000_000)
+}
+
+/// The cells of one device of a process.
+pub(crate) fn device_cells(device: &ProcessDevice, look: Look) -> Vec<Cell> {
+    let branch = if look.unicode() { "└ " } else { "- " };
+    let chip = device
+        .unique_id
+        .map_or_else(|| look.unknown().to_owned(), |id| id.to_string());
+    let mut cells = vec![
+        Cell::new(""),
+        Cell::new(""),
+        Cell::inked(format!("{branch}device {}", device.id), Ink::Faint),
+        Cell::new(device.id.to_string()),
+    ];
+    cells.extend(held_cells(&Held::on(device), false, look));
+    cells.push(Cell::new(""));
+    cells.push(Cell::inked(chip, Ink::Faint));
+    let scope = device.scope.as_ref();
+    let scope = scope.map_or_else(String::new, |scope| format!("visible {scope}"));
+    cells.extend([Cell::new(""), Cell::new(""), Cell::inked(scope, Ink::Faint)]);
+    cells
+}
+
+/// DRAM to the peak; one that is gone holds nothing, which is not the same as 0 bytes.
+fn held_cells(held: &Held, gone: bool, look: Look) -> Vec<Cell> {
+    let sizes = [held.dram, held.l1, held.l1_small, held.cbs, held.kernels];
+    let size = |size: u64| match (gone, size) {
+        (true, _) => Cell::inked(look.unknown(), Ink::Faint),
+        (false, 0) => Cell::inked(bytes(0), Ink::Faint),
+        (false, size) => Cell::new(bytes(size)),
+    };
+    let mut cells: Vec<Cell> = sizes.into_iter().map(size).collect();
+    let peak = held.dram_peak.filter(|_| !gone);
+    let peak = peak.map_or_else(|| look.unknown().to_owned(), bytes);
+    cells.push(Cell::inked(peak, Ink::Faint));
+    cells
+}
+
+/// A figure that should be 0: blank if it is, so that the others stand out.
+fn warning(number: u64, text: &str) -> Cell {
+    if number == 0 {
+        Cell::new("")
+    } else {
+        Cell::inked(text, Ink::Warning)
+    }
+}

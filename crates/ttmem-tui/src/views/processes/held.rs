@@ -1,0 +1,188 @@
+//! What a process holds, put together, and what is said of it in a word.
+//!
+//! Pure: from the documents to numbers and words.
+
+use crate::format::{bytes, count};
+use crate::look::Ink;
+use ttmem_api::{Process, ProcessDevice, ProcessState};
+
+/// What a process holds, on one device or on all of them together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Charged in DRAM.
+    pub(crate) dram: u64,
+    /// Charged in L1.
+    pub(crate) l1: u64,
+    /// Charged in the small region of L1.
+    pub(crate) l1_small: u64,
+    /// Charged in the trace region.
+    pub(crate) trace: u64,
+    /// Registered circular buffers.
+    pub(crate) cbs: u64,
+    /// Registered kernels.
+    pub(crate) kernels: u64,
+    /// Live buffers.
+    pub(crate) buffers: u64,
+    /// The highest that was charged in DRAM of one device; peaks of several devices are of
+    /// different moments, so their sum would be a peak of nothing.
+    pub(crate) dram_peak: Option<u64>,
+}
+
+impl Held {
+    /// What a process holds on all devices.
+    pub(crate) fn by(process: &Process) -> Self {
+        process
+            .devices
+            .iter()
+            .map(Self::on)
+            .fold(Self::default(), Self::and)
+    }
+
+    /// What it holds on one.
+    pub(crate) fn on(device: &ProcessDevice) -> Self {
+        Self {
+            dram: device.dram_bytes,
+            l1: device.l1_bytes,
+            l1_small: device.l1_small_bytes,
+            trace: device.trace_bytes,
+            cbs: device.cb_bytes,
+            kernels: device.kernel_bytes,
+            buffers: device.buffers,
+            dram_peak: device.peak.map(|peak| peak.dram),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            dram: self.dram.saturating_add(other.dram),
+            l1: self.l1.saturating_add(other.l1),
+            l1_small: self.l1_small.saturating_add(other.l1_small),
+            trace: self.trace.saturating_add(other.trace),
+            cbs: self.cbs.saturating_add(other.cbs),
+            kernels: self.kernels.saturating_add(other.kernels),
+            buffers: self.buffers.saturating_add(other.buffers),
+            dram_peak: self.dram_peak.max(other.dram_peak),
+        }
+    }
+}
+
+/// Whether a process is gone.
+pub(crate) fn is_gone(process: &Process) -> bool {
+    process.state == ProcessState::Exited
+}
+
+/// The state of a process in a word or two; of one that is gone, with what was given back.
+///
+/// An exclamation mark says that there is more to know.
+pub(crate) fn state(process: &Process) -> (String, Ink) {
+    if is_gone(process) {
+        let released = process.released.as_ref().map(|released| released.bytes);
+        let released = released.map_or_else(String::new, |size| format!(" {}", bytes(size)));
+        return (format!("exited{released}"), Ink::Faint);
+    }
+    let (word, ink) = match process.state {
+        _any if process.resyncing => ("resyncing", Ink::Warning),
+        _any if process.incomplete => ("incomplete", Ink::Warning),
+        ProcessState::Live => ("live", Ink::Good),
+        ProcessState::Detached => ("detached", Ink::Faint),
+        ProcessState::Exited | ProcessState::Other => (process.state.as_str(), Ink::Text),
+    };
+    if process.leak_candidates.buffers > 0 || process.anomalies > 0 {
+        (format!("{word} !"), Ink::Warning)
+    } else {
+        (word.to_owned(), ink)
+    }
+}
+
+/// What a remark is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Events that were lost.
+    Lost,
+    /// Figures that are about to be replaced.
+    Resync,
+    /// Buffers that outlived their mesh.
+    Leaks,
+    /// What did not add up.
+    Anomalies,
+    /// What was given back at the end.
+    Released,
+}
+
+impl About {
+    /// How it is to be seen.
+    pub(crate) const fn ink(self) -> Ink {
+        match self {
+            Self::Released => Ink::Faint,
+            Self::Lost | Self::Resync | Self::Leaks | Self::Anomalies => Ink::Warning,
+        }
+    }
+}
+
+/// What the user should know of a process, by how much it matters.
+pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
+    let mut remarks = Vec::new();
+    let mut remark = |about, text: String| remarks.push((about, text));
+    if let Some(released) = &process.released {
+        let text = format!("{}, {} released", released.reason, bytes(released.bytes));
+        remark(About::Released, text);
+    }
+    if process.incomplete {
+        let lost = plural(process.lost_events, "event", "events");
+        remark(About::Lost, format!("{lost} lost"));
+    }
+    if process.resyncing {
+        remark(About::Resync, "figures from before".to_owned());
+    }
+    let leaks = process.leak_candidates;
+    if leaks.buffers > 0 {
+        let candidates = plural(leaks.buffers, "leak candidate", "leak candidates");
+        remark(
+            About::Leaks,
+            format!("{candidates}, {}", bytes(leaks.bytes)),
+        );
+    }
+    if process.anomalies > 0 {
+        let anomalies = plural(process.anomalies, "anomaly", "anomalies");
+        remark(About::Anomalies, anomalies);
+    }
+    remarks
+}
+
+/// A count and its noun.
+pub(crate) fn plural(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+/// Numbers in few characters: `0-3,5`.
+pub(crate) fn ranges(numbers: impl Iterator<Item = u32>) -> String {
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _other => runs.push((number, number)),
+        }
+    }
+    let runs = runs.into_iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+/// An age in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
+pub(crate) fn age(seconds: u64) -> String {
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days @ ..100, hours, _) => format!("{days}d {hours}h"),
+        (days, ..) => format!("{}d", count(days)),
+    }
+}

@@ -1,0 +1,244 @@
+//! Screens of every world, the order of rows, and what keys do.
+
+use super::held::{age, ranges, state};
+use super::list::SortedBy;
+use super::*;
+use crate::look::ColourDepth;
+use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text as lines};
+use crate::testing::world::{self, Names, World};
+use ttmem_api::ProcessState;
+
+const BUSY: World = World {
+    devices: 8,
+    processes: 40,
+    busy: true,
+    names: Names::Usual,
+};
+
+fn press(view: &mut Processes, keys: &[Key], data: &Data) {
+    for key in keys {
+        let outcome = view.handle(*key, data, &mut Chosen::default());
+        assert_eq!(outcome, Outcome::Taken, "{key:?}");
+    }
+}
+
+fn typed(view: &mut Processes, text: &str, data: &Data) {
+    let keys: Vec<Key> = text.chars().map(Key::Char).collect();
+    press(view, &keys, data);
+}
+
+fn pids(view: &Processes, data: &Data) -> Vec<Option<u32>> {
+    let rows = view.list.rows().iter();
+    rows.filter_map(|row| look_up(*row, data))
+        .map(|(process, _)| process.pid)
+        .collect()
+}
+
+#[test]
+fn every_world_has_its_processes() {
+    assert_in_every_world("processes", || Box::<Processes>::default());
+}
+
+#[test]
+fn devices_and_filters_have_their_screens() {
+    let data = BUSY.data();
+    for size in [(80, 24), (200, 50)] {
+        let name = |state: &str| format!("processes/{state}_{}x{}", size.0, size.1);
+        let mut view = Processes::default();
+        press(&mut view, &[Key::Char('d'), Key::Down], &data);
+        let screen = drawn(&mut view, &data, &Chosen::default(), size);
+        assert_screen(&name("per_device"), &screen);
+        press(&mut view, &[Key::Char('d'), Key::Char('/')], &data);
+        typed(&mut view, "leak", &data);
+        let screen = drawn(&mut view, &data, &Chosen::default(), size);
+        assert_screen(&name("typing"), &screen);
+        press(&mut view, &[Key::Enter, Key::Char('G'), Key::Enter], &data);
+        let screen = drawn(&mut view, &data, &Chosen::default(), size);
+        assert_screen(&name("filtered"), &screen);
+    }
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_cleared() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    press(&mut view, &[Key::Char('/')], &data);
+    assert!(view.is_typing());
+    typed(&mut view, "PYTEST", &data);
+    assert_eq!(view.list.matched(), 13);
+    press(&mut view, &[Key::Enter], &data);
+    assert!(!view.is_typing());
+    press(&mut view, &[Key::Char('/')], &data);
+    typed(&mut view, " of nobody", &data);
+    assert_eq!(view.list.matched(), 0);
+    let screen = drawn(&mut view, &data, &Chosen::default(), (80, 24));
+    assert!(screen.contains("no process matches"));
+    press(&mut view, &[Key::Escape, Key::Escape], &data);
+    let chosen = &mut Chosen::default();
+    assert_eq!(view.handle(Key::Escape, &data, chosen), Outcome::Unused);
+    assert_eq!(view.list.matched(), 40);
+}
+
+#[test]
+fn every_column_sorts_and_those_that_are_gone_come_last() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    assert_eq!(COLUMNS.len(), SortedBy::ALL.len() + 1);
+    for _column in SortedBy::ALL {
+        for _way in 0..2 {
+            view.refresh(&data);
+            assert_eq!(view.list.rows().len(), 40);
+            let rows = view.list.rows().iter();
+            let gone: Vec<bool> = rows
+                .filter_map(|row| look_up(*row, &data))
+                .map(|(process, _)| is_gone(process))
+                .collect();
+            assert!(gone.is_sorted(), "{:?}", view.order);
+            press(&mut view, &[Key::Char('S')], &data);
+        }
+        press(&mut view, &[Key::Char('s')], &data);
+    }
+    assert_eq!(view.order, Order::default());
+    view.order.by = SortedBy::Pid;
+    view.order.downwards = false;
+    view.refresh(&data);
+    assert!(pids(&view, &data)[..35].is_sorted());
+    press(&mut view, &[Key::Char('S')], &data);
+    view.refresh(&data);
+    assert!(pids(&view, &data)[..35].is_sorted_by(|left, right| left >= right));
+}
+
+#[test]
+fn enter_goes_to_the_buffers_of_what_is_chosen() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    let mut chosen = Chosen::default();
+    let go = Outcome::Go(Tab::Buffers);
+    assert_eq!(view.handle(Key::Enter, &data, &mut chosen), go);
+    assert_eq!(chosen.pid, pids(&view, &data)[0]);
+    assert_eq!(chosen.device, None);
+    press(&mut view, &[Key::Char('d'), Key::Down, Key::Down], &data);
+    assert_eq!(view.handle(Key::Enter, &data, &mut chosen), go);
+    let (_, device) = view.chosen(&data).expect("the second line of the first");
+    assert_eq!(
+        chosen.device.and_then(|device| device.unique_id),
+        device.and_then(|device| device.unique_id)
+    );
+    // One that is gone has none: it says so, and nothing changes.
+    press(&mut view, &[Key::Char('d'), Key::End, Key::Enter], &data);
+    assert_eq!(view.refused, Some("it is gone and holds nothing"));
+    for key in [Key::Escape, Key::Char('q'), Key::Char('x'), Key::Tab] {
+        let outcome = view.handle(key, &data, &mut Chosen::default());
+        assert_eq!(outcome, Outcome::Unused);
+    }
+}
+
+#[test]
+fn the_row_that_the_user_went_to_is_followed() {
+    let mut data = BUSY.data();
+    let mut view = Processes::default();
+    press(&mut view, &[Key::Down, Key::Down], &data);
+    let pid = pids(&view, &data)[2];
+    press(&mut view, &[Key::Char('s'), Key::Char('S')], &data);
+    drawn(&mut view, &data, &Chosen::default(), (80, 24));
+    let chosen = view.chosen(&data).map(|(process, _)| process.pid);
+    assert_eq!(chosen, Some(pid));
+    // When it is no longer there the cursor stays inside.
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    snapshot.document.processes.truncate(1);
+    snapshot.received += std::time::Duration::from_secs(1);
+    drawn(&mut view, &data, &Chosen::default(), (80, 24));
+    assert_eq!(view.cursor.row, 0);
+    assert!(view.chosen(&data).is_some());
+}
+
+#[test]
+fn the_pointer_chooses_a_row() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    drawn(&mut view, &data, &Chosen::default(), (80, 24));
+    let mut point = |row, did| {
+        let pointer = Pointer {
+            column: 5,
+            row,
+            did,
+        };
+        view.point(pointer, &data, &mut Chosen::default())
+    };
+    assert_eq!(point(4, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(0, Gesture::Click), Outcome::Unused);
+    assert_eq!(point(23, Gesture::Click), Outcome::Unused);
+    assert_eq!(point(0, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(view.cursor.row, 5);
+}
+
+#[test]
+fn states_are_told_apart() {
+    let data = BUSY.data();
+    let mut process = data.totals().expect("a snapshot").processes[0].clone();
+    let mut word = |change: fn(&mut Process)| {
+        change(&mut process);
+        state(&process).0
+    };
+    assert_eq!(word(|_| {}), "live");
+    assert_eq!(word(|process| process.anomalies = 1), "live !");
+    assert_eq!(
+        word(|process| process.state = ProcessState::Detached),
+        "detached !"
+    );
+    assert_eq!(word(|process| process.incomplete = true), "incomplete !");
+    assert_eq!(word(|process| process.resyncing = true), "resyncing !");
+    assert_eq!(
+        word(|process| process.state = ProcessState::Exited),
+        "exited"
+    );
+}
+
+#[test]
+fn figures_are_summed_up_and_peaks_are_not() {
+    let data = BUSY.data();
+    let process = &data.totals().expect("a snapshot").processes[0];
+    let held = Held::by(process);
+    let dram: u64 = process.devices.iter().map(|on| on.dram_bytes).sum();
+    assert_eq!(held.dram, dram);
+    let peaks = process.devices.iter().filter_map(|on| on.peak);
+    assert_eq!(held.dram_peak, peaks.map(|peak| peak.dram).max());
+    assert_eq!(Held::default().dram_peak, None);
+}
+
+#[test]
+fn numbers_and_ages_are_short() {
+    assert_eq!(ranges([3, 1, 0, 2, 2, 7].into_iter()), "0-3,7");
+    assert_eq!(ranges([u32::MAX, 0].into_iter()), "0,4294967295");
+    assert_eq!(ranges([].into_iter()), "");
+    let ages = [59, 725, 11_520, 180_000, 99 * 86_400, u64::MAX].map(age);
+    assert_eq!(ages[..4], ["59s", "12m 5s", "3h 12m", "2d 2h"]);
+    assert!(ages.iter().all(|age| age.len() <= 7), "{ages:?}");
+}
+
+#[test]
+fn no_area_is_too_small() {
+    for (_name, data) in world::all() {
+        for width in [0, 1, 2, 5, 20, 45, 79] {
+            for height in [0, 1, 2, 3, 5, 9, 10, 18] {
+                let area = Rect::new(3, 2, width, height);
+                let mut canvas = Buffer::empty(area);
+                let mut view = Processes::default();
+                view.order.per_device = true;
+                view.draw(&mut canvas, area, &data, &Chosen::default(), LOOK);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_unicode_there_is_nothing_but_ascii() {
+    let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
+    let area = canvas.area;
+    let look = Look::new(ColourDepth::None, false);
+    let mut view = Processes::default();
+    view.order.per_device = true;
+    view.draw(&mut canvas, area, &BUSY.data(), &Chosen::default(), look);
+    let screen = lines(&canvas);
+    assert_eq!(screen.chars().find(|character| !character.is_ascii()), None);
+}

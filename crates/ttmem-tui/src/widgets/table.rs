@@ -82,7 +82,7 @@ impl Table<'_> {
             }
             let line = Rect::new(area.x, area.y + 1 + line, area.width, 1);
             let chosen = place == cursor.row;
-            self.draw_row(canvas, line, &widths, (row(place), chosen), look);
+            self.draw_line(canvas, line, &widths, (row(place), chosen), look);
         }
     }
 
@@ -105,11 +105,11 @@ impl Table<'_> {
                 break;
             };
             let line = Rect::new(area.x, area.y + line, area.width, 1);
-            self.draw_row(canvas, line, &widths, (Some(cells), false), look);
+            self.draw_line(canvas, line, &widths, (Some(cells), false), look);
         }
     }
 
-    fn draw_row(
+    fn draw_line(
         &self,
         canvas: &mut Buffer,
         line: Rect,
@@ -120,24 +120,55 @@ impl Table<'_> {
         if chosen {
             canvas.set_style(line, look.style(Ink::Chosen));
         }
-        let Some(cells) = cells else {
-            let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
-            text::put(
-                canvas,
-                (line.x, line.y),
-                "…",
-                usize::from(line.width),
-                style,
-            );
-            return;
-        };
-        let mut column = line.x;
+        match cells {
+            Some(cells) => self.draw_cells(canvas, line, widths, &cells, chosen, look),
+            None => {
+                let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
+                let room = usize::from(line.width);
+                text::put(canvas, (line.x, line.y), "…", room, style);
+            }
+        }
+    }
+
+    /// Draws the heading alone into the first row of an area: for tables that stand among others.
+    pub(crate) fn draw_head(&self, canvas: &mut Buffer, area: Rect, look: Look) {
+        let area = area.intersection(canvas.area);
+        if area.height > 0 {
+            self.draw_heading(canvas, area, &self.widths(area.width), look);
+        }
+    }
+
+    /// Draws one row alone into the first row of an area.
+    pub(crate) fn draw_row(&self, canvas: &mut Buffer, area: Rect, cells: &[Cell], look: Look) {
+        let area = area.intersection(canvas.area);
+        if area.height > 0 {
+            self.draw_cells(canvas, area, &self.widths(area.width), cells, false, look);
+        }
+    }
+
+    fn draw_cells(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        widths: &[Option<u16>],
+        cells: &[Cell],
+        chosen: bool,
+        look: Look,
+    ) {
+        let mut column = area.x;
         for ((cell, shape), width) in cells.iter().zip(self.columns).zip(widths) {
             let Some(width) = *width else { continue };
             let ink = if chosen { Ink::Chosen } else { cell.ink };
             let drawn = fitted(&cell.text, shape.right, width);
-            let style = look.style(ink);
-            text::put(canvas, (column, line.y), &drawn, usize::from(width), style);
+            // A column that does not fit any more must not reach into what is beside the table.
+            let room = area.right().saturating_sub(column).min(width);
+            text::put(
+                canvas,
+                (column, area.y),
+                &drawn,
+                usize::from(room),
+                look.style(ink),
+            );
             column = column.saturating_add(width + 1);
         }
     }
@@ -176,11 +207,12 @@ impl Table<'_> {
             } else {
                 Ink::Strong
             };
+            let room = area.right().saturating_sub(column).min(width);
             text::put(
                 canvas,
                 (column, area.y),
                 &title,
-                usize::from(width),
+                usize::from(room),
                 look.style(ink),
             );
             column = column.saturating_add(width + 1);

@@ -12,6 +12,8 @@ impl World {
                 let known = step >= steps / 6;
                 let phase = step.wrapping_mul(wave) % 100;
                 let swing = if phase < 50 { phase } else { 100 - phase };
+                // What has no wave is what it is.
+                let swing = if wave == 0 { 50 } else { swing };
                 known.then(|| now / 100 * (50 + swing))
             };
             (0..steps).map(value).collect()
@@ -31,8 +33,14 @@ impl World {
                 cb_resident_bytes: series(device.cb.resident_bytes.unwrap_or(0), 9 * wave),
                 cb_registered_bytes: series(device.cb.registered_bytes, wave),
                 kernel_registered_bytes: series(device.kernel.registered_bytes, 0),
-                dram_largest_free_bytes: series(300 << 20, wave),
-                l1_largest_free_bytes: series(400 << 10, wave),
+                dram_largest_free_bytes: series(
+                    device.dram.largest_free_bytes_per_bank.unwrap_or(0),
+                    wave,
+                ),
+                l1_largest_free_bytes: series(
+                    device.l1.largest_free_bytes_per_bank.unwrap_or(0),
+                    wave,
+                ),
                 dispatches: series(4_000, 11),
             }
         };

@@ -1,0 +1,406 @@
+//! All figures of a device as lines: classes, what L1 is taken by, allocators, programs, marks.
+//!
+//! Lines are made of references; only those on the screen are drawn.
+
+use super::columns::{ALLOCATORS, CLASSES, MARKS};
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::widgets::bar::Bar;
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::{Cell, Table};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::{AllocatorUsage, ClassUsage, Device, Mark, MemoryClass, PeakBytes, Timestamp};
+
+/// The columns in front of fields that flow.
+const LEAD: usize = 10;
+/// A bar beside a table has at least so many columns, and at most.
+const BAR: (u16, u16) = (10, 40);
+const DAY_NANOS: u64 = 86_400_000_000_000;
+
+/// A figure and what it is.
+type Field = (&'static str, String);
+
+/// A line of figures.
+#[derive(Debug, Clone)]
+pub(super) enum Line<'d> {
+    /// Nothing.
+    Blank,
+    /// The heading of the classes.
+    ClassHead,
+    /// A class.
+    Class(&'static str, Ink, ClassUsage),
+    /// What L1 is taken by.
+    InUse(&'d Device),
+    /// Figures one behind the other, after the word for them.
+    Fields(&'static str, Vec<Field>),
+    /// The heading of the allocators.
+    AllocatorHead,
+    /// An allocator.
+    Allocator(&'d AllocatorUsage),
+    /// The heading of the marks.
+    MarkHead,
+    /// A mark, and the highest values since.
+    Mark(&'d Mark, PeakBytes),
+}
+
+/// The classes.
+pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
+    vec![
+        Line::ClassHead,
+        Line::Class("DRAM", Ink::Dram, device.dram),
+        Line::Class("L1", Ink::L1, device.l1.class()),
+        Line::Class("L1_SMALL", Ink::L1Small, device.l1_small),
+        Line::Class("TRACE", Ink::Trace, device.trace),
+        Line::Class("SYSTEM", Ink::System, device.system),
+    ]
+}
+
+/// What L1 is taken by, circular buffers, and kernels, in lines of so many columns.
+pub(super) fn programs<'d>(
+    device: &'d Device,
+    data: &Data,
+    width: u16,
+    look: Look,
+) -> Vec<Line<'d>> {
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| look.unknown().to_owned(), format::bytes);
+    let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
+    let share = l1
+        .occupied_bytes
+        .and_then(|used| Share::of(used, l1.physical_bytes));
+    let share = percent(share, look.unknown());
+    let in_use = vec![
+        (
+            "occupied",
+            format!("{} {}", size(l1.occupied_bytes), share.trim_start()),
+        ),
+        ("of", size(l1.physical_bytes)),
+        ("reserved", size(l1.reserved_bytes)),
+    ];
+    let cbs = vec![
+        ("registered", size(Some(cb.registered_bytes))),
+        ("resident", size(cb.resident_bytes)),
+        ("peak", peak(cb.peak_bytes, cb.peak_time, data)),
+        ("live", format::count(cb.count)),
+        ("local", size(cb.local_bytes)),
+        ("global", size(cb.global_bytes)),
+        ("dataflow", size(cb.dataflow_bytes)),
+        ("borrowed", size(cb.dataflow_borrowed_bytes)),
+        ("scratchpad", size(cb.scratchpad_bytes)),
+    ];
+    let mut kernels = vec![
+        ("registered", size(Some(kernel.registered_bytes))),
+        ("resident", size(kernel.resident_bytes)),
+        ("peak", peak(kernel.peak_bytes, kernel.peak_time, data)),
+        ("live", format::count(kernel.count)),
+        ("application", size(Some(kernel.application_bytes))),
+        ("fabric", size(Some(kernel.fabric_bytes))),
+        ("dispatch", size(Some(kernel.dispatch_bytes))),
+    ];
+    if kernel.unknown_bytes > 0 {
+        kernels.push(("other", size(Some(kernel.unknown_bytes))));
+    }
+    kernels.extend([
+        ("unique", size(Some(kernel.unique_bytes))),
+        ("shared", size(Some(kernel.shared_bytes))),
+        ("tensix", size(kernel.tensix_bytes)),
+        ("active eth", size(kernel.active_eth_bytes)),
+        ("idle eth", size(kernel.idle_eth_bytes)),
+        ("DRAM cores", size(kernel.dram_core_bytes)),
+    ]);
+    let mut lines = flow("L1 in use", in_use, width);
+    lines.push(Line::InUse(device));
+    lines.extend(flow("CBs", cbs, width));
+    lines.extend(flow("kernels", kernels, width));
+    lines
+}
+
+/// The allocators; none of a device without.
+pub(super) fn allocators(device: &Device) -> Vec<Line<'_>> {
+    if device.allocators.is_empty() {
+        return Vec::new();
+    }
+    let rows = device.allocators.iter().map(Line::Allocator);
+    [Line::AllocatorHead].into_iter().chain(rows).collect()
+}
+
+/// The marks, the newest first; none without any.
+pub(super) fn marks<'d>(device: &'d Device, data: &'d Data) -> Vec<Line<'d>> {
+    let marks = data.totals().map_or(&[][..], |snapshot| &snapshot.marks);
+    let peaks = device.peaks_since_marks.iter();
+    let mut rows: Vec<Line<'d>> = marks
+        .iter()
+        .zip(peaks)
+        .map(|(mark, peak)| Line::Mark(mark, *peak))
+        .collect();
+    if !rows.is_empty() {
+        rows.push(Line::MarkHead);
+    }
+    rows.reverse();
+    rows
+}
+
+/// Fields in as many lines of so many columns as they need.
+fn flow<'d>(lead: &'static str, fields: Vec<Field>, width: u16) -> Vec<Line<'d>> {
+    let mut lines = Vec::new();
+    let mut line: Vec<Field> = Vec::new();
+    let mut taken = LEAD;
+    for field in fields {
+        let wide = field.0.len() + 1 + text::width(&field.1);
+        if !line.is_empty() && taken + wide > usize::from(width) {
+            let lead = if lines.is_empty() { lead } else { "" };
+            lines.push(Line::Fields(lead, std::mem::take(&mut line)));
+            taken = LEAD;
+        }
+        taken += wide + 2;
+        line.push(field);
+    }
+    let lead = if lines.is_empty() { lead } else { "" };
+    lines.push(Line::Fields(lead, line));
+    lines
+}
+
+/// A peak and when it was.
+fn peak(bytes: u64, time: Option<Timestamp>, data: &Data) -> String {
+    match time.zip(data.time()) {
+        Some((time, now)) => format!("{} {}", format::bytes(bytes), moment(time, now)),
+        None => format::bytes(bytes),
+    }
+}
+
+/// The time of day, or the date of what is longer ago than that can say.
+fn moment(time: Timestamp, now: Timestamp) -> String {
+    let text = format::date_time(time);
+    if now.unix_nanos().saturating_sub(time.unix_nanos()) < DAY_NANOS {
+        text[11..].to_owned()
+    } else {
+        text[..10].to_owned()
+    }
+}
+
+impl Line<'_> {
+    /// Draws it into the first row of an area.
+    pub(super) fn draw(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let area = area.intersection(canvas.area);
+        if area.is_empty() {
+            return;
+        }
+        match self {
+            Self::Blank => {}
+            Self::ClassHead => table(CLASSES).draw_head(canvas, area, look),
+            Self::Class(name, ink, usage) => {
+                let (table_area, bar_area) = beside(area, CLASSES);
+                let cells = class_cells(name, *ink, usage, data, look);
+                table(CLASSES).draw_row(canvas, table_area, &cells, look);
+                let bar = Bar {
+                    parts: &[(*ink, usage.used_bytes())],
+                    whole: usage.capacity_bytes,
+                    peak: Some(usage.peak_bytes),
+                };
+                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
+            }
+            Self::InUse(device) => draw_in_use(canvas, area, device, look),
+            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields, look),
+            Self::AllocatorHead => table(ALLOCATORS).draw_head(canvas, area, look),
+            Self::Allocator(usage) => {
+                let (table_area, bar_area) = beside(area, ALLOCATORS);
+                let fragmentation = fragmentation_permille(usage.fragmentation);
+                let cells = allocator_cells(usage, fragmentation, look);
+                table(ALLOCATORS).draw_row(canvas, table_area, &cells, look);
+                let bar = Bar {
+                    parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
+                    whole: fragmentation.map(|_known| 1000),
+                    peak: None,
+                };
+                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
+            }
+            Self::MarkHead => table(MARKS).draw_head(canvas, area, look),
+            Self::Mark(mark, peaks) => {
+                let age = data.age_seconds(mark.time);
+                let age = age.map_or_else(|| look.unknown().to_owned(), format::duration);
+                let sizes = [
+                    peaks.dram,
+                    peaks.l1,
+                    peaks.cb,
+                    peaks.kernel,
+                    peaks.l1_small,
+                    peaks.trace,
+                    peaks.system,
+                ];
+                let sizes = sizes.map(|size| Cell::new(format::bytes(size)));
+                let name = format!("#{} {}", mark.number, mark.name);
+                let cells: Vec<Cell> = [Cell::new(name), Cell::new(age)]
+                    .into_iter()
+                    .chain(sizes)
+                    .collect();
+                table(MARKS).draw_row(canvas, area, &cells, look);
+            }
+        }
+    }
+}
+
+fn table(columns: &[crate::widgets::table::Column]) -> Table<'_> {
+    Table {
+        columns,
+        sorted: None,
+    }
+}
+
+/// Room for a table, and what is left beside it for a bar.
+fn beside(area: Rect, columns: &[crate::widgets::table::Column]) -> (Rect, Rect) {
+    let full: u16 = columns.iter().map(|column| column.width + 1).sum();
+    let spare = area.width.saturating_sub(full);
+    if spare < BAR.0 {
+        return (area, Rect::new(area.right(), area.y, 0, 1));
+    }
+    let table = Rect {
+        width: full,
+        ..area
+    };
+    (table, Rect::new(area.x + full, area.y, spare.min(BAR.1), 1))
+}
+
+fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look) -> Vec<Cell> {
+    let unknown = look.unknown();
+    let size = |bytes: Option<u64>| Cell::new(bytes.map_or_else(|| unknown.into(), format::bytes));
+    let share = Share::of(usage.used_bytes(), usage.capacity_bytes);
+    let full = match share.map_or(0, Share::permille) {
+        950.. => Ink::Danger,
+        850.. => Ink::Warning,
+        _room => Ink::Text,
+    };
+    let overlap = match usage.overlap_bytes {
+        Some(0) => Cell::inked(format::bytes(0), Ink::Faint),
+        Some(bytes) => Cell::inked(format::bytes(bytes), Ink::Warning),
+        None => size(None),
+    };
+    let at = usage.peak_time.zip(data.time());
+    let at = at.map_or_else(|| unknown.to_owned(), |(time, now)| moment(time, now));
+    vec![
+        Cell::inked(name, ink),
+        size(Some(usage.charged_bytes)),
+        size(usage.capacity_bytes),
+        Cell::inked(percent(share, unknown), full),
+        size(Some(usage.peak_bytes)),
+        Cell::inked(at, Ink::Faint),
+        size(usage.largest_free_bytes_per_bank),
+        Cell::new(format::count(usage.buffers)),
+        size(Some(usage.requested_bytes)),
+        overlap,
+    ]
+}
+
+fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, look: Look) -> Vec<Cell> {
+    let unknown = || look.unknown().to_owned();
+    let number = |number: Option<u64>| Cell::new(number.map_or_else(unknown, |n| n.to_string()));
+    let size = |bytes: Option<u64>| Cell::new(bytes.map_or_else(unknown, format::bytes));
+    let free = usage.capacity_bytes;
+    let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
+    let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
+    let verified = match usage.verified {
+        Some(true) => Cell::inked("verified", Ink::Good),
+        Some(false) => Cell::inked("differs", Ink::Warning),
+        None => Cell::inked(look.unknown(), Ink::Faint),
+    };
+    vec![
+        Cell::new(class_name(usage.class)),
+        number(usage.pid.map(u64::from)),
+        size(free),
+        size(usage.largest_free_bytes_per_bank),
+        Cell::inked(percent(share, look.unknown()), scattered(fragmentation)),
+        verified,
+        size(Some(usage.charged_bytes)),
+        Cell::new(format::count(usage.buffers)),
+        number(usage.mesh),
+    ]
+}
+
+/// How a class is written on the screen.
+pub(crate) const fn class_name(class: MemoryClass) -> &'static str {
+    match class {
+        MemoryClass::Dram => "DRAM",
+        MemoryClass::L1 => "L1",
+        MemoryClass::L1Small => "L1_SMALL",
+        MemoryClass::Trace => "TRACE",
+        MemoryClass::System => "SYSTEM",
+        MemoryClass::Other => "other",
+    }
+}
+
+/// Thousandths of a fragmentation, which a server may send as any number.
+fn fragmentation_permille(fragmentation: Option<f64>) -> Option<u64> {
+    let known = fragmentation.filter(|known| known.is_finite())?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 0 and 1000"
+    )]
+    let permille = (known.clamp(0.0, 1.0) * 1000.0).round() as u64;
+    Some(permille)
+}
+
+/// How bad a fragmentation is.
+fn scattered(permille: Option<u64>) -> Ink {
+    match permille {
+        Some(900..) => Ink::Danger,
+        Some(500..) => Ink::Warning,
+        Some(_) => Ink::Good,
+        None => Ink::Faint,
+    }
+}
+
+fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], look: Look) {
+    let left = (area.x, area.y);
+    let room = usize::from(area.width);
+    text::put(canvas, left, lead, room, look.style(Ink::Strong));
+    let mut column = area.x.saturating_add(u16::try_from(LEAD).unwrap_or(0));
+    for (label, value) in fields {
+        for (said, ink) in [(*label, Ink::Faint), (value.as_str(), Ink::Text)] {
+            let room = usize::from(area.right().saturating_sub(column));
+            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
+        }
+        column += 1;
+    }
+}
+
+/// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
+fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
+    let l1 = &device.l1;
+    let reserved = l1.reserved_bytes.unwrap_or(0);
+    let (large, small) = (l1.class().used_bytes(), device.l1_small.used_bytes());
+    // What is left of the union, because storage of programs may lie in a buffer.
+    let others = reserved.saturating_add(large).saturating_add(small);
+    let storage = l1.occupied_bytes.unwrap_or(0).saturating_sub(others);
+    let bar = Bar {
+        parts: &[
+            (Ink::Reserved, reserved),
+            (Ink::Storage, storage),
+            (Ink::L1, large),
+            (Ink::L1Small, small),
+        ],
+        whole: l1.physical_bytes.filter(|_| l1.occupied_bytes.is_some()),
+        peak: None,
+    };
+    let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);
+    let key = [
+        (Ink::Reserved, "reserved"),
+        (Ink::Storage, "CBs"),
+        (Ink::L1, "L1"),
+        (Ink::L1Small, "L1_SMALL"),
+    ];
+    let key_width: usize = key.iter().map(|(_, word)| word.len() + 3).sum();
+    let key_width = u16::try_from(key_width).unwrap_or(0);
+    let width = area.width - lead;
+    let bar_width = width.saturating_sub(key_width + 1).min(60);
+    bar.draw(canvas, (area.x + lead, area.y), bar_width, look);
+    let mut column = area.x + lead + bar_width + 1;
+    for (ink, word) in key {
+        let sign = look.fill(ink).to_string();
+        for (said, ink) in [(sign.as_str(), ink), (word, Ink::Faint)] {
+            let room = usize::from(area.right().saturating_sub(column));
+            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
+        }
+    }
+}

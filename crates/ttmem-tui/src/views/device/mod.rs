@@ -1,0 +1,439 @@
+//! One device: its figures over time, and all of them now.
+//!
+//! Above, small charts side by side, each with its own scale; below, lines of figures that scroll.
+//! Which device it is goes along from view to view.
+
+mod chart;
+mod columns;
+mod details;
+mod series;
+#[cfg(test)]
+mod tests;
+mod title;
+
+pub(crate) use details::class_name;
+pub(crate) use title::draw_title;
+
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use crate::data::Data;
+use crate::format;
+use crate::glossary::Word;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
+use crate::wants::{DeviceKey, Wants};
+use crate::widgets::text;
+use chart::Chart;
+use details::Line;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use series::Series;
+use std::cmp::Ordering;
+use ttmem_api::{Device, DeviceHistory, History};
+
+/// How far back charts can reach, and what that is called.
+const WINDOWS: [(u32, &str); 4] = [
+    (60, "1 min"),
+    (600, "10 min"),
+    (7_200, "2 h"),
+    (86_400, "24 h"),
+];
+
+/// From so many columns on, figures stand in two columns.
+const WIDE: u16 = 170;
+/// The left of the two.
+const LEFT: u16 = 116;
+/// So many allocators stand before the figures of programs where there is one column.
+const FEW_ALLOCATORS: usize = 4;
+/// A chart has at least so many rows.
+const CHART_ROWS: u16 = 6;
+/// Charts are put below each other when each has so many rows.
+const CHART_ROWS_OF_SEVERAL: u16 = 9;
+
+/// What the user chose of one device.
+#[derive(Debug)]
+pub(crate) struct DeviceView {
+    /// The place of the window in [`WINDOWS`].
+    window: usize,
+    /// The only figure that is drawn over time; as many as there is room for if none.
+    only: Option<Series>,
+    /// Whether charts are as high as their highest value.
+    zoomed: bool,
+    /// The first line of figures on the screen.
+    top: usize,
+    /// The highest that may be, when it was last drawn.
+    last_top: usize,
+    /// Lines of figures on the screen, when it was last drawn.
+    page: usize,
+    /// Where the charts were last drawn.
+    charts: Vec<(Rect, Series)>,
+}
+
+impl Default for DeviceView {
+    fn default() -> Self {
+        Self {
+            window: 1,
+            only: None,
+            zoomed: false,
+            top: 0,
+            last_top: 0,
+            page: 0,
+            charts: Vec::new(),
+        }
+    }
+}
+
+impl DeviceView {
+    /// The next figure over time, or the one before; all of them are between the last and first.
+    fn step_series(&mut self, forward: bool) {
+        let count = Series::ALL.len();
+        let place = self
+            .only
+            .and_then(|only| Series::ALL.iter().position(|series| *series == only));
+        self.only = match (place, forward) {
+            (None, true) => Some(Series::ALL[0]),
+            (None, false) => Some(Series::ALL[count - 1]),
+            (Some(place), true) => Series::ALL.get(place + 1).copied(),
+            (Some(place), false) => place.checked_sub(1).map(|place| Series::ALL[place]),
+        };
+    }
+
+    fn scroll(&mut self, key: Key) -> bool {
+        let page = self.page.max(1);
+        let top = match key {
+            Key::Up | Key::Char('k') => self.top.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.top.saturating_add(1),
+            Key::PageUp => self.top.saturating_sub(page),
+            Key::PageDown => self.top.saturating_add(page),
+            Key::Home | Key::Char('g') => 0,
+            Key::End | Key::Char('G') => self.last_top,
+            _other => return false,
+        };
+        self.top = top.min(self.last_top);
+        true
+    }
+
+    /// What can be chosen of the charts, and what is.
+    fn draw_choices(&self, canvas: &mut Buffer, area: Rect, shown: Option<&Shown<'_>>, look: Look) {
+        let below = self.last_top - self.top;
+        let more = if below > 0 {
+            format!("j k: {} below", format::counted(below as u64, "line"))
+        } else {
+            String::new()
+        };
+        let columns = u16::try_from(text::width(&more)).unwrap_or(0);
+        let area = if columns > 0 && columns + 40 < area.width {
+            let at = (area.right() - columns, area.y);
+            text::put(
+                canvas,
+                at,
+                &more,
+                usize::from(columns),
+                look.style(Ink::Faint),
+            );
+            Rect {
+                width: area.width - columns - 1,
+                ..area
+            }
+        } else {
+            area
+        };
+        let mut column = area.x;
+        let mut put = |said: &str, ink: Ink| {
+            let room = usize::from(area.right().saturating_sub(column));
+            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
+        };
+        put("history", Ink::Faint);
+        for (place, (_, name)) in WINDOWS.iter().enumerate() {
+            // Brackets, because not every terminal shows what is reversed.
+            if place == self.window {
+                put(&format!("[{name}]"), Ink::Strong);
+            } else {
+                put(&format!(" {name} "), Ink::Faint);
+            }
+        }
+        let Some(shown) = shown else { return };
+        let step = u64::from(shown.history.step_seconds);
+        let mut note = format!(" steps of {}, UTC", format::duration(step));
+        if self.zoomed {
+            note.push_str(", zoomed");
+        }
+        // What is there is drawn at its real times meanwhile.
+        match shown.seconds.cmp(&WINDOWS[self.window].0) {
+            Ordering::Less => note.push_str(", older is on its way"),
+            Ordering::Greater => note.push_str(", finer is on its way"),
+            Ordering::Equal => {}
+        }
+        put(&note, Ink::Faint);
+    }
+
+    fn draw_charts(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        device: &Device,
+        shown: Option<&Shown<'_>>,
+        look: Look,
+    ) {
+        let all = match &self.only {
+            Some(only) => std::slice::from_ref(only),
+            None => &Series::ALL[..],
+        };
+        let beside = match area.width {
+            0..56 => 1,
+            56..120 => 2,
+            120..260 => 3,
+            _wider => 4,
+        };
+        let beside = if self.only.is_some() { 1 } else { beside };
+        let below = (area.height / CHART_ROWS_OF_SEVERAL).max(1);
+        let below = if self.only.is_some() { 1 } else { below };
+        // Full rows only: what is left out is a key away.
+        let below = below.min((u16::try_from(all.len()).unwrap_or(1) / beside).max(1));
+        let (width, height) = (area.width / beside, area.height / below);
+        let places = (0..below).flat_map(|row| (0..beside).map(move |column| (column, row)));
+        self.charts.clear();
+        for (series, (column, row)) in all.iter().zip(places) {
+            let spare = u16::from(column + 1 < beside) * 2;
+            let place = Rect {
+                x: area.x + column * width,
+                y: area.y + row * height,
+                width: width.saturating_sub(spare),
+                height,
+            };
+            let chart = Chart {
+                series: *series,
+                device,
+                history: shown.map(|shown| (shown.history, shown.device)),
+                seconds: WINDOWS[self.window].0,
+                zoomed: self.zoomed,
+            };
+            chart.draw(canvas, place, look);
+            self.charts.push((place, *series));
+        }
+    }
+
+    fn draw_details(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        lines: &[&[Line<'_>]],
+        data: &Data,
+        look: Look,
+    ) {
+        let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
+        self.page = usize::from(area.height);
+        self.last_top = rows.saturating_sub(self.page);
+        self.top = self.top.min(self.last_top);
+        let mut left = area.x;
+        for (place, lines) in lines.iter().enumerate() {
+            let width = if place == 0 && area.width >= WIDE {
+                LEFT
+            } else {
+                area.right().saturating_sub(left)
+            };
+            let shown = lines.iter().skip(self.top);
+            for (row, line) in (area.y..area.bottom()).zip(shown) {
+                line.draw(canvas, Rect::new(left, row, width, 1), data, look);
+            }
+            left = left.saturating_add(width + 2);
+        }
+    }
+}
+
+/// The history that is drawn.
+struct Shown<'d> {
+    seconds: u32,
+    history: &'d History,
+    device: &'d DeviceHistory,
+}
+
+impl<'d> Shown<'d> {
+    /// The history that was asked for, or while there is none the small one that all views have.
+    fn of(device: &Device, data: &'d Data) -> Option<Self> {
+        let asked = data.history.as_ref().map(|fresh| &fresh.document);
+        let asked = asked.map(|(seconds, history)| (*seconds, history));
+        let recent = data.recent.as_ref().map(|fresh| (600, &fresh.document));
+        let (seconds, history) = asked.or(recent)?;
+        let mut devices = history.devices.iter();
+        let device = devices.find(|known| {
+            known.id == device.id
+                && known.unique_id == device.unique_id
+                && known.scope == device.scope
+        })?;
+        Some(Self {
+            seconds,
+            history,
+            device,
+        })
+    }
+}
+
+impl View for DeviceView {
+    fn keys(&self) -> &'static [KeyHelp] {
+        &[
+            KeyHelp {
+                keys: "←→ [ ]",
+                does: "device",
+            },
+            KeyHelp {
+                keys: "w W",
+                does: "window",
+            },
+            KeyHelp {
+                keys: "s S",
+                does: "series",
+            },
+            KeyHelp {
+                keys: "z",
+                does: "zoom",
+            },
+            KeyHelp {
+                keys: "j k",
+                does: "scroll",
+            },
+            KeyHelp {
+                keys: "Enter",
+                does: "L1 map",
+            },
+        ]
+    }
+
+    fn words(&self) -> &'static [Word] {
+        &[
+            Word::Classes,
+            Word::Charged,
+            Word::Requested,
+            Word::Capacity,
+            Word::Overlap,
+            Word::Peak,
+            Word::LargestFree,
+            Word::Fragmentation,
+            Word::Occupied,
+            Word::Reserved,
+            Word::Physical,
+            Word::Cb,
+            Word::Registered,
+            Word::Resident,
+            Word::Kernels,
+            Word::Shared,
+            Word::Verified,
+            Word::Mark,
+        ]
+    }
+
+    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
+        Wants {
+            history_seconds: Some(WINDOWS[self.window].0),
+            ..Wants::default()
+        }
+    }
+
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let windows = WINDOWS.len();
+        match key {
+            Key::Left | Key::Char('[' | 'p') => chosen.step(false, data),
+            Key::Right | Key::Char(']' | 'n') => chosen.step(true, data),
+            Key::Char('w') => self.window = (self.window + 1) % windows,
+            Key::Char('W') => self.window = (self.window + windows - 1) % windows,
+            Key::Char('s') => self.step_series(true),
+            Key::Char('S') => self.step_series(false),
+            Key::Char('z') => self.zoomed = !self.zoomed,
+            Key::Escape if self.only.is_some() => self.only = None,
+            Key::Enter => return Outcome::Go(Tab::L1Map),
+            other if self.scroll(other) => {}
+            _other => return Outcome::Unused,
+        }
+        Outcome::Taken
+    }
+
+    fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
+        match pointer.did {
+            Gesture::WheelUp => self.top = self.top.saturating_sub(3),
+            Gesture::WheelDown => self.top = (self.top + 3).min(self.last_top),
+            Gesture::Click => {
+                let at = (pointer.column, pointer.row).into();
+                let hit = self.charts.iter().find(|(area, _)| area.contains(at));
+                let Some((_, series)) = hit else {
+                    return Outcome::Unused;
+                };
+                self.only = self.only.is_none().then_some(*series);
+            }
+        }
+        Outcome::Taken
+    }
+
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let area = area.intersection(canvas.area);
+        self.charts.clear();
+        if area.is_empty() {
+            return;
+        }
+        draw_title(canvas, area, data, chosen, look);
+        let Some(device) = chosen.device(data) else {
+            return;
+        };
+        let shown = Shown::of(device, data);
+        let classes = details::classes(device);
+        let allocators = details::allocators(device);
+        let marks = details::marks(device, data);
+        let blank = vec![Line::Blank];
+        let width = if area.width >= WIDE {
+            area.width - LEFT - 2
+        } else {
+            area.width
+        };
+        let programs = details::programs(device, data, width, look);
+        let columns: Vec<Vec<Line<'_>>> = if area.width >= WIDE {
+            vec![
+                [classes, blank.clone(), allocators].concat(),
+                [programs, blank, marks].concat(),
+            ]
+        } else {
+            // A few allocators are seen at once; many would push everything else away.
+            let few = allocators.len() <= FEW_ALLOCATORS + 1;
+            let (first, second) = if few {
+                (allocators, programs)
+            } else {
+                (programs, allocators)
+            };
+            vec![[classes, first, second, marks].concat()]
+        };
+        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+        let rows = u16::try_from(rows).unwrap_or(u16::MAX);
+        let body = area.height.saturating_sub(2);
+        // Charts take what figures leave, but neither takes all.
+        let figures = rows
+            .min(body.saturating_sub(CHART_ROWS))
+            .min(body * 2 / 3 + 1);
+        let charts = body - figures.min(body);
+        // A blank line between, where it costs little.
+        let charts = charts - u16::from(charts > 3 * CHART_ROWS);
+        // A chart of fewer rows says nothing.
+        let (charts, figures) = if charts < 4 {
+            (0, body)
+        } else {
+            (charts, figures)
+        };
+        if charts > 0 {
+            let place = Rect::new(area.x, area.y + 2, area.width, charts);
+            self.draw_charts(canvas, place, device, shown.as_ref(), look);
+        }
+        let place = Rect::new(
+            area.x,
+            area.bottom().saturating_sub(figures),
+            area.width,
+            figures,
+        );
+        let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
+        self.draw_details(canvas, place, &lines, data, look);
+        if area.height > 1 {
+            let line = Rect::new(area.x, area.y + 1, area.width, 1);
+            self.draw_choices(canvas, line, shown.as_ref(), look);
+        }
+    }
+}
+
+/// Whether a document is of the chosen device.
+pub(crate) fn is_of(key: &DeviceKey, device: &Device) -> bool {
+    key.id == device.id && key.unique_id == device.unique_id && key.scope == device.scope
+}

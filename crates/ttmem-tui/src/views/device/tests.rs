@@ -1,0 +1,154 @@
+//! Screens, keys and odd data of the view of one device.
+
+use super::*;
+use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn};
+use crate::testing::world::{Names, World};
+
+const BUSY: World = World {
+    devices: 8,
+    processes: 40,
+    busy: true,
+    names: Names::Usual,
+};
+
+fn press(view: &mut DeviceView, keys: &str, data: &Data, chosen: &mut Chosen) {
+    for key in keys.chars() {
+        assert_eq!(
+            view.handle(Key::Char(key), data, chosen),
+            Outcome::Taken,
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn screens() {
+    assert_in_every_world("device", || Box::<DeviceView>::default());
+}
+
+#[test]
+fn one_figure_alone_zoomed_and_scrolled_to_the_end() {
+    let data = BUSY.data();
+    let mut chosen = Chosen::default();
+    let mut view = DeviceView::default();
+    drawn(&mut view, &data, &chosen, (80, 21));
+    press(&mut view, "sssszG", &data, &mut chosen);
+    let screen = drawn(&mut view, &data, &chosen, (80, 21));
+    assert!(screen.contains("kernels  ") && screen.contains("zoomed"));
+    assert_screen("device/kernels_alone_at_the_end_80x21", &screen);
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Unused,
+        "nothing is left to go back from"
+    );
+}
+
+#[test]
+fn a_window_is_asked_for_and_until_it_comes_the_screen_says_so() {
+    let data = BUSY.data();
+    let mut chosen = Chosen::default();
+    let mut view = DeviceView::default();
+    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(600));
+    press(&mut view, "w", &data, &mut chosen);
+    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(7_200));
+    let screen = drawn(&mut view, &data, &chosen, (100, 24));
+    assert!(screen.contains("[2 h]") && screen.contains("on its way"));
+    assert!(screen.contains("22:00:00"), "the axis is that of 2 hours");
+    press(&mut view, "WW", &data, &mut chosen);
+    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(60));
+    assert_screen(
+        "device/one_minute_80x21",
+        &drawn(&mut view, &data, &chosen, (80, 21)),
+    );
+}
+
+#[test]
+fn devices_go_round_and_a_chart_can_be_clicked() {
+    let data = BUSY.data();
+    let mut chosen = Chosen::default();
+    let mut view = DeviceView::default();
+    press(&mut view, "p", &data, &mut chosen);
+    assert_eq!(chosen.place(&data), 7);
+    assert!(drawn(&mut view, &data, &chosen, (80, 24)).starts_with("Device 7  8 of 8"));
+    press(&mut view, "]n", &data, &mut chosen);
+    assert_eq!(chosen.place(&data), 1);
+    let click = |column, row| Pointer {
+        column,
+        row,
+        did: Gesture::Click,
+    };
+    assert_eq!(view.point(click(60, 5), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.only, Some(Series::Occupied));
+    assert_eq!(view.point(click(0, 0), &data, &mut chosen), Outcome::Unused);
+    assert_eq!(
+        view.handle(Key::Enter, &data, &mut chosen),
+        Outcome::Go(Tab::L1Map)
+    );
+    assert_eq!(
+        view.handle(Key::Char('q'), &data, &mut chosen),
+        Outcome::Unused
+    );
+}
+
+#[test]
+fn what_is_not_known_leaves_a_gap_and_what_is_nothing_a_line() {
+    let mut data = BUSY.data();
+    let device = data.devices()[0].clone();
+    let (_, history) = &mut data.history.as_mut().expect("a history").document;
+    let last = history.times.len() - 1;
+    let values = &mut history.devices[0].dram_bytes;
+    values.fill(None);
+    values[last] = Some(0);
+    let chart = Chart {
+        series: Series::Dram,
+        device: &device,
+        history: Some((&*history, &history.devices[0])),
+        seconds: 10,
+        zoomed: false,
+    };
+    let mut canvas = Buffer::empty(Rect::new(0, 0, 21, 3));
+    let area = canvas.area;
+    chart.draw(&mut canvas, area, LOOK);
+    assert_eq!(
+        crate::testing::screen::text(&canvas).lines().nth(1),
+        Some("  11.9 GiB          ▁")
+    );
+}
+
+#[test]
+fn any_area_and_any_data_can_be_drawn() {
+    let mut data = BUSY.data();
+    let mut chosen = Chosen::default();
+    let mut view = DeviceView::default();
+    for width in 0..90 {
+        for height in [0, 1, 2, 3, 5, 8, 13, 24] {
+            let mut canvas = Buffer::empty(Rect::new(3, 2, width, height));
+            let area = canvas.area;
+            view.draw(&mut canvas, area, &data, &chosen, LOOK);
+        }
+    }
+    view.top = 10_000;
+    chosen.device = Some(DeviceKey {
+        id: 99,
+        unique_id: None,
+        scope: None,
+    });
+    // Series that are shorter than the times, times that run backwards, numbers that are none.
+    let (_, history) = &mut data.history.as_mut().expect("a history").document;
+    history.devices[0].dram_bytes.truncate(3);
+    history.devices[0].occupied_bytes.fill(Some(u64::MAX));
+    history.times.reverse();
+    history.step_seconds = 0;
+    let snapshot = &mut data.snapshot.as_mut().expect("totals").document;
+    snapshot.devices[0].allocators[0].fragmentation = Some(f64::NAN);
+    snapshot.devices[0].allocators[1].fragmentation = Some(-7.0);
+    snapshot.devices[0].dram.peak_bytes = u64::MAX;
+    snapshot.devices[0].l1.banks = Some(0);
+    let screen = drawn(&mut view, &data, &chosen, (200, 50));
+    assert!(screen.contains("Device 0") && !screen.contains("NaN"));
+    let snapshot = &mut data.snapshot.as_mut().expect("totals").document;
+    snapshot.devices.clear();
+    let screen = drawn(&mut view, &data, &chosen, (80, 24));
+    assert!(screen.starts_with("no device"));
+}

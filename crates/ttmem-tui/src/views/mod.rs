@@ -10,6 +10,7 @@ pub(crate) mod help;
 pub(crate) mod l1map;
 pub(crate) mod leaks;
 pub(crate) mod notice;
+mod naming;
 pub(crate) mod overview;
 pub(crate) mod processes;
 pub(crate) mod programs;

@@ -21,6 +21,35 @@ pub(crate) struct Column {
     pub(crate) gives_way: u8,
 }
 
+impl Column {
+    /// A column of words, at the left.
+    pub(crate) const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
+        Self {
+            title,
+            width,
+            grows: false,
+            right: false,
+            gives_way,
+        }
+    }
+
+    /// A column of figures, at the right.
+    pub(crate) const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
+        Self {
+            right: true,
+            ..Self::words(title, width, gives_way)
+        }
+    }
+
+    /// The same column, taking what is left over.
+    pub(crate) const fn growing(self) -> Self {
+        Self {
+            grows: true,
+            ..self
+        }
+    }
+}
+
 /// A cell: its text and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {

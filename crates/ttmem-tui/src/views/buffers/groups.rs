@@ -1,0 +1,143 @@
+//! Buffers summed up: a table of groups, for the list of buffers and for what grew.
+
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::naming::{age, class_ink, known};
+use crate::widgets::bar::Bar;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::{Cell, Column, Table};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
+
+/// What buffers can be put together by, in the order of the key.
+pub(in crate::views) const WAYS: [GroupBy; 5] = [
+    GroupBy::Operation,
+    GroupBy::Size,
+    GroupBy::Class,
+    GroupBy::Process,
+    GroupBy::Layout,
+];
+
+const FIGURES: [Column; 6] = [
+    Column::figures("CHARGED", 10, 0),
+    Column::figures("SHARE", 6, 0),
+    Column::figures("BUFFERS", 8, 0),
+    Column::figures("REQUESTED", 10, 4),
+    Column::figures("OLDEST", 11, 1),
+    Column::figures("NEWEST", 11, 2),
+];
+
+/// Columns of the bar that shows a group's share, where there is room for it.
+const BAR: u16 = 24;
+
+/// Columns from which there is.
+const WIDE: u16 = 120;
+
+/// Draws groups, those with most bytes first.
+pub(in crate::views) fn draw_groups(
+    canvas: &mut Buffer,
+    area: Rect,
+    cursor: &mut Cursor,
+    groups: &BufferGroups,
+    data: &Data,
+    look: Look,
+) {
+    let title = match groups.by {
+        GroupBy::Size => "CHARGED EACH",
+        GroupBy::Class => "CLASS",
+        GroupBy::Process => "PROCESS",
+        GroupBy::Layout => "LAYOUT",
+        GroupBy::Operation | GroupBy::Other => "OPERATION",
+    };
+    let key = Column::words(title, 14, 0).growing();
+    let [charged, share, buffers, requested, oldest, newest] = FIGURES;
+    let columns = [key, charged, share, buffers, requested, oldest, newest];
+    let table = Table {
+        columns: &columns,
+        sorted: Some((1, true)),
+    };
+    let bars = area.width >= WIDE;
+    let width = if bars {
+        area.width - BAR - 1
+    } else {
+        area.width
+    };
+    let part = Rect { width, ..area };
+    let rows = groups.groups.len() as u64;
+    let at = |row: u64| groups.groups.get(usize::try_from(row).ok()?);
+    table.draw(canvas, part, cursor, rows, look, |row| {
+        Some(cells(at(row)?, groups, data, look))
+    });
+    if !bars {
+        return;
+    }
+    for line in 1..area.height {
+        let row = cursor.top + u64::from(line) - 1;
+        let Some(group) = at(row) else { break };
+        let ink = match groups.by {
+            GroupBy::Class => class_ink(class_of(group)),
+            _other => Ink::Dram,
+        };
+        let bar = Bar {
+            parts: &[(ink, group.charged_bytes)],
+            whole: Some(groups.charged_bytes),
+            peak: None,
+        };
+        bar.draw(canvas, (part.right() + 1, area.y + line), BAR, look);
+    }
+}
+
+fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) -> Vec<Cell> {
+    let key = match (&group.key, groups.by) {
+        (None, _) => Cell::inked(look.unknown(), Ink::Faint),
+        (Some(key), GroupBy::Size) => {
+            Cell::new(size_of(key).map_or_else(|| key.clone(), format::bytes))
+        }
+        (Some(key), GroupBy::Class) => Cell::inked(key.as_str(), class_ink(class_of(group))),
+        (Some(key), _) => Cell::new(key.as_str()),
+    };
+    let share = Share::of(group.charged_bytes, Some(groups.charged_bytes));
+    vec![
+        key,
+        Cell::new(format::bytes(group.charged_bytes)),
+        Cell::new(percent(share, look.unknown())),
+        Cell::new(format::count(group.buffers)),
+        Cell::inked(format::bytes(group.requested_bytes), Ink::Faint),
+        Cell::new(age(group.oldest, data, look)),
+        Cell::new(age(group.newest, data, look)),
+    ]
+}
+
+/// The bytes that the key of a group by size stands for.
+pub(in crate::views) fn size_of(key: &str) -> Option<u64> {
+    key.parse().ok()
+}
+
+/// The class that a group is of.
+pub(in crate::views) fn class_of(group: &BufferGroup) -> MemoryClass {
+    let classes = [
+        MemoryClass::Dram,
+        MemoryClass::L1,
+        MemoryClass::L1Small,
+        MemoryClass::Trace,
+        MemoryClass::System,
+    ];
+    let key = group.key.as_deref();
+    let found = classes
+        .into_iter()
+        .find(|class| Some(class.as_str()) == key);
+    found.unwrap_or(MemoryClass::Other)
+}
+
+/// How many groups there are, in words.
+pub(in crate::views) fn count_of(groups: &BufferGroups, look: Look) -> String {
+    let listed = format::counted(groups.groups.len() as u64, "group");
+    if groups.left_out == 0 {
+        return listed;
+    }
+    let more = known(Some(format::count(groups.left_out)), look);
+    format!("{listed} and {more} smaller ones")
+}

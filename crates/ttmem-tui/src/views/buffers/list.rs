@@ -1,0 +1,116 @@
+//! The rows of the list, and all that is known of one.
+
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::naming::{age, class_ink, devices, known, known_bytes, owner};
+use crate::widgets::pane::Fact;
+use crate::widgets::table::{Cell, Column};
+use ttmem_api::{BufferRow, SortBy};
+
+/// The columns; which of them is sorted by says [`sorted`].
+pub(super) const COLUMNS: &[Column] = &[
+    Column::figures("ADDRESS", 11, 0),
+    Column::words("CLASS", 8, 0),
+    Column::figures("CHARGED", 10, 0),
+    Column::figures("REQUESTED", 10, 5),
+    Column::words("LAYOUT", 14, 4),
+    Column::words("OPERATION", 20, 0).growing(),
+    Column::words("OWNER", 14, 2).growing(),
+    Column::words("DEVICES", 9, 6),
+    Column::figures("AGE", 11, 0),
+];
+
+/// The column that shows an order, and whether its values go down.
+pub(super) fn sorted(sort: SortBy, descending: bool) -> Option<(usize, bool)> {
+    match sort {
+        SortBy::Address => Some((0, descending)),
+        SortBy::Size => Some((2, descending)),
+        // The newest first are those with the least age.
+        SortBy::Time => Some((8, !descending)),
+        SortBy::Place | SortBy::Other => None,
+    }
+}
+
+/// The cells of a row.
+pub(super) fn cells(row: &BufferRow, data: &Data, look: Look) -> Vec<Cell> {
+    let faint = |text: String| Cell::inked(text, Ink::Faint);
+    let operation = match &row.operation {
+        Some(operation) => Cell::new(operation.as_str()),
+        None => faint(look.unknown().to_owned()),
+    };
+    vec![
+        faint(address(row, look)),
+        Cell::inked(row.class.as_str(), class_ink(row.class)),
+        Cell::new(format::bytes(row.charged_bytes)),
+        faint(format::bytes(row.requested_bytes)),
+        faint(known(row.layout, look)),
+        operation,
+        Cell::new(owner(row.pid, row.instance.as_deref(), data, look)),
+        faint(devices(&row.device_ids)),
+        Cell::new(age(row.time, data, look)),
+    ]
+}
+
+/// All that is known of a row.
+pub(super) fn facts(row: &BufferRow, data: &Data, look: Look) -> Vec<Fact> {
+    let text = |label: &'static str, value: String| (label, value, Ink::Text);
+    let times = if look.unicode() { "×" } else { "x" };
+    let wasted = row.charged_bytes.saturating_sub(row.requested_bytes);
+    let now = data.time();
+    let when = row.time.zip(now).map(|(time, now)| {
+        let age = age(row.time, data, look);
+        format!("{} UTC, {age} ago", format::time_near(time, now))
+    });
+    let mut facts = vec![
+        text("operation", known(row.operation.as_ref(), look)),
+        text("owner", owner(row.pid, row.instance.as_deref(), data, look)),
+        ("class", row.class.to_string(), class_ink(row.class)),
+        text("address", address(row, look)),
+        text("layout", known(row.layout, look)),
+        text("requested", exact(row.requested_bytes)),
+        text("charged", exact(row.charged_bytes)),
+        text("overhead", exact(wasted)),
+        text(
+            "per bank",
+            format!(
+                "{} {times} {} banks",
+                known_bytes(row.per_bank_bytes, look),
+                known(row.banks, look)
+            ),
+        ),
+        text("page", known_bytes(row.page_bytes, look)),
+        text("devices", devices(&row.device_ids)),
+        text("allocated", known(when, look)),
+        text("buffer", row.id.to_string()),
+    ];
+    if row.aliases > 0 {
+        let aliases = format!(
+            "announced {} more",
+            format::counted(row.aliases.into(), "time")
+        );
+        facts.push(("aliases", aliases, Ink::Warning));
+    }
+    match &row.stack {
+        Some(stack) => {
+            facts.push(text("", String::new()));
+            facts.push(("", "call stack, innermost first".to_owned(), Ink::Faint));
+            let frames = stack.iter().map(|frame| text("", frame.clone()));
+            facts.extend(frames);
+        }
+        None => facts.push(("call stack", "not told".to_owned(), Ink::Faint)),
+    }
+    facts
+}
+
+fn address(row: &BufferRow, look: Look) -> String {
+    known(row.address.map(|address| format!("{address:#x}")), look)
+}
+
+fn exact(size: u64) -> String {
+    if size < 1024 {
+        format::bytes(size)
+    } else {
+        format!("{} ({size} B)", format::bytes(size))
+    }
+}

@@ -1,0 +1,204 @@
+//! What the list asks the server: which buffers, in which order, which rows of them.
+//!
+//! A million rows are never here: filters, order and sums are the server's work. Rows come in a
+//! window that is wider than the screen and begins at round places, so that scrolling asks only
+//! now and then.
+
+use crate::data::Data;
+use crate::format;
+use crate::views::Chosen;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::prompt::Prompt;
+use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
+
+/// Windows begin at multiples of so many rows, or of more on a very high screen.
+const STEP: u64 = 64;
+
+/// A third of the most rows that the server gives at once.
+const WIDEST_STEP: u64 = 3_333;
+
+/// Sizes below which buffers can be left out.
+const SMALLEST: [u64; 6] = [1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
+
+const CLASSES: [MemoryClass; 5] = [
+    MemoryClass::Dram,
+    MemoryClass::L1,
+    MemoryClass::L1Small,
+    MemoryClass::Trace,
+    MemoryClass::System,
+];
+
+const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
+
+/// Which buffers the user wants to see, and in which order.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    /// Text that the operation contains.
+    pub(super) operation: Prompt,
+    /// Of this class.
+    pub(super) class: Option<MemoryClass>,
+    /// That take at least so much on a device.
+    pub(super) min_bytes: Option<u64>,
+    /// On the chosen device only.
+    pub(super) only_device: bool,
+    /// Allocated since a mark.
+    pub(super) since: Option<Timestamp>,
+    /// The order.
+    pub(super) sort: SortBy,
+    /// The other way round.
+    pub(super) descending: bool,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            operation: Prompt::default(),
+            class: None,
+            min_bytes: None,
+            only_device: false,
+            since: None,
+            sort: SortBy::Size,
+            descending: true,
+        }
+    }
+}
+
+impl Question {
+    /// The next order: the largest, the lowest, the newest first.
+    pub(super) fn next_order(&mut self) {
+        self.sort = after(&ORDERS, self.sort).unwrap_or(SortBy::Size);
+        self.descending = self.sort != SortBy::Address;
+    }
+
+    /// The next class, behind the last all of them.
+    pub(super) fn next_class(&mut self) {
+        self.class = match self.class {
+            None => Some(MemoryClass::Dram),
+            Some(class) => after(&CLASSES, class),
+        };
+    }
+
+    /// Leaves out more of the small ones, or fewer.
+    pub(super) fn step_min(&mut self, up: bool) {
+        let now = self.min_bytes.unwrap_or(0);
+        let mut steps = SMALLEST.into_iter();
+        self.min_bytes = if up {
+            steps.find(|size| *size > now).or(self.min_bytes)
+        } else {
+            steps.rfind(|size| *size < now)
+        };
+    }
+
+    /// Whether some buffers are left out, other than by process.
+    pub(super) fn is_narrow(&self) -> bool {
+        !self.operation.text().is_empty()
+            || self.class.is_some()
+            || self.min_bytes.is_some()
+            || self.only_device
+    }
+
+    /// All buffers again; since a mark if that was where it began.
+    pub(super) fn widen(&mut self) {
+        *self = Self {
+            since: self.since,
+            sort: self.sort,
+            descending: self.descending,
+            ..Self::default()
+        };
+    }
+
+    /// The filters, as the server takes them.
+    fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
+        let device = self.device(data, chosen);
+        let unique_id = device.and_then(|device| device.unique_id);
+        let text = self.operation.text();
+        BufferQuery {
+            pid: chosen.pid,
+            device: device
+                .map(|device| device.id)
+                .filter(|_| unique_id.is_none()),
+            unique_id,
+            class: self.class,
+            operation: (!text.is_empty()).then(|| text.to_owned()),
+            min_bytes: self.min_bytes,
+            since: self.since,
+            ..BufferQuery::default()
+        }
+    }
+
+    fn device<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d Device> {
+        chosen.device(data).filter(|_| self.only_device)
+    }
+
+    /// Asks for the rows around the screen.
+    pub(super) fn rows(
+        &self,
+        data: &Data,
+        chosen: &Chosen,
+        mut cursor: Cursor,
+        rows: u64,
+    ) -> BufferQuery {
+        let page = cursor.page();
+        // Where the screen will be once it is drawn.
+        cursor.keep_inside(rows, page);
+        let step = page.max(1).next_multiple_of(STEP).min(WIDEST_STEP);
+        let offset = (cursor.top / step).saturating_sub(1) * step;
+        BufferQuery {
+            sort: Some(self.sort),
+            descending: self.descending,
+            // Also of the first row: with an offset the server counts.
+            offset: Some(offset),
+            limit: u32::try_from(3 * step).ok(),
+            ..self.filters(data, chosen)
+        }
+    }
+
+    /// Asks for sums.
+    pub(super) fn groups(&self, data: &Data, chosen: &Chosen, by: GroupBy) -> BufferQuery {
+        BufferQuery {
+            by: Some(by),
+            ..self.filters(data, chosen)
+        }
+    }
+
+    /// The filters in words.
+    pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
+        let text = self.operation.text();
+        [
+            chosen.pid.map(|pid| format!("pid {pid}")),
+            self.device(data, chosen)
+                .map(|device| format!("device {}", device.id)),
+            self.class.map(|class| class.to_string()),
+            self.min_bytes
+                .map(|size| format!("at least {}", format::bytes(size))),
+            (!text.is_empty()).then(|| format!("operation has \"{text}\"")),
+            self.since
+                .map(|since| format!("since {}", since_text(since, data))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn since_text(since: Timestamp, data: &Data) -> String {
+    let now = data.time().unwrap_or(since);
+    format!("{} UTC", format::time_near(since, now))
+}
+
+/// Whether two questions have the same rows for an answer, if not the same window of them.
+pub(super) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
+    let all = |query: &BufferQuery| BufferQuery {
+        offset: None,
+        limit: None,
+        cursor: None,
+        ..query.clone()
+    };
+    all(one) == all(other)
+}
+
+/// What follows in a list; none behind the last.
+fn after<T: PartialEq + Copy>(list: &[T], now: T) -> Option<T> {
+    let place = list.iter().position(|known| *known == now)?;
+    list.get(place + 1).copied()
+}

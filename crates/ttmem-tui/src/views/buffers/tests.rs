@@ -1,0 +1,219 @@
+use super::*;
+use crate::data::Update;
+use crate::testing::screen::{self, SIZES, assert_screen, drawn};
+use crate::testing::world::{Names, World};
+use std::time::Instant;
+
+const WORLD: World = World {
+    devices: 8,
+    processes: 3,
+    busy: false,
+    names: Names::Usual,
+};
+
+/// Answers what the view wants, as the server of the world would.
+fn answer(view: &Buffers, data: &mut Data, chosen: &Chosen) {
+    let wants = view.wants(data, chosen);
+    let now = Instant::now();
+    if let Some(query) = wants.buffers {
+        data.apply(Update::Buffers(WORLD.answer(&query)), now);
+    }
+    if let Some(query) = wants.groups {
+        let groups = WORLD.answer_groups(&query);
+        data.apply(Update::Groups(query, groups), now);
+    }
+}
+
+fn press(view: &mut Buffers, data: &mut Data, chosen: &mut Chosen, keys: &str) {
+    for key in keys.chars() {
+        let key = if key == '\n' {
+            Key::Enter
+        } else {
+            Key::Char(key)
+        };
+        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+    }
+}
+
+/// The screen after some keys and the server's answer to them.
+fn after(keys: &str, size: (u16, u16)) -> String {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    drawn(&mut view, &data, &chosen, size);
+    press(&mut view, &mut data, &mut chosen, keys);
+    answer(&view, &mut data, &chosen);
+    drawn(&mut view, &data, &chosen, size)
+}
+
+#[test]
+fn screens() {
+    screen::assert_in_every_world("buffers", || Box::<Buffers>::default());
+}
+
+#[test]
+fn screens_of_what_was_asked() {
+    let states = [
+        ("grouped_by_operation", "b"),
+        ("grouped_by_class", "bbb"),
+        ("narrowed", "c>>/mat\n"),
+        ("typing", "/soft"),
+        ("details", "jjj\n"),
+        ("newest", "ss"),
+    ];
+    for size in SIZES {
+        for (name, keys) in states {
+            let name = format!("buffers/state_{name}_{}x{}", size.0, size.1);
+            assert_screen(&name, &after(keys, size));
+        }
+    }
+}
+
+#[test]
+fn filters_and_order_go_to_the_server() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    press(&mut view, &mut data, &mut chosen, "s/Mat\ncd>p");
+    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    assert_eq!(
+        (asked.sort, asked.descending),
+        (Some(SortBy::Address), false)
+    );
+    assert_eq!(asked.operation.as_deref(), Some("Mat"));
+    assert_eq!(asked.class, Some(MemoryClass::Dram));
+    assert_eq!(asked.min_bytes, Some(1024));
+    assert_eq!(asked.unique_id, data.devices()[0].unique_id);
+    // No row answers this question yet, so there is no process to choose.
+    assert_eq!((asked.pid, asked.device), (None, None));
+    answer(&view, &mut data, &chosen);
+    press(&mut view, &mut data, &mut chosen, "p");
+    assert!(chosen.pid.is_some());
+    assert_eq!(view.wants(&data, &chosen).buffers.unwrap().pid, chosen.pid);
+    // Escape takes all of it back, and then belongs to the app.
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    assert_eq!(
+        (asked.pid, asked.class, asked.operation),
+        (None, None, None)
+    );
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Unused
+    );
+    assert_eq!(
+        view.handle(Key::Char('m'), &data, &mut chosen),
+        Outcome::Unused
+    );
+}
+
+#[test]
+fn an_answer_to_another_question_is_not_shown() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("1613 buffers"));
+    press(&mut view, &mut data, &mut chosen, "cc");
+    let waiting = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        waiting.contains("asking") && !waiting.contains("from_torch"),
+        "{waiting}"
+    );
+    answer(&view, &mut data, &chosen);
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("118 buffers"));
+    // The same of sums.
+    press(&mut view, &mut data, &mut chosen, "b");
+    answer(&view, &mut data, &chosen);
+    press(&mut view, &mut data, &mut chosen, "b");
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("asking"));
+}
+
+#[test]
+fn rows_far_down_come_in_windows_that_scrolling_seldom_changes() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    let mut window = data.buffers.take().unwrap().document;
+    window.page.matched = Some(1_000_000);
+    data.apply(Update::Buffers(window), Instant::now());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    press(&mut view, &mut data, &mut chosen, "G");
+    let waiting = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        waiting.lines().nth(3).unwrap().starts_with('…'),
+        "{waiting}"
+    );
+    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let reach = asked.offset.unwrap()..asked.offset.unwrap() + u64::from(asked.limit.unwrap());
+    assert!(
+        reach.contains(&999_978) && reach.contains(&999_999),
+        "{reach:?}"
+    );
+    // Down the list row by row: so many rows are asked for once, not with every key.
+    press(&mut view, &mut data, &mut chosen, "g");
+    let mut asked = Vec::new();
+    for _key in 0..640 {
+        press(&mut view, &mut data, &mut chosen, "j");
+        drawn(&mut view, &data, &chosen, SIZES[0]);
+        let query = view.wants(&data, &chosen).buffers.unwrap();
+        let (offset, limit) = (query.offset.unwrap(), u64::from(query.limit.unwrap()));
+        assert!(offset <= view.cursor.top && view.cursor.row < offset + limit);
+        asked.push(offset);
+    }
+    asked.dedup();
+    assert!((5..=10).contains(&asked.len()), "{asked:?}");
+}
+
+#[test]
+fn groups_lead_to_their_buffers() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    let asked_after = |view: &mut Buffers, data: &mut Data, chosen: &mut Chosen, ways: &str| {
+        press(view, data, chosen, ways);
+        answer(view, data, chosen);
+        press(view, data, chosen, "\n");
+        view.wants(data, chosen).buffers
+    };
+    let query = asked_after(&mut view, &mut data, &mut chosen, "b").unwrap();
+    assert_eq!(query.operation.as_deref(), Some("ttnn::from_torch"));
+    let query = asked_after(&mut view, &mut data, &mut chosen, "bb").unwrap();
+    assert!(query.min_bytes.is_some() && !query.descending);
+    let query = asked_after(&mut view, &mut data, &mut chosen, "bbb").unwrap();
+    assert_eq!(query.class, Some(MemoryClass::Dram));
+    let query = asked_after(&mut view, &mut data, &mut chosen, "bbbb").unwrap();
+    assert_eq!((query.pid, chosen.pid), (Some(70_100), Some(70_100)));
+    // No filter can say a layout: the groups stay.
+    assert_eq!(
+        asked_after(&mut view, &mut data, &mut chosen, "bbbbb"),
+        None
+    );
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert!(view.wants(&data, &chosen).buffers.is_some());
+}
+
+#[test]
+fn the_pointer_chooses_and_the_wheel_scrolls() {
+    let (mut view, data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    drawn(&mut view, &data, &chosen, SIZES[1]);
+    let mut point = |view: &mut Buffers, column, row, did| {
+        view.point(Pointer { column, row, did }, &data, &mut chosen)
+    };
+    assert_eq!(point(&mut view, 4, 7, Gesture::Click), Outcome::Taken);
+    assert_eq!(view.cursor.row, 5);
+    assert_eq!(point(&mut view, 190, 9, Gesture::Click), Outcome::Unused);
+    assert_eq!(point(&mut view, 4, 0, Gesture::Click), Outcome::Unused);
+    assert_eq!(point(&mut view, 4, 4, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(view.cursor.row, 8);
+}
+
+#[test]
+fn no_area_is_too_small_and_a_list_may_shrink() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    press(&mut view, &mut data, &mut chosen, "G");
+    let mut window = WORLD.answer(&view.wants(&data, &chosen).buffers.unwrap());
+    window.query.offset = Some(0);
+    window.page.rows.truncate(3);
+    window.page.matched = Some(3);
+    data.apply(Update::Buffers(window), Instant::now());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(view.cursor.row, 2);
+    for keys in ["", "\n", "b"] {
+        press(&mut view, &mut data, &mut chosen, keys);
+        for size in [(1, 1), (20, 5), (3, 30), (160, 2), (151, 9)] {
+            drawn(&mut view, &data, &chosen, size);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! How rows name what they belong to: processes, devices, classes.
+
+use crate::data::Data;
+use crate::look::{Ink, Look};
+use ttmem_api::{MemoryClass, Timestamp};
+
+/// A process by its pid and the name of its command.
+pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, look: Look) -> String {
+    let processes = data.totals().map_or(&[][..], |totals| &totals.processes);
+    let same = processes.iter().find(|process| match instance {
+        Some(_) => process.instance.as_deref() == instance,
+        None => pid.is_some() && process.pid == pid,
+    });
+    let name = same.and_then(|process| process.name.as_deref());
+    match (pid, name) {
+        (Some(pid), Some(name)) => format!("{pid} {name}"),
+        (Some(pid), None) => pid.to_string(),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => look.unknown().to_owned(),
+    }
+}
+
+/// Numbers of devices, those in a row as `0-7`.
+pub(super) fn devices(ids: &[u32]) -> String {
+    let mut text = String::new();
+    let mut rest = ids;
+    while let Some((&first, _)) = rest.split_first() {
+        let neighbours = rest.iter().zip(&rest[1..]);
+        let following = neighbours.take_while(|(id, next)| id.checked_add(1) == Some(**next));
+        let run = 1 + following.count();
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(&first.to_string());
+        if run > 1 {
+            text.push_str(if run > 2 { "-" } else { "," });
+            text.push_str(&rest[run - 1].to_string());
+        }
+        rest = &rest[run..];
+    }
+    text
+}
+
+/// How a class is drawn.
+pub(super) const fn class_ink(class: MemoryClass) -> Ink {
+    match class {
+        MemoryClass::Dram => Ink::Dram,
+        MemoryClass::L1 => Ink::L1,
+        MemoryClass::L1Small => Ink::L1Small,
+        MemoryClass::Trace => Ink::Trace,
+        MemoryClass::System => Ink::System,
+        MemoryClass::Other => Ink::Text,
+    }
+}
+
+/// How long ago something was.
+pub(super) fn age(time: Option<Timestamp>, data: &Data, look: Look) -> String {
+    let seconds = time.and_then(|time| data.age_seconds(time));
+    seconds.map_or_else(|| look.unknown().to_owned(), crate::format::duration)
+}
+
+/// Something that may not be known.
+pub(super) fn known<T: ToString>(value: Option<T>, look: Look) -> String {
+    value.map_or_else(|| look.unknown().to_owned(), |value| value.to_string())
+}
+
+/// A size that may not be known.
+pub(super) fn known_bytes(size: Option<u64>, look: Look) -> String {
+    known(size.map(crate::format::bytes), look)
+}
+
+/// The sign between parts of a line.
+pub(super) const fn between(look: Look) -> &'static str {
+    if look.unicode() { " · " } else { " | " }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_in_a_row_are_put_together() {
+        assert_eq!(devices(&[]), "");
+        assert_eq!(devices(&[3]), "3");
+        assert_eq!(devices(&[0, 1]), "0,1");
+        assert_eq!(devices(&[0, 1, 2, 3, 7, 9, 10, 11]), "0-3,7,9-11");
+        assert_eq!(devices(&[5, 4, u32::MAX]), "5,4,4294967295");
+    }
+}

@@ -1,0 +1,80 @@
+//! A line of several texts, each with its own meaning.
+
+use super::text;
+use crate::look::{Ink, Look};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Writes texts one behind the other into the first row of an area; where the next may begin.
+pub(crate) fn draw_line<T: AsRef<str>>(
+    canvas: &mut Buffer,
+    area: Rect,
+    parts: &[(T, Ink)],
+    look: Look,
+) -> u16 {
+    let area = area.intersection(canvas.area);
+    let mut column = area.x;
+    if area.height == 0 {
+        return column;
+    }
+    for (part, ink) in parts {
+        let room = usize::from(area.right().saturating_sub(column));
+        if room == 0 {
+            break;
+        }
+        column = text::put(
+            canvas,
+            (column, area.y),
+            part.as_ref(),
+            room,
+            look.style(*ink),
+        );
+    }
+    column
+}
+
+/// One row of an area; of height 0 if it has not so many.
+pub(crate) fn row_of(area: Rect, row: u16) -> Rect {
+    if row < area.height {
+        Rect::new(area.x, area.y + row, area.width, 1)
+    } else {
+        Rect::new(area.x, area.bottom(), area.width, 0)
+    }
+}
+
+/// What an area has below its first rows.
+pub(crate) fn below(area: Rect, rows: u16) -> Rect {
+    let rows = rows.min(area.height);
+    Rect::new(area.x, area.y + rows, area.width, area.height - rows)
+}
+
+/// The first rows of an area.
+pub(crate) fn above(area: Rect, rows: u16) -> Rect {
+    Rect::new(area.x, area.y, area.width, rows.min(area.height))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::ColourDepth;
+
+    #[test]
+    fn texts_follow_each_other_and_end_with_the_area() {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, 10, 1));
+        let look = Look::new(ColourDepth::None, true);
+        let parts = [
+            ("ab", Ink::Strong),
+            ("模\u{1b}", Ink::Text),
+            ("cdefgh", Ink::Faint),
+        ];
+        let end = draw_line(&mut canvas, Rect::new(1, 0, 7, 1), &parts, look);
+        let drawn: String = canvas.content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!((drawn.as_str(), end), (" ab模 \u{fffd}c…  ", 8));
+        assert_eq!(
+            draw_line(&mut canvas, Rect::new(9, 5, 7, 1), &parts, look),
+            9
+        );
+        assert_eq!(row_of(Rect::new(0, 0, 3, 2), 2).height, 0);
+        assert_eq!(below(Rect::new(0, 0, 3, 2), 5), Rect::new(0, 2, 3, 0));
+    }
+}

@@ -1,0 +1,161 @@
+//! A pane with all that is known of the chosen row of a list.
+//!
+//! Where there is room it stands beside the list; elsewhere it is opened below, with a key.
+
+use super::text;
+use crate::look::{Ink, Look};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Columns from which a list leaves room for a pane beside it.
+const WIDE: u16 = 150;
+
+/// Columns of the names of facts.
+const LABEL: usize = 11;
+
+/// Columns from which two facts share a row.
+const TWO_ABREAST: u16 = 70;
+
+/// Whether the pane is as it would be by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pane {
+    toggled: bool,
+}
+
+/// Something that is known: what it is called, what it is, what that means.
+pub(crate) type Fact = (&'static str, String, Ink);
+
+impl Pane {
+    /// Opens it, or closes it.
+    pub(crate) const fn toggle(&mut self) {
+        self.toggled = !self.toggled;
+    }
+
+    /// Closes it if the user opened it; whether it was so.
+    pub(crate) const fn close(&mut self) -> bool {
+        std::mem::replace(&mut self.toggled, false)
+    }
+
+    /// The area of the list, and that of the pane if it is to be seen.
+    pub(crate) fn split(self, area: Rect) -> (Rect, Option<Rect>) {
+        if area.width >= WIDE {
+            if self.toggled {
+                return (area, None);
+            }
+            let width = area.width * 3 / 10;
+            let list = Rect::new(area.x, area.y, area.width - width, area.height);
+            let pane = Rect::new(list.right(), area.y, width, area.height);
+            return (list, Some(pane));
+        }
+        if !self.toggled || area.height < 8 {
+            return (area, None);
+        }
+        let height = area.height / 2;
+        let list = Rect::new(area.x, area.y, area.width, area.height - height);
+        let pane = Rect::new(area.x, list.bottom(), area.width, height);
+        (list, Some(pane))
+    }
+}
+
+/// Draws the line between a list and its pane; what is left for the facts.
+pub(crate) fn draw_frame(canvas: &mut Buffer, area: Rect, title: &str, look: Look) -> Rect {
+    let area = area.intersection(canvas.area);
+    if area.width < 4 || area.height < 2 {
+        return Rect::new(area.x, area.y, 0, 0);
+    }
+    let style = look.style(Ink::Frame);
+    let (across, down) = if look.unicode() {
+        ("─", "│")
+    } else {
+        ("-", "|")
+    };
+    let beside = area.x > 0;
+    if beside {
+        for row in area.y..area.bottom() {
+            text::put(canvas, (area.x, row), down, 1, style);
+        }
+        let columns = usize::from(area.width - 2);
+        text::put(
+            canvas,
+            (area.x + 2, area.y),
+            title,
+            columns,
+            look.style(Ink::Strong),
+        );
+        Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1)
+    } else {
+        for column in area.x..area.right() {
+            text::put(canvas, (column, area.y), across, 1, style);
+        }
+        let title = format!(" {title} ");
+        let columns = usize::from(area.width - 3);
+        text::put(
+            canvas,
+            (area.x + 2, area.y),
+            &title,
+            columns,
+            look.style(Ink::Strong),
+        );
+        Rect::new(area.x, area.y + 1, area.width, area.height - 1)
+    }
+}
+
+/// Draws facts, as many as there is room for: in a wide area two with names share a row.
+pub(crate) fn draw_facts(canvas: &mut Buffer, area: Rect, facts: &[Fact], look: Look) {
+    let half = area.width / 2;
+    let pairs = area.width >= TWO_ABREAST;
+    let (mut row, mut second) = (area.y, false);
+    for (label, value, ink) in facts {
+        let alone = !pairs || label.is_empty();
+        if second && alone {
+            (row, second) = (row + 1, false);
+        }
+        if row >= area.bottom() {
+            break;
+        }
+        let left = if second { area.x + half } else { area.x };
+        let right = if alone || second {
+            area.right()
+        } else {
+            area.x + half - 1
+        };
+        let label = if label.is_empty() {
+            String::new()
+        } else {
+            text::left(label, LABEL) + " "
+        };
+        let room = |column: u16| usize::from(right.saturating_sub(column));
+        let column = text::put(
+            canvas,
+            (left, row),
+            &label,
+            room(left),
+            look.style(Ink::Faint),
+        );
+        text::put(canvas, (column, row), value, room(column), look.style(*ink));
+        if alone || second {
+            (row, second) = (row + 1, false);
+        } else {
+            second = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stands_beside_a_wide_list_and_opens_below_a_narrow_one() {
+        let mut pane = Pane::default();
+        let (wide, narrow) = (Rect::new(0, 0, 200, 50), Rect::new(0, 3, 80, 21));
+        let (list, beside) = pane.split(wide);
+        assert_eq!((list.width, beside), (140, Some(Rect::new(140, 0, 60, 50))));
+        assert_eq!(pane.split(narrow), (narrow, None));
+        pane.toggle();
+        assert_eq!(pane.split(wide), (wide, None));
+        let (list, below) = pane.split(narrow);
+        assert_eq!((list.height, below), (11, Some(Rect::new(0, 14, 80, 10))));
+        assert!(pane.close() && !pane.close());
+    }
+}

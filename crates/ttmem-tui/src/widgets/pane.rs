@@ -36,66 +36,71 @@ impl Pane {
         std::mem::replace(&mut self.toggled, false)
     }
 
-    /// The area of the list, and that of the pane if it is to be seen.
-    pub(crate) fn split(self, area: Rect) -> (Rect, Option<Rect>) {
+    /// The area of the list, and the room of the pane if it is to be seen.
+    pub(crate) fn split(self, area: Rect) -> (Rect, Option<Room>) {
         if area.width >= WIDE {
             if self.toggled {
                 return (area, None);
             }
             let width = area.width * 3 / 10;
-            let list = Rect::new(area.x, area.y, area.width - width, area.height);
-            let pane = Rect::new(list.right(), area.y, width, area.height);
-            return (list, Some(pane));
+            let list = Rect::new(area.x, area.y, area.width - width - 1, area.height);
+            let area = Rect::new(list.right() + 1, area.y, width, area.height);
+            return (list, Some(Room { area, beside: true }));
         }
         if !self.toggled || area.height < 8 {
             return (area, None);
         }
         let height = area.height / 2;
         let list = Rect::new(area.x, area.y, area.width, area.height - height);
-        let pane = Rect::new(area.x, list.bottom(), area.width, height);
-        (list, Some(pane))
+        let area = Rect::new(area.x, list.bottom(), area.width, height);
+        (
+            list,
+            Some(Room {
+                area,
+                beside: false,
+            }),
+        )
     }
 }
 
-/// Draws the line between a list and its pane; what is left for the facts.
-pub(crate) fn draw_frame(canvas: &mut Buffer, area: Rect, title: &str, look: Look) -> Rect {
-    let area = area.intersection(canvas.area);
-    if area.width < 4 || area.height < 2 {
-        return Rect::new(area.x, area.y, 0, 0);
-    }
-    let style = look.style(Ink::Frame);
-    let (across, down) = if look.unicode() {
-        ("─", "│")
-    } else {
-        ("-", "|")
-    };
-    let beside = area.x > 0;
-    if beside {
-        for row in area.y..area.bottom() {
-            text::put(canvas, (area.x, row), down, 1, style);
+/// Where a pane is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// All of it.
+    area: Rect,
+    /// Whether it is beside the list rather than below.
+    beside: bool,
+}
+
+impl Room {
+    /// Draws the line between the list and the pane; what is left for the facts.
+    pub(crate) fn draw_frame(self, canvas: &mut Buffer, title: &str, look: Look) -> Rect {
+        let area = self.area.intersection(canvas.area);
+        if area.width < 4 || area.height < 2 {
+            return Rect::new(area.x, area.y, 0, 0);
         }
-        let columns = usize::from(area.width - 2);
+        let frame = look.style(Ink::Frame);
+        let strong = look.style(Ink::Strong);
+        let room = usize::from(area.width - 2);
+        if self.beside {
+            let down = if look.unicode() { "│" } else { "|" };
+            for row in area.y..area.bottom() {
+                text::put(canvas, (area.x, row), down, 1, frame);
+            }
+            text::put(canvas, (area.x + 2, area.y), title, room, strong);
+            return Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1);
+        }
+        let across = if look.unicode() { "─" } else { "-" };
+        let line = across.repeat(usize::from(area.width));
         text::put(
             canvas,
-            (area.x + 2, area.y),
-            title,
-            columns,
-            look.style(Ink::Strong),
+            (area.x, area.y),
+            &line,
+            usize::from(area.width),
+            frame,
         );
-        Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1)
-    } else {
-        for column in area.x..area.right() {
-            text::put(canvas, (column, area.y), across, 1, style);
-        }
         let title = format!(" {title} ");
-        let columns = usize::from(area.width - 3);
-        text::put(
-            canvas,
-            (area.x + 2, area.y),
-            &title,
-            columns,
-            look.style(Ink::Strong),
-        );
+        text::put(canvas, (area.x + 2, area.y), &title, room, strong);
         Rect::new(area.x, area.y + 1, area.width, area.height - 1)
     }
 }
@@ -149,13 +154,16 @@ mod tests {
     fn it_stands_beside_a_wide_list_and_opens_below_a_narrow_one() {
         let mut pane = Pane::default();
         let (wide, narrow) = (Rect::new(0, 0, 200, 50), Rect::new(0, 3, 80, 21));
-        let (list, beside) = pane.split(wide);
-        assert_eq!((list.width, beside), (140, Some(Rect::new(140, 0, 60, 50))));
+        let (list, room) = pane.split(wide);
+        let room = room.unwrap();
+        assert_eq!((list.width, room.area), (139, Rect::new(140, 0, 60, 50)));
+        assert!(room.beside);
         assert_eq!(pane.split(narrow), (narrow, None));
         pane.toggle();
         assert_eq!(pane.split(wide), (wide, None));
-        let (list, below) = pane.split(narrow);
-        assert_eq!((list.height, below), (11, Some(Rect::new(0, 14, 80, 10))));
-        assert!(pane.close() && !pane.close());
+        let (list, room) = pane.split(narrow);
+        let room = room.unwrap();
+        assert_eq!((list.height, room.area), (11, Rect::new(0, 14, 80, 10)));
+        assert!(!room.beside && pane.close() && !pane.close());
     }
 }

@@ -51,7 +51,7 @@ impl World {
                     // Readers and writers are the same whatever they are of.
                     (true, 0 | 1) => (self.name(source, 7), kernel, 14_208 * share / 1000),
                     (true, _) => (
-                        self.name(&format!("{operation}/{source}"), 7),
+                        self.name(&format!("compute/{}.cpp", OPERATIONS[operation].0), 7),
                         10 + operation,
                         code * share / 1000,
                     ),
@@ -119,10 +119,11 @@ impl World {
         };
         let application = kind == KernelKind::Application;
         // Together they ran as often as the snapshot says.
+        let often = |place: u32| 2_560 >> (place % 8);
         let dispatches = match place {
             0 | 1 => 0,
-            2 => 90_213 - 69 * 1_288,
-            _other => 1_288,
+            2 => 90_213 - (3..APPLICATION + 2).map(often).sum::<u64>(),
+            _other => often(place),
         };
         let built = !(self.busy && place % 17 == 9);
         let last = application.then(|| ago(chance(place, 40) * u64::from(place % 3)));
@@ -143,7 +144,8 @@ impl World {
             last_run: last,
             resident_cores: if place == 71 { cores } else { 0 },
         };
-        let later = self.processes > 2 && place % 9 == 5;
+        // Those in the ring are of the process whose ring it is.
+        let later = self.processes > 2 && place % 9 == 5 && place < 63;
         let owner = if later { 2 } else { 0 };
         ProgramRow {
             pid: Some(70_100 + 37 * owner),

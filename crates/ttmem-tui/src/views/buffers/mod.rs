@@ -330,7 +330,7 @@ impl View for Buffers {
             }
             return;
         }
-        let (list_area, pane_area) = self.pane.split(area);
+        let (list_area, room) = self.pane.split(area);
         self.drawn = list_area;
         let window = self.window(data, chosen);
         self.rows = window.map_or(0, rows_of);
@@ -350,8 +350,8 @@ impl View for Buffers {
             }
             Some(_) => {}
         }
-        if let Some(pane_area) = pane_area {
-            let inside = pane::draw_frame(canvas, pane_area, "buffer", look);
+        if let Some(room) = room {
+            let inside = room.draw_frame(canvas, "buffer", look);
             if let Some(row) = window.and_then(|window| row_at(window, self.cursor.row)) {
                 pane::draw_facts(canvas, inside, &list::facts(row, data, look), look);
             }

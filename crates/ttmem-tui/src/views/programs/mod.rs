@@ -1,46 +1,489 @@
-//! To be written.
+//! Programs and kernels: what was built, what it takes, when it ran, and where its code lies.
+//!
+//! Four pages, one key apart: the programs, when they ran (`timeline`), their kernels, and the
+//! config rings with the prefetcher caches (`rings`).
 
+mod kernels;
+mod list;
+mod order;
+mod rings;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use self::kernels::Kernels;
+use self::order::Ordered;
+use self::rings::Rings;
+use self::timeline::Timeline;
+use super::naming::{between, known, known_bytes};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::format;
 use crate::glossary::Word;
-use crate::input::{Key, Pointer};
-use crate::look::Look;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
 use crate::wants::Wants;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{below, draw_line, row_of};
+use crate::widgets::pane::{self, Pane};
+use crate::widgets::prompt::Prompt;
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::Table;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ttmem_api::{Device, ProgramRow};
 
-/// To be written.
+/// Programs, kernels and where they lie.
 #[derive(Debug, Default)]
-pub(crate) struct Programs;
+pub(crate) struct Programs {
+    page: Page,
+    filter: Prompt,
+    list: Ordered,
+    kernel_list: Ordered,
+    kernels: Kernels,
+    timeline: Timeline,
+    timeline_cursor: Cursor,
+    rings: Rings,
+    pane: Pane,
+    /// Where the names of the pages were drawn.
+    titles: Rect,
+    /// Where the rows were drawn.
+    drawn: Rect,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Page {
+    #[default]
+    Programs,
+    Timeline,
+    Kernels,
+    Rings,
+}
+
+impl Page {
+    const ALL: [Self; 4] = [Self::Programs, Self::Timeline, Self::Kernels, Self::Rings];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Programs => "programs",
+            Self::Timeline => "timeline",
+            Self::Kernels => "kernels",
+            Self::Rings => "rings and caches",
+        }
+    }
+
+    fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|page| *page == self);
+        Self::ALL[(place.unwrap_or(0) + 1) % Self::ALL.len()]
+    }
+}
+
+impl Programs {
+    /// Brings what is kept of the documents up to date with them.
+    fn take(&mut self, data: &Data, chosen: &Chosen, look: Look) {
+        let (filter, of) = (&self.filter, chosen.pid);
+        match &data.programs {
+            Some(document) => {
+                self.timeline.take(document, data, look);
+                let rows = &document.document.rows;
+                self.list.arrange(
+                    (document.received, rows.len()),
+                    filter.text(),
+                    chosen,
+                    |place| is_of(&rows[place], of) && is_named(&rows[place], filter),
+                    |sort, one, other| list::compare(sort, &rows[one], &rows[other]),
+                );
+            }
+            None => self.list.clear(),
+        }
+        match &data.kernels {
+            Some(document) => {
+                self.kernels.take(document);
+                let (each, rows) = (&self.kernels.each, &document.document.rows);
+                let row = |place: usize| &rows[each[place].first];
+                self.kernel_list.arrange(
+                    (document.received, each.len()),
+                    filter.text(),
+                    chosen,
+                    |place| {
+                        let name = row(place).name.as_deref().unwrap_or_default();
+                        (of.is_none() || row(place).pid == of) && filter.matches(name)
+                    },
+                    |sort, one, other| {
+                        kernels::compare(sort, (&each[one], row(one)), (&each[other], row(other)))
+                    },
+                );
+            }
+            None => self.kernel_list.clear(),
+        }
+    }
+
+    /// The cursor of the page, and how many rows it has.
+    fn cursor(&mut self, data: &Data, chosen: &Chosen) -> (&mut Cursor, u64) {
+        match self.page {
+            Page::Programs => {
+                let rows = self.list.rows();
+                (&mut self.list.cursor, rows)
+            }
+            Page::Kernels => {
+                let rows = self.kernel_list.rows();
+                (&mut self.kernel_list.cursor, rows)
+            }
+            Page::Timeline => {
+                let rows = self.timeline.rows(&self.filter, chosen.pid);
+                (&mut self.timeline_cursor, rows)
+            }
+            Page::Rings => {
+                let device = chosen.device(data);
+                let rows = device.map_or(0, |device| device.ring.len() as u64);
+                (&mut self.rings.cursor, rows)
+            }
+        }
+    }
+
+    fn handle_order(&mut self, key: Key) -> Outcome {
+        let (list, sorts) = match self.page {
+            Page::Programs => (&mut self.list, list::SORTS.len()),
+            Page::Kernels => (&mut self.kernel_list, kernels::SORTS.len()),
+            Page::Timeline | Page::Rings => return Outcome::Unused,
+        };
+        if key == Key::Char('s') {
+            list.next_sort(sorts);
+        } else {
+            list.ascending = !list.ascending;
+        }
+        Outcome::Taken
+    }
+
+    /// Goes back one step: the pane, the filters.
+    fn back(&mut self, chosen: &mut Chosen) -> Outcome {
+        if self.page == Page::Programs && self.pane.close() {
+            return Outcome::Taken;
+        }
+        if !self.filter.text().is_empty() || chosen.pid.is_some() {
+            self.filter.clear();
+            chosen.pid = None;
+            return Outcome::Taken;
+        }
+        Outcome::Unused
+    }
+
+    fn draw_titles(&mut self, canvas: &mut Buffer, area: Rect, chosen: &Chosen, look: Look) {
+        let mut parts: Vec<(String, Ink)> = Vec::new();
+        for page in Page::ALL {
+            let part = if page == self.page {
+                (format!("[{}]", page.title()), Ink::Strong)
+            } else {
+                (format!(" {} ", page.title()), Ink::Faint)
+            };
+            parts.push(part);
+        }
+        self.titles = row_of(area, 0);
+        if let Some(pid) = chosen.pid {
+            parts.push((format!("  pid {pid}"), Ink::Key));
+        }
+        if self.filter.is_typing() {
+            let caret = if look.unicode() { "▏" } else { "_" };
+            parts.push((
+                format!("  name has: {}{caret}", self.filter.text()),
+                Ink::Key,
+            ));
+        } else if !self.filter.text().is_empty() {
+            parts.push((format!("  name has \"{}\"", self.filter.text()), Ink::Key));
+        }
+        draw_line(canvas, self.titles, &parts, look);
+    }
+
+    /// The page whose name lies at a column.
+    fn title_at(&self, column: u16) -> Option<Page> {
+        let mut left = self.titles.x;
+        Page::ALL.into_iter().find(|page| {
+            let width = u16::try_from(page.title().len() + 2).unwrap_or(0);
+            let hit = (left..left + width).contains(&column);
+            left += width;
+            hit
+        })
+    }
+
+    fn draw_programs(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let (list_area, room) = self.pane.split(area);
+        self.drawn = list_area;
+        let table = Table {
+            columns: list::COLUMNS,
+            sorted: list::sorted(self.list.sort, self.list.ascending),
+        };
+        let rows = data
+            .programs
+            .as_ref()
+            .map_or(&[][..], |fresh| &fresh.document.rows);
+        let mut cursor = self.list.cursor;
+        let list = &self.list;
+        let row = |row: u64| rows.get(list.place(row)?);
+        table.draw(canvas, list_area, &mut cursor, list.rows(), look, |at| {
+            Some(list::cells(row(at)?, data, look))
+        });
+        if let Some(room) = room {
+            let inside = room.draw_frame(canvas, "program", look);
+            if let Some(row) = row(cursor.row) {
+                pane::draw_facts(canvas, inside, &list::facts(row, data, look), look);
+            }
+        }
+        self.list.cursor = cursor;
+    }
+
+    fn draw_kernels(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        self.drawn = area;
+        let sort = kernels::SORTS.get(self.kernel_list.sort);
+        let table = Table {
+            columns: kernels::COLUMNS,
+            sorted: sort.map(|column| (*column, !self.kernel_list.ascending)),
+        };
+        let rows = data
+            .kernels
+            .as_ref()
+            .map_or(&[][..], |fresh| &fresh.document.rows);
+        let mut cursor = self.kernel_list.cursor;
+        let (list, each) = (&self.kernel_list, &self.kernels.each);
+        table.draw(canvas, area, &mut cursor, list.rows(), look, |at| {
+            let kernel = each.get(list.place(at)?)?;
+            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, look))
+        });
+        self.kernel_list.cursor = cursor;
+    }
+
+    fn summary(&self, data: &Data, chosen: &Chosen, look: Look) -> Vec<(String, Ink)> {
+        let dot = between(look);
+        let device = chosen.device(data);
+        let mut parts: Vec<(String, Ink)> = Vec::new();
+        let (rows, noun, more) = match self.page {
+            Page::Programs => {
+                let document = data.programs.as_ref().map(|fresh| &fresh.document);
+                let more = document.map(|listed| listed.has_more);
+                (self.list.rows(), "program", more)
+            }
+            Page::Kernels => {
+                let document = data.kernels.as_ref().map(|fresh| &fresh.document);
+                (
+                    self.kernel_list.rows(),
+                    "kernel",
+                    document.map(|listed| listed.has_more),
+                )
+            }
+            Page::Timeline => {
+                parts.push((timeline::legend(look), Ink::Faint));
+                return parts;
+            }
+            Page::Rings => {
+                let title = device.map(|device| device_title(device, look));
+                parts.push((known(title, look), Ink::Strong));
+                parts.extend(device.map(|device| (caches(device, look), Ink::Text)));
+                return parts;
+            }
+        };
+        match more {
+            None => parts.push(("asking…".to_owned(), Ink::Faint)),
+            Some(more) => {
+                parts.push((format::counted(rows, noun), Ink::Strong));
+                if more {
+                    parts.push((format!("{dot}the server has more"), Ink::Warning));
+                }
+            }
+        }
+        if let Some(device) = device {
+            let words = if self.page == Page::Programs {
+                caches(device, look)
+            } else {
+                code(device, look)
+            };
+            parts.push((format!("{dot}{}", device_title(device, look)), Ink::Faint));
+            parts.push((words, Ink::Text));
+        }
+        parts
+    }
+}
 
 impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[]
+        const KEYS: &[KeyHelp] = &[
+            help("p", "page"),
+            help("/", "name"),
+            help("s S", "sort"),
+            help("Enter", "details"),
+            help("[ ]", "device"),
+            help("Esc", "all"),
+        ];
+        KEYS
     }
 
     fn words(&self) -> &'static [Word] {
-        &[]
+        &[
+            Word::BinaryState,
+            Word::Caches,
+            Word::Cb,
+            Word::Kernels,
+            Word::Shared,
+            Word::Registered,
+            Word::Resident,
+            Word::ConfigRing,
+            Word::Prefetcher,
+        ]
     }
 
     fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
+        Wants {
+            // On every page: the timeline goes on, and rings name their entries.
+            programs: true,
+            kernels: self.page == Page::Kernels,
+            ..Wants::default()
+        }
     }
 
-    fn handle(&mut self, _key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        if self.filter.is_typing() {
+            // What it did to the text is seen when it is drawn.
+            let _typed = self.filter.handle(key);
+            return Outcome::Taken;
+        }
+        // By pages through the entries, row by row through the rings.
+        if self.page == Page::Rings && matches!(key, Key::PageUp | Key::PageDown) {
+            self.rings.entries.handle(key, u64::MAX);
+            return Outcome::Taken;
+        }
+        let (cursor, rows) = self.cursor(data, chosen);
+        if cursor.handle(key, rows) {
+            return Outcome::Taken;
+        }
+        match key {
+            Key::Char('p') => self.page = self.page.next(),
+            Key::Char('/') if self.page != Page::Rings => self.filter.begin(),
+            Key::Char('s' | 'S') => return self.handle_order(key),
+            Key::Enter if self.page == Page::Programs => self.pane.toggle(),
+            Key::Escape => return self.back(chosen),
+            Key::Char('[') | Key::Left => chosen.step(false, data),
+            Key::Char(']') | Key::Right => chosen.step(true, data),
+            _other => return Outcome::Unused,
+        }
+        Outcome::Taken
     }
 
-    fn point(&mut self, _pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let drawn = self.drawn;
+        match pointer.did {
+            Gesture::Click if pointer.row == self.titles.y => match self.title_at(pointer.column) {
+                Some(page) => self.page = page,
+                None => return Outcome::Unused,
+            },
+            Gesture::Click => {
+                let inside = drawn.contains((pointer.column, pointer.row).into());
+                let (cursor, rows) = self.cursor(data, chosen);
+                match Table::row_at(drawn, cursor, pointer.row, rows) {
+                    Some(row) if inside => cursor.row = row,
+                    _elsewhere => return Outcome::Unused,
+                }
+            }
+            Gesture::WheelUp | Gesture::WheelDown => {
+                let down = pointer.did == Gesture::WheelDown;
+                if self.page == Page::Rings {
+                    self.rings.entries.wheel(down, u64::MAX);
+                } else {
+                    let (cursor, rows) = self.cursor(data, chosen);
+                    cursor.wheel(down, rows);
+                }
+            }
+        }
+        Outcome::Taken
     }
 
-    fn draw(
-        &mut self,
-        _canvas: &mut Buffer,
-        _area: Rect,
-        _data: &Data,
-        _chosen: &Chosen,
-        _look: Look,
-    ) {
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        self.take(data, chosen, look);
+        self.draw_titles(canvas, area, chosen, look);
+        draw_line(
+            canvas,
+            row_of(area, 1),
+            &self.summary(data, chosen, look),
+            look,
+        );
+        let area = below(area, 2);
+        match self.page {
+            Page::Programs => self.draw_programs(canvas, area, data, look),
+            Page::Kernels => self.draw_kernels(canvas, area, data, look),
+            Page::Timeline => {
+                self.drawn = area;
+                let (timeline, cursor) = (&self.timeline, &mut self.timeline_cursor);
+                timeline.draw(canvas, area, cursor, (&self.filter, chosen.pid), data, look);
+            }
+            Page::Rings => {
+                self.drawn = area;
+                match chosen.device(data) {
+                    Some(device) => self.rings.draw(canvas, area, device, data, look),
+                    None => {
+                        let words = [("no device is known", Ink::Faint)];
+                        draw_line(canvas, row_of(area, 0), &words, look);
+                    }
+                }
+            }
+        }
     }
+
+    fn is_typing(&self) -> bool {
+        self.filter.is_typing()
+    }
+}
+
+const fn help(keys: &'static str, does: &'static str) -> KeyHelp {
+    KeyHelp { keys, does }
+}
+
+fn is_of(row: &ProgramRow, pid: Option<u32>) -> bool {
+    pid.is_none() || row.pid == pid
+}
+
+fn is_named(row: &ProgramRow, filter: &Prompt) -> bool {
+    filter.matches(row.name.as_deref().unwrap_or_default())
+}
+
+fn device_title(device: &Device, look: Look) -> String {
+    let board = device.board.as_deref().unwrap_or(look.unknown());
+    format!("device {} {board}", device.id)
+}
+
+/// What the caches of a device saved.
+fn caches(device: &Device, look: Look) -> String {
+    let dot = between(look);
+    let count = |count: Option<u64>| known(count.map(format::count), look);
+    let found = |hits: Option<u64>, misses: Option<u64>| {
+        let asked = hits
+            .zip(misses)
+            .map(|(hits, misses)| hits.saturating_add(misses));
+        let share = hits.and_then(|hits| Share::of(hits, asked));
+        percent(share, look.unknown()).trim_start().to_owned()
+    };
+    let counts = &device.caches;
+    format!(
+        "{dot}{} runs{dot}program cache {} hits{dot}JIT cache {}{dot}binaries reused {}{dot}\
+         prefetch hits {}",
+        format::count(device.dispatches),
+        found(counts.program_cache_hits, counts.program_cache_misses),
+        found(counts.jit_disk_hits, counts.jit_disk_misses),
+        count(counts.binary_reuses),
+        count(counts.prefetch_hits),
+    )
+}
+
+/// What code a device has.
+fn code(device: &Device, look: Look) -> String {
+    let dot = between(look);
+    let kernel = &device.kernel;
+    format!(
+        "{dot}registered {}{dot}unique {}{dot}shared {}{dot}resident {}{dot}application {}{dot}\
+         fabric {}{dot}dispatch {}",
+        format::bytes(kernel.registered_bytes),
+        format::bytes(kernel.unique_bytes),
+        format::bytes(kernel.shared_bytes),
+        known_bytes(kernel.resident_bytes, look),
+        format::bytes(kernel.application_bytes),
+        format::bytes(kernel.fabric_bytes),
+        format::bytes(kernel.dispatch_bytes),
+    )
 }

@@ -1,0 +1,125 @@
+//! The table of kernels: each once, with how many programs have it.
+//!
+//! The server lists a kernel for every program that has it. Unique is what it takes once, where it
+//! takes most; shared is what the other programs register beyond that.
+
+use crate::data::{Data, Fresh, Listed};
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::naming::{known, known_bytes, owner};
+use crate::widgets::table::{Cell, Column};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use ttmem_api::{HexId, KernelRow};
+
+/// The columns.
+pub(super) const COLUMNS: &[Column] = &[
+    Column::words("KERNEL", 18, 0).growing(),
+    Column::words("OWNER", 14, 6),
+    Column::words("KIND", 11, 4),
+    Column::words("CORE TYPE", 10, 3),
+    Column::figures("BYTES", 8, 0),
+    Column::figures("CORES", 5, 1),
+    Column::figures("TOTAL", 10, 0),
+    Column::figures("UNIQUE", 10, 0),
+    Column::figures("SHARED", 10, 5),
+    Column::figures("PROGRAMS", 8, 0),
+    Column::figures("RUNS", 6, 2),
+];
+
+/// The columns that rows can be sorted by, in the order of the key.
+pub(super) const SORTS: [usize; 7] = [6, 7, 8, 9, 10, 4, 0];
+
+/// A kernel and all programs that have it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    /// The place of its first row in the document.
+    pub(super) first: usize,
+    unique_bytes: u64,
+    total_bytes: u64,
+    programs: u64,
+    dispatches: u64,
+}
+
+/// The kernels of a document.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    made: Option<Instant>,
+    /// Each kernel once.
+    pub(super) each: Vec<Kernel>,
+}
+
+impl Kernels {
+    /// Puts the rows of a document together, if it is not the one that was put together last.
+    pub(super) fn take(&mut self, document: &Fresh<Listed<KernelRow>>) {
+        if self.made == Some(document.received) {
+            return;
+        }
+        self.made = Some(document.received);
+        self.each.clear();
+        // Kernels of two processes are two, whatever their ids.
+        let mut places: BTreeMap<(Option<u32>, Option<&str>, HexId), usize> = BTreeMap::new();
+        for (first, row) in document.document.rows.iter().enumerate() {
+            let key = (row.pid, row.instance.as_deref(), row.kernel);
+            let place = *places.entry(key).or_insert(self.each.len());
+            if place == self.each.len() {
+                self.each.push(Kernel {
+                    first,
+                    unique_bytes: 0,
+                    total_bytes: 0,
+                    programs: 0,
+                    dispatches: 0,
+                });
+            }
+            let kernel = &mut self.each[place];
+            kernel.unique_bytes = kernel.unique_bytes.max(row.total_bytes);
+            kernel.total_bytes = kernel.total_bytes.saturating_add(row.total_bytes);
+            kernel.programs += 1;
+            kernel.dispatches = kernel.dispatches.saturating_add(row.dispatches);
+        }
+    }
+}
+
+/// Which of two kernels comes first when rows go up.
+pub(super) fn compare(
+    sort: usize,
+    (one, one_row): (&Kernel, &KernelRow),
+    (other, other_row): (&Kernel, &KernelRow),
+) -> Ordering {
+    let by = |of: fn(&Kernel) -> u64| of(one).cmp(&of(other));
+    match SORTS.get(sort) {
+        Some(0) => other_row.name.cmp(&one_row.name),
+        Some(4) => one_row.binary_bytes.cmp(&other_row.binary_bytes),
+        Some(7) => by(|kernel| kernel.unique_bytes),
+        Some(8) => by(|kernel| kernel.total_bytes - kernel.unique_bytes),
+        Some(9) => by(|kernel| kernel.programs),
+        Some(10) => by(|kernel| kernel.dispatches),
+        _total => by(|kernel| kernel.total_bytes),
+    }
+}
+
+/// The cells of a row.
+pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, look: Look) -> Vec<Cell> {
+    let faint = |text: String| Cell::inked(text, Ink::Faint);
+    let name = row.name.as_deref().unwrap_or(look.unknown());
+    vec![
+        Cell::new(end_of_path(name)),
+        faint(owner(row.pid, row.instance.as_deref(), data, look)),
+        faint(row.kind.to_string()),
+        faint(known(row.core_type, look)),
+        Cell::new(known_bytes(row.binary_bytes, look)),
+        Cell::new(known(row.cores, look)),
+        Cell::new(format::bytes(kernel.total_bytes)),
+        Cell::new(format::bytes(kernel.unique_bytes)),
+        faint(format::bytes(kernel.total_bytes - kernel.unique_bytes)),
+        Cell::new(format::count(kernel.programs)),
+        Cell::new(format::count(kernel.dispatches)),
+    ]
+}
+
+/// The file of a path, and the folder it is in: that tells kernels apart.
+fn end_of_path(path: &str) -> &str {
+    let mut slashes = path.rmatch_indices('/').skip(1);
+    slashes.next().map_or(path, |(slash, _)| &path[slash + 1..])
+}

@@ -1,0 +1,419 @@
+//! The config rings and prefetcher caches of a device.
+//!
+//! A ring is drawn by address: where entries lie and where nothing does. The server does not say
+//! where a ring begins; every time it wraps its entries do, so the lowest address seen is taken.
+
+use super::list;
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::naming::{between, known, known_bytes, owner};
+use crate::widgets::bar::Bar;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{above, below, draw_line, row_of};
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::{Cell, Column, Table};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::collections::BTreeMap;
+use ttmem_api::{CoreType, Device, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
+
+/// Rings whose beginning is remembered.
+const RINGS: usize = 1_024;
+
+const COLUMNS: &[Column] = &[
+    Column::words("CONFIG RING OF", 16, 0).growing(),
+    Column::words("CORES", 10, 0),
+    Column::figures("MESH", 4, 8),
+    Column::figures("SUB-DEVICE", 10, 9),
+    Column::figures("USED", 9, 0),
+    Column::figures("OF", 9, 5),
+    Column::figures("", 6, 0),
+    Column::figures("ENTRIES", 7, 4),
+    Column::figures("WRAPS", 6, 0),
+    Column::figures("EVICTED", 7, 1),
+    Column::figures("STALLS", 6, 0),
+    Column::figures("RESERVES", 8, 6),
+];
+
+const ENTRY_COLUMNS: &[Column] = &[
+    Column::figures("ADDRESS", 10, 0),
+    Column::figures("BYTES", 9, 0),
+    Column::figures("PROGRAM", 8, 0),
+    Column::words("NAME", 20, 0).growing(),
+    Column::figures("FREE AFTER", 10, 1),
+];
+
+/// Columns of the figures of a cache, which its bar leaves free.
+const FIGURES: u16 = 68;
+
+/// Columns beyond which entries are no better to read.
+const ENTRIES: u16 = 100;
+
+/// What makes a ring the same one later.
+type Key = (
+    Option<u64>,
+    u32,
+    Option<u32>,
+    Option<u64>,
+    CoreType,
+    Option<u32>,
+);
+
+/// Which ring is looked at.
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    /// The chosen ring.
+    pub(super) cursor: Cursor,
+    /// The chosen entry of it.
+    pub(super) entries: Cursor,
+    lowest: BTreeMap<Key, u64>,
+}
+
+/// A stretch of a ring; without an entry, a hole.
+struct Stretch<'r> {
+    address: u64,
+    size_bytes: u64,
+    entry: Option<&'r RingEntry>,
+}
+
+impl Rings {
+    /// Draws the rings of a device, the chosen one by address, and the prefetcher caches.
+    pub(super) fn draw(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        device: &Device,
+        data: &Data,
+        look: Look,
+    ) {
+        let rings = device.ring.len() as u64;
+        let most = (area.height / 4).max(2);
+        let high = u16::try_from(rings + 1).unwrap_or(most).clamp(2, most);
+        let table = Table {
+            columns: COLUMNS,
+            sorted: None,
+        };
+        table.draw(
+            canvas,
+            above(area, high),
+            &mut self.cursor,
+            rings,
+            look,
+            |row| Some(ring_cells(ring_at(device, row)?, data, look)),
+        );
+        let mut rest = below(area, high);
+        match ring_at(device, self.cursor.row) {
+            Some(ring) => {
+                let stretches = self.stretches(device, ring);
+                rest = draw_picture(canvas, below(rest, 1), ring, &stretches, look);
+                rest = draw_caches(canvas, rest, &device.prefetch, data, look);
+                self.draw_entries(canvas, rest, ring, &stretches, data, look);
+            }
+            None => {
+                let words = [("no config ring is known on this device", Ink::Faint)];
+                draw_line(canvas, row_of(above(area, high), 1), &words, look);
+                draw_caches(canvas, below(rest, 1), &device.prefetch, data, look);
+            }
+        }
+    }
+
+    /// A ring by address, from its beginning to its end.
+    fn stretches<'r>(&mut self, device: &Device, ring: &'r RingUsage) -> Vec<Stretch<'r>> {
+        let mut entries: Vec<&RingEntry> = ring.entries.iter().collect();
+        entries.sort_by_key(|entry| entry.address);
+        let lowest = entries.first().map_or(0, |entry| entry.address);
+        let unique_id = device.unique_id.map(|id| id.0);
+        let key = (
+            unique_id,
+            device.id,
+            ring.pid,
+            ring.mesh,
+            ring.core_type,
+            ring.sub_device,
+        );
+        if self.lowest.len() >= RINGS {
+            self.lowest.clear();
+        }
+        let known = self.lowest.entry(key).or_insert(lowest);
+        if !entries.is_empty() {
+            *known = lowest.min(*known);
+        }
+        let mut at = *known;
+        let end = ring
+            .capacity_bytes
+            .map(|capacity| at.saturating_add(capacity));
+        let mut stretches = Vec::with_capacity(2 * entries.len() + 1);
+        let mut hole = |from: u64, to: u64| {
+            (to > from).then_some(Stretch {
+                address: from,
+                size_bytes: to.saturating_sub(from),
+                entry: None,
+            })
+        };
+        for entry in entries {
+            stretches.extend(hole(at, entry.address));
+            stretches.push(Stretch {
+                address: entry.address,
+                size_bytes: entry.size_bytes,
+                entry: Some(entry),
+            });
+            at = at.max(entry.address.saturating_add(entry.size_bytes));
+        }
+        stretches.extend(end.and_then(|end| hole(at, end)));
+        stretches
+    }
+
+    fn draw_entries(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        ring: &RingUsage,
+        stretches: &[Stretch<'_>],
+        data: &Data,
+        look: Look,
+    ) {
+        let table = Table {
+            columns: ENTRY_COLUMNS,
+            sorted: None,
+        };
+        let rows = stretches.len() as u64;
+        let area = Rect {
+            width: area.width.min(ENTRIES),
+            ..area
+        };
+        table.draw(canvas, area, &mut self.entries, rows, look, |row| {
+            let stretch = stretches.get(usize::try_from(row).ok()?)?;
+            Some(entry_cells(stretch, ring.pid, data, look))
+        });
+    }
+}
+
+fn ring_at(device: &Device, row: u64) -> Option<&RingUsage> {
+    device.ring.get(usize::try_from(row).ok()?)
+}
+
+fn ring_cells(ring: &RingUsage, data: &Data, look: Look) -> Vec<Cell> {
+    let faint = |text: String| Cell::inked(text, Ink::Faint);
+    let share = Share::of(ring.used_bytes, ring.capacity_bytes);
+    // One in a hundred is worth a look: the program waits for the device.
+    let stalls = if ring.stalls.saturating_mul(100) > ring.reserves {
+        Ink::Warning
+    } else {
+        Ink::Text
+    };
+    vec![
+        Cell::new(owner(ring.pid, None, data, look)),
+        Cell::new(ring.core_type.as_str()),
+        faint(known(ring.mesh, look)),
+        faint(known(ring.sub_device, look)),
+        Cell::new(format::bytes(ring.used_bytes)),
+        faint(known_bytes(ring.capacity_bytes, look)),
+        Cell::new(percent(share, look.unknown())),
+        Cell::new(format::count(ring.entry_count)),
+        Cell::new(format::count(ring.wraps)),
+        Cell::new(format::count(ring.evictions)),
+        Cell::inked(format::count(ring.stalls), stalls),
+        faint(format::count(ring.reserves)),
+    ]
+}
+
+/// Draws a ring by address; what is left below.
+fn draw_picture(
+    canvas: &mut Buffer,
+    area: Rect,
+    ring: &RingUsage,
+    stretches: &[Stretch<'_>],
+    look: Look,
+) -> Rect {
+    let dot = between(look);
+    let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
+    let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
+    let largest = holes().map(|hole| hole.size_bytes).max();
+    let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
+        let words = [("nothing lies in this ring", Ink::Faint)];
+        draw_line(canvas, row_of(area, 0), &words, look);
+        return below(area, 2);
+    };
+    let from = first.address;
+    let to = last.address.saturating_add(last.size_bytes);
+    let mut parts = vec![
+        (format!("{from:#x} to {to:#x}"), Ink::Strong),
+        (
+            format!(
+                "{dot}{} in {}",
+                format::bytes(empty),
+                format::counted(holes().count() as u64, "hole")
+            ),
+            Ink::Text,
+        ),
+        (
+            format!("{dot}largest {}", known_bytes(largest, look)),
+            Ink::Text,
+        ),
+    ];
+    let told = ring.entries.len() as u64;
+    if ring.entry_count > told {
+        let words = format!(
+            "{dot}only the newest {told} of {} are told",
+            ring.entry_count
+        );
+        parts.push((words, Ink::Warning));
+    }
+    draw_line(canvas, row_of(area, 0), &parts, look);
+    draw_stretches(canvas, row_of(area, 1), stretches, (from, to), look);
+    below(area, 3)
+}
+
+/// One row: a cell for every part of the ring, the number of the program at its beginning.
+fn draw_stretches(
+    canvas: &mut Buffer,
+    row: Rect,
+    stretches: &[Stretch<'_>],
+    (from, to): (u64, u64),
+    look: Look,
+) {
+    let row = row.intersection(canvas.area);
+    let whole = u128::from(to.saturating_sub(from).max(1));
+    let cell = |address: u64| -> u16 {
+        let part = u128::from(address.saturating_sub(from)) * u128::from(row.width) / whole;
+        u16::try_from(part).unwrap_or(row.width).min(row.width)
+    };
+    if row.height == 0 {
+        return;
+    }
+    for stretch in stretches {
+        let begin = cell(stretch.address);
+        let end = cell(stretch.address.saturating_add(stretch.size_bytes));
+        // An entry is seen however small it is.
+        let end = if stretch.entry.is_some() {
+            end.max(begin + 1)
+        } else {
+            end
+        };
+        let ink = if stretch.entry.is_some() {
+            Ink::Kernel
+        } else {
+            Ink::Free
+        };
+        for column in begin..end.min(row.width) {
+            let cell = &mut canvas[(row.x + column, row.y)];
+            cell.set_char(look.fill(ink));
+            cell.set_style(look.style(ink));
+        }
+        let number = stretch.entry.and_then(|entry| entry.program);
+        let Some(number) = number.map(|number| number.to_string()) else {
+            continue;
+        };
+        if number.len() < usize::from(end.saturating_sub(begin)) {
+            let style = look.style(ink);
+            text::put(canvas, (row.x + begin, row.y), &number, number.len(), style);
+        }
+    }
+}
+
+/// Draws the prefetcher caches; what is left below.
+fn draw_caches(
+    canvas: &mut Buffer,
+    mut area: Rect,
+    caches: &[PrefetchUsage],
+    data: &Data,
+    look: Look,
+) -> Rect {
+    let dot = between(look);
+    // Half of what is left is for the entries of the ring.
+    let most = usize::from(area.height / 6).max(1);
+    for cache in caches.iter().take(most) {
+        let share = Share::of(cache.used_bytes, cache.capacity_bytes);
+        let asked = cache.hits.saturating_add(cache.misses);
+        let hits = percent(Share::of(cache.hits, Some(asked)), look.unknown());
+        let line = [
+            ("prefetcher cache".to_owned(), Ink::Strong),
+            (
+                format!(
+                    "{dot}{}{dot}mesh {}",
+                    owner(cache.pid, None, data, look),
+                    known(cache.mesh, look)
+                ),
+                Ink::Faint,
+            ),
+            (
+                format!(
+                    "{dot}{} of {} {}",
+                    format::bytes(cache.used_bytes),
+                    known_bytes(cache.capacity_bytes, look),
+                    percent(share, look.unknown()).trim_start(),
+                ),
+                Ink::Text,
+            ),
+        ];
+        draw_line(canvas, row_of(area, 0), &line, look);
+        let bar = Bar {
+            parts: &[(Ink::Kernel, cache.used_bytes)],
+            whole: cache.capacity_bytes,
+            peak: None,
+        };
+        let at = row_of(area, 1);
+        let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
+        if at.height > 0 {
+            bar.draw(canvas, (at.x, at.y), bar_width, look);
+        }
+        let figures = Rect {
+            x: at.x + bar_width + 1,
+            width: at.width.saturating_sub(bar_width + 1),
+            ..at
+        };
+        let words = format!(
+            "{} hits, {} misses ({}){dot}{} entries{dot}{} evicted{dot}{}",
+            format::count(cache.hits),
+            format::count(cache.misses),
+            hits.trim_start(),
+            format::count(cache.entries),
+            format::count(cache.evictions),
+            format::counted(cache.resets, "reset"),
+        );
+        draw_line(canvas, figures, &[(words, Ink::Text)], look);
+        area = below(area, 2);
+    }
+    let more = caches.len().saturating_sub(most);
+    if more > 0 {
+        let words = format!("and {more} more of other processes or meshes");
+        draw_line(canvas, row_of(area, 0), &[(words, Ink::Faint)], look);
+        area = below(area, 1);
+    }
+    below(area, 1)
+}
+
+fn entry_cells(stretch: &Stretch<'_>, pid: Option<u32>, data: &Data, look: Look) -> Vec<Cell> {
+    let faint = |text: String| Cell::inked(text, Ink::Faint);
+    let size = format::bytes(stretch.size_bytes);
+    let address = faint(format!("{:#x}", stretch.address));
+    let Some(entry) = stretch.entry else {
+        let blank = Cell::new("");
+        return vec![
+            address,
+            faint(size),
+            blank.clone(),
+            faint("hole".to_owned()),
+            blank,
+        ];
+    };
+    let name = entry
+        .program
+        .and_then(|number| name_of(number, pid, data, look));
+    vec![
+        address,
+        Cell::new(size),
+        Cell::new(known(entry.program, look)),
+        Cell::new(known(name, look)),
+        faint(known(entry.sync, look)),
+    ]
+}
+
+/// What a process calls one of its programs, if it still has it.
+fn name_of(number: u64, pid: Option<u32>, data: &Data, look: Look) -> Option<String> {
+    let programs = &data.programs.as_ref()?.document.rows;
+    let is_it = |row: &&ProgramRow| row.program == Some(number) && row.pid == pid;
+    programs.iter().find(is_it).map(|row| list::name(row, look))
+}

@@ -1,0 +1,277 @@
+use super::*;
+use crate::data::Update;
+use crate::testing::screen::{self, SIZES, assert_screen, drawn};
+use crate::testing::world::{Names, World, ago};
+use std::time::Duration;
+use ttmem_api::{CoreType, RingEntry};
+
+const WORLD: World = World {
+    devices: 8,
+    processes: 3,
+    busy: true,
+    names: Names::Usual,
+};
+
+fn press(view: &mut Programs, data: &Data, chosen: &mut Chosen, keys: &str) {
+    for key in keys.chars() {
+        let key = if key == '\n' {
+            Key::Enter
+        } else {
+            Key::Char(key)
+        };
+        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+    }
+}
+
+fn on(page: Page) -> Programs {
+    Programs {
+        page,
+        ..Programs::default()
+    }
+}
+
+/// The names of the programs on the screen, from the top.
+fn names(screen: &str) -> Vec<String> {
+    let rows = screen.lines().skip(3);
+    rows.filter_map(|row| Some(row.split_whitespace().next()?.to_owned()))
+        .collect()
+}
+
+/// The screens after some answers between which programs ran.
+fn ran(view: &mut Programs, polls: u64) -> Data {
+    let mut data = WORLD.data();
+    for poll in 0..polls {
+        data.now += Duration::from_secs(1);
+        let mut listed = data.programs.take().unwrap().document;
+        for (place, row) in listed.rows.iter_mut().enumerate().skip(2) {
+            let every = 1 + place as u64 % 7;
+            if place % 3 == 0 && poll % every == 0 {
+                row.dispatches += (1 << (place % 9)) * (1 + poll % 2);
+            }
+        }
+        data.apply(Update::Programs(listed), data.now);
+        drawn(view, &data, &Chosen::default(), SIZES[0]);
+    }
+    data
+}
+
+#[test]
+fn screens() {
+    screen::assert_in_every_world("programs", || Box::<Programs>::default());
+    screen::assert_in_every_world("programs_kernels", || Box::new(on(Page::Kernels)));
+    screen::assert_in_every_world("programs_rings", || Box::new(on(Page::Rings)));
+}
+
+#[test]
+fn screens_of_what_was_chosen() {
+    for size in SIZES {
+        let name = |state: &str| format!("programs/state_{state}_{}x{}", size.0, size.1);
+        let mut view = on(Page::Timeline);
+        let data = ran(&mut view, 60);
+        let mut chosen = Chosen::default();
+        assert_screen(&name("timeline"), &drawn(&mut view, &data, &chosen, size));
+        let mut view = Programs::default();
+        press(&mut view, &data, &mut chosen, "j\n/mat");
+        assert_screen(&name("filtered"), &drawn(&mut view, &data, &chosen, size));
+    }
+}
+
+#[test]
+fn rows_are_sorted_filtered_and_of_the_chosen_process() {
+    let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
+    let runs = names(&drawn(&mut view, &data, &chosen, SIZES[0]));
+    press(&mut view, &data, &mut chosen, "S");
+    let fewest = names(&drawn(&mut view, &data, &chosen, SIZES[0]));
+    assert_eq!(
+        (runs[0].as_str(), fewest[0].as_str()),
+        ("SoftmaxMultiCore", "fabric_erisc_router")
+    );
+    // By code: the fabric's router is the largest.
+    press(&mut view, &data, &mut chosen, "ss");
+    let text = names(&drawn(&mut view, &data, &chosen, SIZES[0]));
+    assert_eq!(
+        text[..3],
+        ["fabric_erisc_router", "cq_prefetch_dispatch", "SDPADecode"]
+    );
+    press(&mut view, &data, &mut chosen, "/sdpa");
+    assert!(view.is_typing());
+    let named = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        names(&named).iter().all(|name| name == "SDPADecode"),
+        "{named}"
+    );
+    press(&mut view, &data, &mut chosen, "\n");
+    chosen.pid = Some(1);
+    assert!(names(&drawn(&mut view, &data, &chosen, SIZES[0])).is_empty());
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(chosen.pid, None);
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("72 programs"));
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Unused
+    );
+}
+
+#[test]
+fn pages_follow_each_other_and_devices_too() {
+    let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
+    assert!(!view.wants(&data, &chosen).kernels);
+    press(&mut view, &data, &mut chosen, "pp");
+    assert!(view.wants(&data, &chosen).kernels);
+    press(&mut view, &data, &mut chosen, "p]");
+    let rings = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        rings.contains("[rings and caches]") && rings.contains("device 1 "),
+        "{rings}"
+    );
+    // Neither sorted nor filtered: those keys are the app's.
+    assert_eq!(
+        view.handle(Key::Char('s'), &data, &mut chosen),
+        Outcome::Unused
+    );
+    assert_eq!(
+        view.handle(Key::Char('/'), &data, &mut chosen),
+        Outcome::Unused
+    );
+    press(&mut view, &data, &mut chosen, "p");
+    assert_eq!(view.page, Page::Programs);
+    let click = |column, row| Pointer {
+        column,
+        row,
+        did: Gesture::Click,
+    };
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(view.point(click(5, 6), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.list.cursor.row, 3);
+    assert_eq!(view.point(click(12, 0), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.page, Page::Timeline);
+    assert_eq!(
+        view.point(click(79, 0), &data, &mut chosen),
+        Outcome::Unused
+    );
+}
+
+#[test]
+fn a_kernel_counts_once_for_each_process_that_has_it() {
+    let (mut view, data, chosen) = (on(Page::Kernels), WORLD.data(), Chosen::default());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    let rows = &data.kernels.as_ref().unwrap().document.rows;
+    let mut ids: Vec<_> = rows.iter().map(|row| (row.pid, row.kernel)).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(view.kernel_list.rows(), ids.len() as u64);
+    assert!(ids.len() < rows.len());
+}
+
+#[test]
+fn the_timeline_tells_runs_from_answer_to_answer_and_is_bounded() {
+    let mut data = WORLD.data();
+    let mut timeline = Timeline::default();
+    let none = Prompt::default();
+    let mut ask = |timeline: &mut Timeline, change: &dyn Fn(&mut Vec<ProgramRow>)| {
+        data.now += Duration::from_secs(1);
+        let mut listed = data.programs.take().unwrap().document;
+        change(&mut listed.rows);
+        data.apply(Update::Programs(listed), data.now);
+        timeline.take(data.programs.as_ref().unwrap(), &data, screen::LOOK);
+        timeline.rows(&none, None)
+    };
+    // What ran before the first answer is not told as if it had run now.
+    assert_eq!(ask(&mut timeline, &|_rows| {}), 0);
+    assert_eq!(ask(&mut timeline, &|rows| rows[5].dispatches += 3), 1);
+    // One that is listed for the first time but is old; one that is new; one that began anew.
+    let mut old = WORLD.data().programs.unwrap().document.rows[9].clone();
+    old.program = Some(77_777);
+    let new = ProgramRow {
+        created: ttmem_api::Timestamp::from_unix_nanos(u64::MAX),
+        ..old.clone()
+    };
+    let rows = ask(&mut timeline, &|rows| {
+        rows.extend([old.clone(), new.clone()]);
+        rows[6].dispatches = 0;
+    });
+    assert_eq!(rows, 2);
+    // Far more programs than are kept, for far longer.
+    for poll in 0..300_u64 {
+        ask(&mut timeline, &|rows| {
+            rows.truncate(900);
+            while rows.len() < 900 {
+                let program = Some(100_000 + rows.len() as u64);
+                rows.push(ProgramRow {
+                    program,
+                    created: ago(0),
+                    ..old.clone()
+                });
+            }
+            for row in rows.iter_mut() {
+                row.dispatches += 1 + poll % 2;
+            }
+        });
+    }
+    assert_eq!(timeline.rows(&none, None), timeline::PROGRAMS as u64);
+    // Nothing ran for as long as answers are kept.
+    for _poll in 0..timeline::POLLS {
+        ask(&mut timeline, &|_rows| {});
+    }
+    assert_eq!(timeline.rows(&none, None), 0);
+}
+
+#[test]
+fn a_ring_may_be_anything() {
+    let mut data = WORLD.data();
+    let mut view = on(Page::Rings);
+    let entry = |address, size_bytes| RingEntry {
+        program: None,
+        address,
+        size_bytes,
+        sync: None,
+    };
+    let cases = [
+        vec![],
+        vec![entry(u64::MAX, u64::MAX), entry(0, u64::MAX)],
+        vec![entry(100, 50), entry(100, 50), entry(120, 500)],
+        vec![entry(0, 0); 300],
+    ];
+    for entries in cases {
+        for capacity in [None, Some(0), Some(u64::MAX)] {
+            let snapshot = &mut data.snapshot.as_mut().unwrap().document;
+            let ring = &mut snapshot.devices[0].ring[0];
+            ring.entries.clone_from(&entries);
+            ring.capacity_bytes = capacity;
+            ring.used_bytes = u64::MAX;
+            ring.core_type = CoreType::Other;
+            for size in [(0, 0), (1, 1), (20, 5), (80, 24)] {
+                let drawn = drawn(&mut view, &data, &Chosen::default(), size);
+                let shares = drawn
+                    .split_whitespace()
+                    .filter_map(|word| word.strip_suffix('%'));
+                for share in shares.filter_map(|share| share.parse::<f64>().ok()) {
+                    assert!(share <= 100.0, "{drawn}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_area_is_too_small_and_lists_may_shrink() {
+    let (mut data, mut chosen) = (WORLD.data(), Chosen::default());
+    for page in Page::ALL {
+        let mut view = on(page);
+        drawn(&mut view, &data, &chosen, SIZES[1]);
+        press(&mut view, &data, &mut chosen, "G");
+        for size in [(0, 0), (1, 1), (20, 5), (3, 40), (160, 2)] {
+            drawn(&mut view, &data, &chosen, size);
+        }
+    }
+    let mut view = Programs::default();
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    press(&mut view, &data, &mut chosen, "G");
+    assert_eq!(view.list.cursor.row, 71);
+    let mut listed = data.programs.take().unwrap().document;
+    listed.rows.truncate(2);
+    let later = data.now + Duration::from_secs(1);
+    data.apply(Update::Programs(listed), later);
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(view.list.cursor.row, 1);
+}

@@ -1,0 +1,273 @@
+//! Which programs ran when: how often each ran from one answer of the server to the next.
+//!
+//! Bounded: so many answers, so many programs. A program that did not run for as long is dropped.
+
+use super::list;
+use crate::data::{Data, Fresh, Listed};
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{below, draw_line, row_of};
+use crate::widgets::prompt::Prompt;
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+use ttmem_api::{ProgramRow, Timestamp};
+
+/// Answers that are kept.
+pub(super) const POLLS: u16 = 120;
+
+/// Programs that are kept.
+pub(super) const PROGRAMS: usize = 512;
+
+/// Columns of a name, at least.
+const NAME: u16 = 24;
+
+/// Columns from which programs have their number beside their name.
+const WIDE: u16 = 120;
+
+/// Columns of the runs that are shown.
+const RUNS: u16 = 7;
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_LEVELS: [char; 8] = ['1', '2', '4', '8', 'h', 'H', '#', '@'];
+
+/// A program, in whatever order the server lists it.
+type Key = (Option<u32>, Option<u64>, Timestamp);
+
+/// How often programs ran of late.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// When the answers came that are kept; the newest last.
+    polls: VecDeque<Instant>,
+    /// The number of the newest answer.
+    newest: u64,
+    /// The server's time at the newest answer.
+    asked: Option<Timestamp>,
+    /// How often each program had run then.
+    counted: BTreeMap<Key, u64>,
+    tracks: BTreeMap<Key, Track>,
+}
+
+#[derive(Debug)]
+struct Track {
+    name: String,
+    number: Option<u64>,
+    pid: Option<u32>,
+    /// The number of an answer, and how often it ran since the one before; only where it did.
+    runs: VecDeque<(u64, u64)>,
+}
+
+impl Track {
+    /// Its name in so many columns, with its number where there is room.
+    fn title(&self, columns: usize, wide: bool) -> String {
+        let number = self
+            .number
+            .filter(|_| wide)
+            .map(|number| format!(" {number}"));
+        let number = number.unwrap_or_default();
+        text::left(&self.name, columns.saturating_sub(number.len())) + &number
+    }
+}
+
+impl Timeline {
+    /// Takes in an answer, if it is a new one.
+    pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, look: Look) {
+        if self.polls.back() == Some(&document.received) {
+            return;
+        }
+        let first = self.polls.is_empty();
+        self.polls.push_back(document.received);
+        if self.polls.len() > usize::from(POLLS) {
+            self.polls.pop_front();
+        }
+        self.newest += 1;
+        let mut counted = BTreeMap::new();
+        for row in &document.document.rows {
+            let key = (row.pid, row.program, row.created);
+            counted.insert(key, row.dispatches);
+            let before = match self.counted.get(&key) {
+                Some(before) => *before,
+                // One that was built since ran only since; of any other nothing is known.
+                None if !first && self.asked.is_some_and(|asked| row.created >= asked) => 0,
+                None => row.dispatches,
+            };
+            let runs = row.dispatches.saturating_sub(before);
+            if runs > 0 {
+                let track = self.tracks.entry(key).or_insert_with(|| Track {
+                    name: list::name(row, look),
+                    number: row.program,
+                    pid: row.pid,
+                    runs: VecDeque::new(),
+                });
+                track.runs.push_back((self.newest, runs));
+            }
+        }
+        self.counted = counted;
+        self.asked = data.time();
+        self.forget();
+    }
+
+    /// Drops what is older than the answers that are kept, and programs beyond the limit.
+    fn forget(&mut self) {
+        let oldest = self.oldest();
+        self.tracks.retain(|_key, track| {
+            while track.runs.front().is_some_and(|(poll, _)| *poll < oldest) {
+                track.runs.pop_front();
+            }
+            !track.runs.is_empty()
+        });
+        let over = self.tracks.len().saturating_sub(PROGRAMS);
+        if over > 0 {
+            let last = |track: &Track| track.runs.back().map(|(poll, _)| *poll);
+            let mut all: Vec<(Option<u64>, Key)> = self
+                .tracks
+                .iter()
+                .map(|(key, track)| (last(track), *key))
+                .collect();
+            all.sort_unstable();
+            for (_last, key) in all.into_iter().take(over) {
+                self.tracks.remove(&key);
+            }
+        }
+    }
+
+    /// The number of the oldest answer that is kept.
+    fn oldest(&self) -> u64 {
+        (self.newest + 1).saturating_sub(self.polls.len() as u64)
+    }
+
+    /// The programs to be seen.
+    fn shown(&self, filter: &Prompt, pid: Option<u32>) -> Vec<&Track> {
+        let tracks = self.tracks.values();
+        let of = tracks.filter(|track| pid.is_none() || track.pid == pid);
+        of.filter(|track| filter.matches(&track.name)).collect()
+    }
+
+    /// How many programs there are to be seen.
+    pub(super) fn rows(&self, filter: &Prompt, pid: Option<u32>) -> u64 {
+        self.shown(filter, pid).len() as u64
+    }
+
+    /// Draws a row per program, a cell per answer, the newest at the right.
+    pub(super) fn draw(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        cursor: &mut Cursor,
+        (filter, pid): (&Prompt, Option<u32>),
+        data: &Data,
+        look: Look,
+    ) {
+        let tracks = self.shown(filter, pid);
+        let name = NAME.max(area.width / 6);
+        let begin = name + RUNS + 2;
+        let cells = area.width.saturating_sub(begin).min(POLLS);
+        self.draw_heading(canvas, area, (name, begin, cells), data, look);
+        let rows = below(area, 1);
+        cursor.keep_inside(tracks.len() as u64, u64::from(rows.height));
+        let top = usize::try_from(cursor.top).unwrap_or(usize::MAX);
+        for (line, track) in (0..rows.height).zip(tracks.iter().skip(top)) {
+            let at = row_of(rows, line);
+            let chosen = cursor.top + u64::from(line) == cursor.row;
+            let ink = if chosen { Ink::Chosen } else { Ink::Text };
+            let sum = track
+                .runs
+                .iter()
+                .fold(0_u64, |sum, (_, runs)| sum.saturating_add(*runs));
+            let words = track.title(usize::from(name), area.width >= WIDE)
+                + &text::right(&format::count(sum), usize::from(RUNS) + 1);
+            draw_line(canvas, at, &[(words, ink)], look);
+            self.draw_track(canvas, at, (begin, cells), track, look);
+        }
+        if tracks.is_empty() {
+            let words = if self.polls.len() < 2 {
+                "which programs run is known from the next answer of the server on"
+            } else {
+                "no program ran while this was open"
+            };
+            draw_line(canvas, row_of(rows, 0), &[(words, Ink::Faint)], look);
+        }
+    }
+
+    fn draw_heading(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        (name, begin, cells): (u16, u16, u16),
+        data: &Data,
+        look: Look,
+    ) {
+        let title =
+            text::left("PROGRAM", usize::from(name)) + &text::right("RUNS", usize::from(RUNS) + 1);
+        draw_line(canvas, row_of(area, 0), &[(title, Ink::Faint)], look);
+        // Over the cells that there are, which are at the right.
+        let back = u16::try_from(self.polls.len()).unwrap_or(cells).min(cells);
+        let place = self.polls.len().checked_sub(usize::from(back));
+        let oldest = place.and_then(|place| self.polls.get(place));
+        let ago = oldest.map_or(0, |poll| {
+            data.now.saturating_duration_since(*poll).as_secs()
+        });
+        let left = format!("{} ago", format::duration(ago));
+        let gap = usize::from(back).saturating_sub(left.len() + "now".len());
+        let line = if gap > 0 {
+            left + &" ".repeat(gap) + "now"
+        } else {
+            text::right("now", usize::from(back))
+        };
+        let axis = Rect {
+            x: area.x.saturating_add(begin + cells - back),
+            width: back,
+            ..row_of(area, 0)
+        };
+        draw_line(canvas, axis, &[(line, Ink::Faint)], look);
+    }
+
+    fn draw_track(
+        &self,
+        canvas: &mut Buffer,
+        row: Rect,
+        (begin, cells): (u16, u16),
+        track: &Track,
+        look: Look,
+    ) {
+        let mut runs = track.runs.iter().rev().peekable();
+        let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+        for back in 0..cells {
+            let Some(poll) = self.newest.checked_sub(u64::from(back)) else {
+                break;
+            };
+            // What ran before the first answer is not known.
+            if poll < self.oldest() || poll <= 1 {
+                break;
+            }
+            let ran = runs.next_if(|(at, _)| *at == poll);
+            let (sign, ink) = match ran {
+                Some((_, count)) => (levels[level(*count)], Ink::Kernel),
+                None => (look.fill(Ink::Free), Ink::Free),
+            };
+            let column = row.x.saturating_add(begin).saturating_add(cells - 1 - back);
+            if canvas.area.contains((column, row.y).into()) {
+                let cell = &mut canvas[(column, row.y)];
+                cell.set_char(sign);
+                cell.set_style(look.style(ink));
+            }
+        }
+    }
+}
+
+/// How high a cell is: each level twice as many runs as the one below.
+fn level(runs: u64) -> usize {
+    usize::try_from(runs.max(1).ilog2()).unwrap_or(7).min(7)
+}
+
+/// What the cells mean.
+pub(super) fn legend(look: Look) -> String {
+    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+    format!(
+        "{} ran once  {} 16 times  {} 128 or more",
+        levels[0], levels[4], levels[7]
+    )
+}

@@ -1,200 +1,149 @@
-//! What every figure means: one word, one sentence, the same on every screen.
+//! What every figure means: one word, one meaning, the same on every screen.
+//!
+//! A row is all that a word needs: the help shows it, under its views or among the others. Words of
+//! the runtime are written as the runtime writes them.
 
-/// A word of the account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// What the caller asked for.
-    Requested,
-    /// What the allocator takes.
-    Charged,
-    /// Of every live program.
-    Registered,
-    /// Of the program that ran last on each core.
-    Resident,
-    /// The union per core.
-    Occupied,
-    /// Taken by the runtime.
-    Reserved,
-    /// What an allocator can hand out.
-    Capacity,
-    /// What is there.
-    Physical,
-    /// The highest value.
-    Peak,
-    /// The largest free block.
-    LargestFree,
-    /// How scattered what is free is.
-    Fragmentation,
-    /// Allocators that share memory.
-    Overlap,
-    /// Compared with the runtime.
-    Verified,
-    /// Events were lost.
-    Incomplete,
-    /// Figures that are old.
-    Stale,
-    /// Circular buffers.
-    Cb,
-    /// Kernel code.
-    Kernels,
-    /// Kernel code that several programs have.
-    Shared,
-    /// The config ring.
-    ConfigRing,
-    /// The prefetcher's cache.
-    Prefetcher,
-    /// Where a program's binary is.
-    BinaryState,
-    /// The four caches.
-    Caches,
-    /// The bytes between circular buffers and L1 buffers.
-    Gap,
-    /// What outlived its mesh.
-    LeakCandidate,
-    /// What was given back at the end.
-    Released,
-    /// A moment with a name.
-    Mark,
-    /// The classes of memory.
-    Classes,
+macro_rules! words {
+    ($($word:ident $term:literal $meaning:literal)*) => {
+        /// A word of the account.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Word {
+            $(#[doc = $meaning] $word,)*
+        }
+
+        impl Word {
+            /// All of them, in the order in which they explain each other.
+            pub(crate) const ALL: &[Self] = &[$(Self::$word,)*];
+
+            /// How it is written on the screen.
+            pub(crate) const fn term(self) -> &'static str {
+                match self { $(Self::$word => $term,)* }
+            }
+
+            /// What it means.
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self { $(Self::$word => $meaning,)* }
+            }
+        }
+    };
 }
 
-impl Word {
-    /// How it is written on the screen.
-    pub(crate) const fn term(self) -> &'static str {
-        self.entry().0
-    }
+words! {
+    Requested "requested"
+        "what the caller asked for: the size of a buffer, without what the allocator adds"
+    Charged "charged"
+        "what the allocator takes for a buffer: bytes per bank, aligned, times banks, also on banks \
+         that hold no data of it. Equals the allocator's own statistics, allocator by allocator"
+    Registered "registered"
+        "circular buffers or kernels of every live program, cached ones included: bytes times cores \
+         of each. Programs share addresses, so the sum may be above what is there"
+    Resident "resident"
+        "per core, what belongs to the last program that was dispatched to it: its circular buffers, \
+         dataflow buffers, scratchpads, kernels. Of a device: the sum over its cores"
+    Occupied "occupied"
+        "per core, the union of the reserved region, L1 and L1_SMALL buffers, and resident circular \
+         buffers, dataflow buffers and scratchpads: what lies at one address counts once. Of a \
+         device: the sum over its cores, never above physical"
+    Reserved "reserved"
+        "the bottom of L1 on every core, which the runtime takes before any allocator; the config \
+         ring with the kernels lies in it"
+    Capacity "capacity"
+        "what an allocator can hand out, as the runtime reports it: banks times bank size"
+    Physical "physical"
+        "what is there: compute cores times the L1 of a core"
+    Peak "peak"
+        "the highest value so far, and when it was: since the server saw the device, of each \
+         process, and since each mark"
+    Bank "bank"
+        "a part of memory with addresses of its own: of DRAM a channel or half of one, of L1 a core. \
+         A buffer has the same address in each of its banks"
+    LargestFree "largest free"
+        "the largest contiguous free block of a bank: what needs more of a bank is refused, however \
+         much is free in all"
+    Fragmentation "fragmentation"
+        "1 - largest free / free: 0 when all that is free is one block, near 1 when it is many small \
+         ones"
+    Overlap "overlap"
+        "charged bytes that several allocators handed out at one place; percentages count them once"
+    Verified "verified"
+        "whether the charged bytes were compared with the runtime's own allocator statistics: equal, \
+         different, or never compared"
+    Incomplete "incomplete"
+        "events of this process were lost: its figures may be wrong from then on"
+    Anomaly "anomalies"
+        "what did not add up, by kind and count: a free of something never allocated, two buffers at \
+         one place"
+    Stale "stale"
+        "the server has not answered for a while: the figures are those of then"
+    Classes "classes"
+        "DRAM, L1, L1_SMALL (a region of L1), TRACE (a region of DRAM, for traces), SYSTEM (host \
+         memory: never counted as L1)"
+    Cb "CBs"
+        "circular buffers, dataflow buffers and scratchpads: bytes at one address on every core of a \
+         program, which no allocator knows. A global or borrowing one lies inside an L1 buffer and \
+         adds nothing to occupied"
+    Gap "gap"
+        "on a core, bytes between the end of the circular buffers and the lowest L1 buffer: what is \
+         left until they clash"
+    Clash "clash"
+        "the circular buffers of a program would reach into an L1 buffer, or beyond L1: the runtime \
+         refuses to run it"
+    AllocationFailed "allocation failed"
+        "the allocator refused a buffer: no bank has a free block of the bytes it needs in each"
+    Kernels "kernels"
+        "kernel code: bytes times cores. By kind: application, fabric, dispatch; by core: Tensix, \
+         active and idle Ethernet, DRAM. It lies in the reserved region, or on cores beside the \
+         compute grid, and adds nothing to occupied"
+    Shared "unique, shared"
+        "unique counts each kernel once, however many programs have it; shared is what is registered \
+         beyond that"
+    Dispatch "dispatches"
+        "how often programs were sent to run, from the cache or not"
+    BinaryState "binary state"
+        "where the binary of a program is, for each device: not sent, in flight, committed"
+    ConfigRing "config ring"
+        "a ring in the reserved region of every core, with code and arguments of the programs that \
+         ran last. It wraps, evicts the oldest, and stalls when a program must wait for room"
+    Prefetcher "prefetcher cache"
+        "programs that the prefetcher keeps: a hit is one that was there, a miss was read from DRAM"
+    Caches "caches"
+        "program cache: the operation found its program. Binary reuse: the binary was on the device. \
+         Prefetch: the program was in the prefetcher cache. JIT: the compiled kernel was on disk"
+    Trace "trace"
+        "commands recorded once and run many times; they lie in the TRACE region until released"
+    Mesh "mesh"
+        "the devices that a program opened together; each mesh has allocators of its own"
+    Mark "mark"
+        "a moment with a name: peaks, and what grew, are counted from it as well"
+    LeakCandidate "leak candidate"
+        "a buffer that was still held when its mesh was closed in good order"
+    Released "released at exit"
+        "what a process held when it was gone; all of it was given back at once"
+    Recovered "recovered"
+        "R: the process died before it could send the event; it was read from the memory that the \
+         process left"
+    Missed "missed"
+        "events of the stream that did not reach this screen: they came too fast, or while it was \
+         not connected. The figures of all other views include them"
+}
 
-    /// What it means.
-    pub(crate) const fn meaning(self) -> &'static str {
-        self.entry().1
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
 
-    const fn entry(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Requested => ("requested", "what the caller asked for"),
-            Self::Charged => (
-                "charged",
-                "what the allocator takes: bytes per bank, aligned, times banks; also on banks that \
-                 hold no data. Equals the allocator's own statistics",
-            ),
-            Self::Registered => (
-                "registered",
-                "circular buffers or kernels of every live program, cached ones included: bytes \
-                 times cores. Programs overlap in address, so the sum may exceed what is there",
-            ),
-            Self::Resident => (
-                "resident",
-                "per core, what belongs to the program that ran last on it; of a device, the sum \
-                 over its cores",
-            ),
-            Self::Occupied => (
-                "occupied",
-                "per core, the union of the reserved region, L1 and L1_SMALL buffers, and resident \
-                 circular buffers, dataflow buffers and scratchpads; of a device, the sum over its \
-                 cores. Never above what is there",
-            ),
-            Self::Reserved => (
-                "reserved",
-                "the bottom of L1 on every core, which the runtime takes before any allocator; the \
-                 config ring with its kernels lies in it",
-            ),
-            Self::Capacity => (
-                "capacity",
-                "what an allocator can hand out: banks times bank size",
-            ),
-            Self::Physical => (
-                "physical",
-                "what is there: compute cores times L1 of a core",
-            ),
-            Self::Peak => (
-                "peak",
-                "the highest value and its time: since the server saw the device, per process, and \
-                 since each mark",
-            ),
-            Self::LargestFree => (
-                "largest free",
-                "the largest contiguous free block of a bank: no buffer that takes more of a bank \
-                 can be allocated",
-            ),
-            Self::Fragmentation => (
-                "fragmentation",
-                "1 - largest free / free: 0 is one block, near 1 is many small ones",
-            ),
-            Self::Overlap => (
-                "overlap",
-                "bytes that several allocators handed out at the same place; percentages count \
-                 them once",
-            ),
-            Self::Verified => (
-                "verified",
-                "compared with the runtime's own allocator statistics and found equal",
-            ),
-            Self::Incomplete => (
-                "incomplete",
-                "events of this process were lost: its figures cannot be trusted",
-            ),
-            Self::Stale => (
-                "stale",
-                "the server has not answered for some time: the figures are those of then",
-            ),
-            Self::Cb => (
-                "CBs",
-                "circular buffers, dataflow buffers and scratchpads: memory of programs on their \
-                 cores that no allocator knows. Global ones lie inside an L1 buffer and take \
-                 nothing more",
-            ),
-            Self::Kernels => (
-                "kernels",
-                "kernel code, bytes times cores, of application, fabric and dispatch; it lies in \
-                 the reserved region and adds nothing to occupied",
-            ),
-            Self::Shared => (
-                "unique, shared",
-                "unique counts a kernel once however many programs have it; shared is what is \
-                 registered beyond that",
-            ),
-            Self::ConfigRing => (
-                "config ring",
-                "a ring in L1 of every core that holds code and arguments of the last programs; it \
-                 wraps, evicts old entries, and stalls while it waits for room",
-            ),
-            Self::Prefetcher => (
-                "prefetcher cache",
-                "binaries of programs on the dispatch core: a hit saves a read from DRAM",
-            ),
-            Self::BinaryState => (
-                "binary",
-                "of a program on a device: not sent, in flight, or committed to its DRAM",
-            ),
-            Self::Caches => (
-                "caches",
-                "program cache: the operation found its program. Binary reuse: its binary was on \
-                 the device. Prefetch: its commands were in the prefetcher. JIT: its kernels were \
-                 compiled on disk",
-            ),
-            Self::Gap => (
-                "gap",
-                "bytes between the end of the circular buffers and the lowest L1 buffer of a core: \
-                 at 0 the next program or tensor clashes",
-            ),
-            Self::LeakCandidate => (
-                "leak candidate",
-                "a buffer that was still held when its mesh was closed",
-            ),
-            Self::Released => (
-                "released",
-                "what a process held when it ended; given back at once",
-            ),
-            Self::Mark => (
-                "mark",
-                "a moment with a name: peaks and growth are counted from it as well",
-            ),
-            Self::Classes => (
-                "classes",
-                "DRAM, L1, L1_SMALL (a region at the top of L1), TRACE (a region of DRAM), SYSTEM \
-                 (host memory)",
-            ),
+    #[test]
+    fn no_term_is_explained_twice_and_every_meaning_is_plain() {
+        let mut terms = HashSet::new();
+        for word in Word::ALL {
+            assert!(terms.insert(word.term().to_lowercase()), "{}", word.term());
+            let meaning = word.meaning();
+            assert!(meaning.len() > 20, "{meaning}");
+            assert!(
+                !meaning.ends_with('.') && !meaning.contains("  "),
+                "{meaning}"
+            );
+            assert!(meaning.is_ascii(), "shown on every terminal: {meaning}");
         }
     }
 }

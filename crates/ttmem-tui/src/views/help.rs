@@ -1,10 +1,17 @@
 //! What keys do and what figures mean, over whatever is on the screen.
+//!
+//! Keys and words of the view come first, then those of everywhere, then every other word: whoever
+//! scrolls far enough finds all of the glossary.
 
 use super::{KeyHelp, View};
+use crate::glossary::Word;
 use crate::input::Key;
-use crate::look::Look;
+use crate::look::{Ink, Look};
+use crate::widgets::text;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
+use ratatui::symbols::border;
+use ratatui::widgets::{Block, Clear, Widget as _};
 
 /// Keys that mean the same everywhere.
 pub(crate) const EVERYWHERE: &[KeyHelp] = &[
@@ -38,23 +45,173 @@ pub(crate) const EVERYWHERE: &[KeyHelp] = &[
     },
 ];
 
+/// The columns beyond which lines are hard to read.
+const WIDEST: u16 = 110;
+
+/// The columns that keys and terms take.
+const TERM_WIDTH: usize = 18;
+
+/// The columns of one of several key helps in a row.
+const KEY_HELP_WIDTH: usize = 34;
+
 /// The help, and how far it is scrolled.
 #[derive(Debug, Default)]
-pub(crate) struct Help;
+pub(crate) struct Help {
+    /// The first line on the screen.
+    top: usize,
+    /// Lines that were on the screen when it was last drawn.
+    page: usize,
+}
 
 impl Help {
     /// Takes a key; whether the help stays open.
-    pub(crate) fn handle(&mut self, _key: Key) -> bool {
-        false
+    pub(crate) fn handle(&mut self, key: Key) -> bool {
+        let page = self.page.max(1);
+        // The end is known when it is drawn.
+        self.top = match key {
+            Key::Char('?' | 'h' | 'q') | Key::Escape => return false,
+            Key::Up | Key::Char('k') => self.top.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.top.saturating_add(1),
+            Key::PageUp => self.top.saturating_sub(page),
+            Key::PageDown | Key::Char(' ') => self.top.saturating_add(page),
+            Key::Home | Key::Char('g') => 0,
+            Key::End | Key::Char('G') => usize::MAX,
+            _other => self.top,
+        };
+        true
     }
 
     /// Draws it over a view.
-    pub(crate) fn draw(
-        &mut self,
-        _canvas: &mut Buffer,
-        _area: Rect,
-        _view: &dyn View,
-        _look: Look,
-    ) {
+    pub(crate) fn draw(&mut self, canvas: &mut Buffer, area: Rect, view: &dyn View, look: Look) {
+        let area = area.intersection(canvas.area);
+        let width = area.width.min(WIDEST);
+        let over = Rect {
+            x: area.x + (area.width - width) / 2,
+            width,
+            ..area
+        };
+        if over.is_empty() {
+            return;
+        }
+        Clear.render(over, canvas);
+        let frame = if look.unicode() {
+            border::ROUNDED
+        } else {
+            ASCII_FRAME
+        };
+        let inside = if over.width > 20 && over.height > 6 {
+            let block = Block::bordered().border_set(frame);
+            block
+                .border_style(look.style(Ink::Frame))
+                .render(over, canvas);
+            over.inner(Margin::new(2, 1))
+        } else {
+            over
+        };
+        let room = usize::from(inside.width);
+        let lines = lines(view, room);
+        self.page = usize::from(inside.height);
+        self.top = self.top.min(lines.len().saturating_sub(self.page));
+        for (line, row) in lines.iter().skip(self.top).zip(inside.y..inside.bottom()) {
+            let mut column = inside.x;
+            for (part, ink) in &line.0 {
+                let room = usize::from(inside.right().saturating_sub(column));
+                column = text::put(canvas, (column, row), part, room, look.style(*ink));
+            }
+        }
+        if inside != over {
+            self.draw_title(canvas, over, lines.len(), look);
+        }
+    }
+
+    /// On the frame: what this is, and how much of it is to come.
+    fn draw_title(&self, canvas: &mut Buffer, over: Rect, lines: usize, look: Look) {
+        let room = usize::from(over.width.saturating_sub(4));
+        let style = look.style(Ink::Strong);
+        text::put(canvas, (over.x + 2, over.y), " Help ", room, style);
+        let below = lines.saturating_sub(self.top + self.page);
+        let more = match (below, self.top) {
+            (0, 0) => " ? closes ".to_owned(),
+            (0, _) => " the end - ? closes ".to_owned(),
+            (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),
+        };
+        let style = look.style(Ink::Faint);
+        let at = (over.x + 2, over.bottom() - 1);
+        text::put(canvas, at, &more, room, style);
     }
 }
+
+/// Lines around the help for terminals without any.
+const ASCII_FRAME: border::Set<'_> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
+
+/// A line in parts that look different.
+struct Line(Vec<(String, Ink)>);
+
+/// All that the help says, in lines of so many columns.
+fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    put_keys(&mut lines, "Keys of this view", view.keys(), columns);
+    put_keys(&mut lines, "Keys everywhere", EVERYWHERE, columns);
+    let own = view.words();
+    put_words(&mut lines, "Words of this view", own.iter(), columns);
+    let others = Word::ALL.iter().filter(|word| !own.contains(word));
+    put_words(&mut lines, "Other words", others, columns);
+    // Every part ends with a blank line, the last one needs none.
+    lines.pop();
+    lines
+}
+
+/// Keys and what they do, as many beside each other as there is room for.
+fn put_keys(lines: &mut Vec<Line>, title: &str, keys: &[KeyHelp], columns: usize) {
+    if keys.is_empty() {
+        return;
+    }
+    lines.push(Line(vec![(title.to_owned(), Ink::Strong)]));
+    let beside = (columns / KEY_HELP_WIDTH).max(1);
+    for row in keys.chunks(beside) {
+        let mut parts = Vec::with_capacity(2 * row.len());
+        for help in row {
+            let keys = text::left(help.keys, 9);
+            parts.push((format!("  {keys} "), Ink::Key));
+            let room = KEY_HELP_WIDTH - 12;
+            parts.push((text::left(help.does, room), Ink::Text));
+        }
+        lines.push(Line(parts));
+    }
+    lines.push(Line(Vec::new()));
+}
+
+/// Words and what they mean; none of them twice.
+fn put_words<'w>(
+    lines: &mut Vec<Line>,
+    title: &str,
+    words: impl Iterator<Item = &'w Word>,
+    columns: usize,
+) {
+    let begin = lines.len();
+    let room = columns.saturating_sub(TERM_WIDTH + 2).max(8);
+    for word in words {
+        let meaning = text::wrap(word.meaning(), room);
+        for (place, line) in meaning.into_iter().enumerate() {
+            let term = if place == 0 { word.term() } else { "" };
+            let term = format!("  {}", text::left(term, TERM_WIDTH));
+            lines.push(Line(vec![(term, Ink::Key), (line, Ink::Text)]));
+        }
+    }
+    if lines.len() > begin {
+        lines.insert(begin, Line(vec![(title.to_owned(), Ink::Strong)]));
+        lines.push(Line(Vec::new()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 
 use crate::wants::DeviceKey;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, History, KernelRow, L1Map, ProgramRow,
@@ -71,8 +72,10 @@ impl Window {
 /// The newest events of the server's stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
-    /// Newest last; at most [`TAIL_EVENTS`].
-    pub(crate) events: VecDeque<StreamEvent>,
+    /// Newest last; at most [`TAIL_EVENTS`]. Shared, because who stops to read keeps them.
+    pub(crate) events: VecDeque<Arc<StreamEvent>>,
+    /// Events that had to go for newer ones: the place of the first among all that ever came.
+    pub(crate) gone: u64,
     /// Events that this reader was too slow for.
     pub(crate) missed: u64,
 }
@@ -300,9 +303,14 @@ fn bring_up_to_date(device: &mut Device, changed: &StreamDevice) {
 
 impl Tail {
     fn take(&mut self, events: Vec<StreamEvent>) {
-        let kept = events.len().saturating_sub(TAIL_EVENTS);
-        self.events.extend(events.into_iter().skip(kept));
+        self.events.extend(events.into_iter().map(Arc::new));
         let over = self.events.len().saturating_sub(TAIL_EVENTS);
         self.events.drain(..over);
+        self.gone += u64::try_from(over).unwrap_or(u64::MAX);
+    }
+
+    /// The place behind the newest event, among all that ever came.
+    pub(crate) fn end(&self) -> u64 {
+        self.gone + u64::try_from(self.events.len()).unwrap_or(u64::MAX)
     }
 }

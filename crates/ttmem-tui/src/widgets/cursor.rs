@@ -9,6 +9,8 @@ pub(crate) struct Cursor {
     pub(crate) row: u64,
     /// The first row on the screen.
     pub(crate) top: u64,
+    /// Whether the chosen row looks like any other, as in a list that runs by itself.
+    pub(crate) unmarked: bool,
     /// Rows that were on the screen when it was last drawn.
     page: u64,
 }

@@ -86,7 +86,8 @@ pub(crate) struct Table<'c> {
 impl Table<'_> {
     /// Draws a heading and the rows around the cursor.
     ///
-    /// `row` makes the cells of a row, one for each column; none of a row that has not come yet.
+    /// `row` makes the cells of a row, one for each column; none of a row that has not come yet. One
+    /// cell alone is a note, which takes the whole row.
     pub(crate) fn draw(
         &self,
         canvas: &mut Buffer,
@@ -110,7 +111,7 @@ impl Table<'_> {
                 break;
             }
             let line = Rect::new(area.x, area.y + 1 + line, area.width, 1);
-            let chosen = place == cursor.row;
+            let chosen = place == cursor.row && !cursor.unmarked;
             self.draw_line(canvas, line, &widths, (row(place), chosen), look);
         }
     }
@@ -150,6 +151,12 @@ impl Table<'_> {
             canvas.set_style(line, look.style(Ink::Chosen));
         }
         match cells {
+            Some(cells) if cells.len() == 1 && self.columns.len() > 1 => {
+                let note = &cells[0];
+                let style = look.style(if chosen { Ink::Chosen } else { note.ink });
+                let room = usize::from(line.width);
+                text::put(canvas, (line.x, line.y), &note.text, room, style);
+            }
             Some(cells) => self.draw_cells(canvas, line, widths, &cells, chosen, look),
             None => {
                 let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
@@ -294,6 +301,7 @@ fn fitted(text: &str, right: bool, width: u16) -> String {
 mod tests {
     use super::*;
     use crate::look::ColourDepth;
+    use ratatui::style::Modifier;
 
     const COLUMNS: &[Column] = &[
         Column {
@@ -355,6 +363,27 @@ mod tests {
             ]
         );
         assert_eq!(drawn(13, &mut cursor, 1)[0], " PID▼ NAME   ");
+    }
+
+    #[test]
+    fn one_cell_alone_takes_the_whole_row() {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, 13, 2));
+        let table = Table {
+            columns: COLUMNS,
+            sorted: None,
+        };
+        let (area, mut cursor) = (canvas.area, Cursor::default());
+        let look = Look::new(ColourDepth::None, true);
+        cursor.unmarked = true;
+        table.draw(&mut canvas, area, &mut cursor, 1, look, |_row| {
+            Some(vec![Cell::new("nothing but a note")])
+        });
+        let note: String = canvas.content[13..]
+            .iter()
+            .map(|cell| cell.symbol())
+            .collect();
+        assert_eq!(note, "nothing but …");
+        assert_eq!(canvas[(0, 1)].style().add_modifier, Modifier::empty());
     }
 
     #[test]

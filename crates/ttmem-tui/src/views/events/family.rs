@@ -1,0 +1,245 @@
+//! Kinds of events: what they are about, and which of them nobody should overlook.
+//!
+//! Events come with their names. A name that a newer server adds belongs to no family: it is shown
+//! among all events, and nowhere else.
+
+use crate::look::{Ink, Look};
+use ttmem_api::{EventFields, FieldValue, LastEvent};
+
+/// What is to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Family {
+    /// Everything.
+    #[default]
+    All,
+    /// Memory that is taken and given back.
+    Buffers,
+    /// Programs, their configuration and their runs.
+    Programs,
+    /// Kernels, and where their code comes from.
+    Kernels,
+    /// What was refused or lost.
+    Failures,
+}
+
+impl Family {
+    /// All of them, in their order.
+    pub(super) const ALL: [Self; 5] = [
+        Self::All,
+        Self::Buffers,
+        Self::Programs,
+        Self::Kernels,
+        Self::Failures,
+    ];
+
+    /// What it is called.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Buffers => "buffers",
+            Self::Programs => "programs",
+            Self::Kernels => "kernels",
+            Self::Failures => "failures",
+        }
+    }
+
+    /// The one behind it, or before it, round and round.
+    pub(super) fn step(self, forward: bool) -> Self {
+        let count = Self::ALL.len();
+        let place = Self::ALL.iter().position(|family| *family == self);
+        let step = if forward { 1 } else { count - 1 };
+        Self::ALL[(place.unwrap_or(0) + step) % count]
+    }
+
+    /// Whether an event belongs to it.
+    pub(super) fn has(self, event: &LastEvent) -> bool {
+        match self {
+            Self::All => true,
+            Self::Failures => Weight::of(event) > Weight::Usual,
+            other => Self::of(&event.event) == Some(other),
+        }
+    }
+
+    /// The family of an event's name; failures are in one besides.
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "buffer_allocated"
+            | "buffer_freed"
+            | "buffers_released"
+            | "cb_allocated"
+            | "cb_freed"
+            | "capacity_reported"
+            | "statistics_reported"
+            | "allocation_failed"
+            | "legacy_allocated"
+            | "legacy_freed"
+            | "legacy_cb_allocated"
+            | "legacy_cb_freed" => Self::Buffers,
+            "program_created"
+            | "program_finalized"
+            | "program_destroyed"
+            | "commands_cached"
+            | "binary_sent"
+            | "binary_status_changed"
+            | "dispatched"
+            | "clashed"
+            | "ring_opened"
+            | "ring_reserved"
+            | "ring_allocated"
+            | "ring_freed"
+            | "ring_filled"
+            | "prefetch_opened"
+            | "prefetched"
+            | "prefetch_reset"
+            | "trace_began"
+            | "trace_ended"
+            | "trace_replayed"
+            | "trace_released" => Self::Programs,
+            "kernel_loaded"
+            | "kernel_unloaded"
+            | "jit_disk_lookup"
+            | "legacy_kernel_loaded"
+            | "legacy_kernel_unloaded" => Self::Kernels,
+            _of_none => return None,
+        })
+    }
+}
+
+/// How much an event matters to whoever looks for trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// As always.
+    Usual,
+    /// Something waits, or is not told.
+    Notable,
+    /// Something was refused, or lost.
+    Failure,
+}
+
+impl Weight {
+    /// The weight of an event.
+    pub(super) fn of(event: &LastEvent) -> Self {
+        match event.event.as_str() {
+            "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
+            "events_elided" => Self::Notable,
+            "ring_reserved" if flag(&event.fields, "stalled") => Self::Notable,
+            _usual => Self::Usual,
+        }
+    }
+
+    /// How it looks.
+    pub(super) const fn ink(self) -> Ink {
+        match self {
+            Self::Usual => Ink::Text,
+            Self::Notable => Ink::Warning,
+            Self::Failure => Ink::Danger,
+        }
+    }
+
+    /// The sign before it: colours alone say nothing to some.
+    pub(super) const fn sign(self, look: Look) -> &'static str {
+        match (self, look.unicode()) {
+            (Self::Usual, _) => "",
+            (Self::Notable, _) => "!",
+            (Self::Failure, true) => "✗",
+            (Self::Failure, false) => "X",
+        }
+    }
+}
+
+fn flag(fields: &EventFields, name: &str) -> bool {
+    let mut fields = fields.0.iter();
+    fields.any(|(known, value)| known == name && *value == FieldValue::Flag(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ttmem_api::Timestamp;
+
+    fn event(name: &str, fields: Vec<(String, FieldValue)>) -> LastEvent {
+        LastEvent {
+            time: Timestamp::from_unix_nanos(0),
+            pid: None,
+            process: None,
+            recovered: false,
+            event: name.to_owned(),
+            fields: EventFields(fields),
+        }
+    }
+
+    /// The names of the protocol's table, as readers know them.
+    fn names() -> Vec<String> {
+        let table = include_str!("../../../../../docs/protocol.md");
+        let rows = table.lines().filter_map(|line| {
+            let (number, rest) = line.strip_prefix("| ")?.split_once(" | **")?;
+            number.parse::<u8>().ok()?;
+            rest.split_once("**")
+        });
+        let snake_case = |(name, _about): (&str, &str)| {
+            let mut snake_case = String::new();
+            for letter in name.chars() {
+                if letter.is_uppercase() && !snake_case.is_empty() {
+                    snake_case.push('_');
+                }
+                snake_case.extend(letter.to_lowercase());
+            }
+            snake_case
+        };
+        rows.map(snake_case).collect()
+    }
+
+    #[test]
+    fn every_event_of_the_protocol_has_a_family_or_is_of_none_on_purpose() {
+        let of_none = [
+            "device_opened",
+            "device_closed",
+            "mesh_opened",
+            "mesh_closed",
+            "marked",
+            "events_lost",
+            "events_elided",
+            "forked",
+            "stack_noted",
+        ];
+        let names = names();
+        assert!(names.len() > 40, "{names:?}");
+        for name in &names {
+            let known = Family::of(name).is_some();
+            assert_ne!(known, of_none.contains(&name.as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_failed_is_in_its_family_and_among_the_failures() {
+        for name in ["allocation_failed", "clashed", "events_lost"] {
+            let event = event(name, Vec::new());
+            assert!(names().contains(&name.to_owned()));
+            assert!(
+                Family::Failures.has(&event) && Family::All.has(&event),
+                "{name}"
+            );
+            assert_eq!(Weight::of(&event), Weight::Failure);
+        }
+        assert!(Family::Buffers.has(&event("allocation_failed", Vec::new())));
+        assert!(Family::Programs.has(&event("clashed", Vec::new())));
+        let stalled = |stalled| {
+            let fields = vec![("stalled".to_owned(), FieldValue::Flag(stalled))];
+            Weight::of(&event("ring_reserved", fields))
+        };
+        assert_eq!(stalled(true), Weight::Notable);
+        assert_eq!(stalled(false), Weight::Usual);
+        assert!(Family::All.has(&event("of_a_newer_server", Vec::new())));
+        assert!(!Family::Buffers.has(&event("of_a_newer_server", Vec::new())));
+    }
+
+    #[test]
+    fn families_go_round() {
+        let mut family = Family::All;
+        for _step in Family::ALL {
+            family = family.step(true);
+        }
+        assert_eq!(family, Family::All);
+        assert_eq!(family.step(false), Family::Failures);
+    }
+}

@@ -1,0 +1,444 @@
+//! What happens, as it happens: the newest events of the server's stream.
+//!
+//! The list runs by itself until the user stops it or scrolls up. Then the events of that moment
+//! are held, so that nothing moves under the user's eyes, while newer ones go on being kept.
+
+mod family;
+mod line;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use self::family::Family;
+use self::rows::{Kept, Row, Rows, Wanted};
+use super::{Chosen, KeyHelp, Outcome, View};
+use crate::data::{Data, Link};
+use crate::format;
+use crate::glossary::Word;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
+use crate::wants::Wants;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::prompt::Prompt;
+use crate::widgets::table::{Cell, Table};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use ttmem_api::StreamEvent;
+
+/// Rows of a screen below which the chosen event is not told in full.
+const ROOM_FOR_DETAILS: u16 = 12;
+
+/// The events, and what the user chose among them.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    family: Family,
+    filter: Prompt,
+    rows: Rows,
+    cursor: Cursor,
+    held: Option<Held>,
+    /// Where the list was last drawn.
+    list: Rect,
+    /// Where the names of the families were last drawn.
+    families: Vec<(Rect, Family)>,
+}
+
+/// The events of the moment at which the list was stopped.
+#[derive(Debug)]
+struct Held {
+    events: VecDeque<Arc<StreamEvent>>,
+    first: u64,
+    /// The place behind the last.
+    end: u64,
+    /// Whether the user stopped it; scrolling up does so too, until the end is reached again.
+    paused: bool,
+}
+
+impl Held {
+    fn of(data: &Data, paused: bool) -> Self {
+        Self {
+            events: data.tail.events.clone(),
+            first: data.tail.gone,
+            end: data.tail.end(),
+            paused,
+        }
+    }
+}
+
+impl View for Events {
+    fn keys(&self) -> &'static [KeyHelp] {
+        &[
+            KeyHelp {
+                keys: "/",
+                does: "filter",
+            },
+            KeyHelp {
+                keys: "Space",
+                does: "pause",
+            },
+            KeyHelp {
+                keys: "e E",
+                does: "kind",
+            },
+            KeyHelp {
+                keys: "j k",
+                does: "scroll",
+            },
+            KeyHelp {
+                keys: "G",
+                does: "newest",
+            },
+            KeyHelp {
+                keys: "Enter",
+                does: "this process only",
+            },
+            KeyHelp {
+                keys: "Esc",
+                does: "clear filter",
+            },
+        ]
+    }
+
+    fn words(&self) -> &'static [Word] {
+        &[
+            Word::Recovered,
+            Word::Missed,
+            Word::Requested,
+            Word::AllocationFailed,
+            Word::Clash,
+            Word::Incomplete,
+            Word::ConfigRing,
+            Word::Caches,
+            Word::Mark,
+        ]
+    }
+
+    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
+        Wants {
+            tail: true,
+            ..Wants::default()
+        }
+    }
+
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        if self.filter.is_typing() {
+            self.filter.handle(key);
+            return Outcome::Taken;
+        }
+        match key {
+            Key::Char('/') => self.filter.begin(),
+            Key::Char('e') => self.family = self.family.step(true),
+            Key::Char('E') => self.family = self.family.step(false),
+            // What the app stopped is the app's to start again.
+            Key::Char(' ') if !data.paused => self.pause(data),
+            Key::Enter => return self.choose_process(data, chosen),
+            Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
+            Key::Escape if chosen.pid.is_some() => chosen.pid = None,
+            other => {
+                if !self.cursor.handle(other, self.rows.len()) {
+                    return Outcome::Unused;
+                }
+                self.settle(data);
+            }
+        }
+        Outcome::Taken
+    }
+
+    fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
+        let rows = self.rows.len();
+        match pointer.did {
+            Gesture::WheelUp => self.cursor.wheel(false, rows),
+            Gesture::WheelDown => self.cursor.wheel(true, rows),
+            Gesture::Click => {
+                let place = (pointer.column, pointer.row).into();
+                let mut families = self.families.iter();
+                if let Some((_, family)) = families.find(|(area, _)| area.contains(place)) {
+                    self.family = *family;
+                    return Outcome::Taken;
+                }
+                match Table::row_at(self.list, &self.cursor, pointer.row, rows) {
+                    Some(row) => self.cursor.row = row,
+                    None => return Outcome::Unused,
+                }
+            }
+        }
+        self.settle(data);
+        Outcome::Taken
+    }
+
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let area = area.intersection(canvas.area);
+        if area.is_empty() {
+            return;
+        }
+        self.follow(data, chosen.pid);
+        self.draw_head(canvas, Rect { height: 1, ..area }, data, look);
+        let mut list = below(area, 1);
+        if self.draw_note(canvas, list, data, chosen, look) {
+            list = below(list, 1);
+        }
+        if self.held.is_some() && list.height >= ROOM_FOR_DETAILS {
+            let details = (list.height / 4).min(6);
+            list.height -= details;
+            let details = Rect {
+                y: list.bottom(),
+                height: details,
+                ..list
+            };
+            self.draw_details(canvas, details, data, look);
+        }
+        self.draw_list(canvas, list, data, look);
+    }
+
+    fn is_typing(&self) -> bool {
+        self.filter.is_typing()
+    }
+}
+
+/// An area without so many rows at its top.
+fn below(area: Rect, rows: u16) -> Rect {
+    let rows = rows.min(area.height);
+    Rect {
+        y: area.y + rows,
+        height: area.height - rows,
+        ..area
+    }
+}
+
+impl Events {
+    /// The events that are shown: those that were held, or else the newest.
+    fn kept<'e>(held: Option<&'e Held>, data: &'e Data) -> Kept<'e> {
+        match held {
+            Some(held) => Kept {
+                events: &held.events,
+                first: held.first,
+            },
+            None => Kept {
+                events: &data.tail.events,
+                first: data.tail.gone,
+            },
+        }
+    }
+
+    /// Brings the rows up to date; the chosen one stays the same event where it can.
+    fn follow(&mut self, data: &Data, pid: Option<u32>) {
+        let wanted = Wanted {
+            family: self.family,
+            pid,
+            text: self.filter.text().to_owned(),
+        };
+        let place = self.rows.get(self.cursor.row).map(Row::place);
+        let anew = self
+            .rows
+            .follow(Self::kept(self.held.as_ref(), data), &wanted);
+        if self.held.is_none() {
+            self.cursor.row = self.rows.len().saturating_sub(1);
+        } else if anew && let Some(place) = place {
+            self.cursor.row = self.rows.number_of(place);
+        }
+        self.cursor.unmarked = self.held.is_none();
+    }
+
+    /// Stops the list, or lets it run again from the newest on.
+    fn pause(&mut self, data: &Data) {
+        match &mut self.held {
+            Some(held) if held.paused => self.held = None,
+            Some(held) => held.paused = true,
+            None => self.hold(data, true),
+        }
+    }
+
+    /// After the cursor moved: above the end the list stands still, at the end it runs.
+    fn settle(&mut self, data: &Data) {
+        let at_end = self.cursor.row + 1 >= self.rows.len();
+        match &self.held {
+            None if !at_end => self.hold(data, false),
+            Some(held) if at_end && !held.paused => self.held = None,
+            _as_it_is => {}
+        }
+    }
+
+    /// Holds the events of this moment; some may have gone since the rows were drawn.
+    fn hold(&mut self, data: &Data, paused: bool) {
+        let gone = self.rows.number_of(data.tail.gone);
+        self.cursor.row = self.cursor.row.saturating_sub(gone);
+        self.cursor.top = self.cursor.top.saturating_sub(gone);
+        self.held = Some(Held::of(data, paused));
+    }
+
+    /// From now on only events of the process of the chosen one.
+    fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let row = self.held.as_ref().and(self.rows.get(self.cursor.row));
+        let place = row.map(Row::place);
+        let kept = Self::kept(self.held.as_ref(), data);
+        let event = place.and_then(|place| kept.at(place));
+        match event.and_then(|event| event.event.pid) {
+            Some(pid) => {
+                chosen.pid = Some(pid);
+                Outcome::Taken
+            }
+            None => Outcome::Unused,
+        }
+    }
+
+    /// The families, and how the list runs.
+    fn draw_head(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let (state, ink) = self.state(data, look);
+        let room = usize::from(area.width);
+        let state = text::clip(&state, room);
+        let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
+        let left = area.right().saturating_sub(taken);
+        text::put(canvas, (left, area.y), &state, room, look.style(ink));
+        self.families.clear();
+        let mut column = area.x;
+        for family in Family::ALL {
+            // Brackets, because a colour alone says nothing to some.
+            let (name, ink) = if family == self.family {
+                (format!("[{}]", family.name()), Ink::Strong)
+            } else {
+                (format!(" {} ", family.name()), Ink::Faint)
+            };
+            let end = column.saturating_add(u16::try_from(name.len()).unwrap_or(u16::MAX));
+            if end >= left {
+                break;
+            }
+            text::put(canvas, (column, area.y), &name, name.len(), look.style(ink));
+            self.families
+                .push((Rect::new(column, area.y, end - column, 1), family));
+            column = end;
+        }
+    }
+
+    /// How the list runs, in few words.
+    fn state(&self, data: &Data, look: Look) -> (String, Ink) {
+        let dot = if look.unicode() { "·" } else { "-" };
+        let Some(held) = &self.held else {
+            let kept = u64::try_from(data.tail.events.len()).unwrap_or(u64::MAX);
+            let kept = format::counted(kept, "event");
+            return if data.paused {
+                (format!("{kept} {dot} paused"), Ink::Warning)
+            } else {
+                (format!("{kept} {dot} following"), Ink::Faint)
+            };
+        };
+        let since = format::count(data.tail.end().saturating_sub(held.end));
+        if held.paused {
+            (format!("paused {dot} {since} came since"), Ink::Warning)
+        } else {
+            let state = format!("scrolled up {dot} {since} came since {dot} G follows");
+            (state, Ink::Warning)
+        }
+    }
+
+    /// What is left out, and what is missing; whether there was anything to say.
+    fn draw_note(
+        &self,
+        canvas: &mut Buffer,
+        area: Rect,
+        data: &Data,
+        chosen: &Chosen,
+        look: Look,
+    ) -> bool {
+        let mut parts: Vec<(String, Ink)> = Vec::new();
+        if self.filter.is_typing() || !self.filter.text().is_empty() {
+            let beam = match (self.filter.is_typing(), look.unicode()) {
+                (false, _) => "",
+                (true, true) => "▏",
+                (true, false) => "_",
+            };
+            parts.push((format!("/{}{beam}", self.filter.text()), Ink::Strong));
+        }
+        if let Some(pid) = chosen.pid {
+            parts.push((format!("only process {pid}"), Ink::Strong));
+        }
+        if self.filter.is_typing() || !parts.is_empty() {
+            let found = format::count(self.rows.events());
+            parts.push((format!("{found} match"), Ink::Faint));
+        }
+        if data.tail.missed > 0 {
+            let missed = format::counted(data.tail.missed, "event");
+            parts.push((
+                format!("{missed} missed: this reader was too slow"),
+                Ink::Warning,
+            ));
+        }
+        let mut column = area.x;
+        for (part, ink) in &parts {
+            let room = usize::from(area.right().saturating_sub(column));
+            let end = text::put(canvas, (column, area.y), part, room, look.style(*ink));
+            column = end.saturating_add(2);
+        }
+        !parts.is_empty()
+    }
+
+    fn draw_list(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        self.list = area;
+        let (rows, held) = (&self.rows, self.held.as_ref());
+        let kept = Self::kept(held, data);
+        let table = Table {
+            columns: &line::columns(area.width),
+            sorted: None,
+        };
+        table.draw(canvas, area, &mut self.cursor, rows.len(), look, |number| {
+            Some(match rows.get(number)? {
+                Row::Event(place) => line::cells(kept.at(place)?, look),
+                Row::Missing(_, missed) => {
+                    let missed = format::counted(missed, "event");
+                    note(&format!("{missed} did not come"), look)
+                }
+                Row::Restart(_) => note("the server was started anew", look),
+            })
+        });
+        if rows.len() == 0 {
+            let kept = u64::try_from(kept.events.len()).unwrap_or(u64::MAX);
+            let why = match (kept, &data.link) {
+                (0, Link::Connecting) => "nothing was heard of the server yet".to_owned(),
+                (0, Link::Up | Link::Down { .. }) => {
+                    "no events yet: what happens from now on is shown here".to_owned()
+                }
+                (kept, _) => format!("none of the {} match", format::counted(kept, "event")),
+            };
+            let at = (area.x, area.y.saturating_add(2));
+            if at.1 < area.bottom() {
+                text::put(
+                    canvas,
+                    at,
+                    &why,
+                    usize::from(area.width),
+                    look.style(Ink::Faint),
+                );
+            }
+        }
+    }
+
+    /// The chosen event in full.
+    fn draw_details(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+        let rule = if look.unicode() { "─" } else { "-" };
+        let rule = rule.repeat(usize::from(area.width));
+        let room = usize::from(area.width);
+        text::put(
+            canvas,
+            (area.x, area.y),
+            &rule,
+            room,
+            look.style(Ink::Frame),
+        );
+        let kept = Self::kept(self.held.as_ref(), data);
+        let event = self.rows.get(self.cursor.row);
+        let Some(event) = event.and_then(|row| kept.at(row.place())) else {
+            return;
+        };
+        let lines = text::wrap(&line::in_full(event), room);
+        for (line, row) in lines.iter().zip(area.y + 1..area.bottom()) {
+            text::put(canvas, (area.x, row), line, room, look.style(Ink::Text));
+        }
+    }
+}
+
+/// A row that is no event.
+fn note(what: &str, look: Look) -> Vec<Cell> {
+    let line = if look.unicode() { "╌╌╌" } else { "---" };
+    vec![Cell::inked(format!("{line} {what} {line}"), Ink::Warning)]
+}

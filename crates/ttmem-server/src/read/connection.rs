@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 const QUEUE: usize = 256;
 
 /// Threads that make documents: two cores' worth of readers must not starve the ledger.
-const BLOCKING_THREADS: usize = 4;
+pub(super) const BLOCKING_THREADS: usize = 4;
 
 /// A request of the read API is a line and a few headers.
 const MAX_HEADER_BYTES: usize = 16 * 1024;

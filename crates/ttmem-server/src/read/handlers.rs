@@ -28,8 +28,8 @@ pub(super) async fn get_snapshot(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
 ) -> Result<Response, Refusal> {
-    answer(asker, move || {
-        let view = view(&state)?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
         let geometry = state.places.of(&view);
         Ok(snapshot(&view, &geometry, (state.facts)()))
     })
@@ -56,7 +56,7 @@ async fn page<T: Serialize + 'static>(
     let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let request =
         PageRequest::new(query.cursor.as_deref(), query.limit).map_err(Refusal::bad_request)?;
-    answer(asker, move || Ok(rows(&view(&state)?, request))).await
+    answer(state, asker, move |state| Ok(rows(&view(state)?, request))).await
 }
 
 pub(super) async fn get_programs(
@@ -71,8 +71,8 @@ pub(super) async fn get_processes(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
 ) -> Result<Response, Refusal> {
-    answer(asker, move || {
-        let (processes, _left_out) = processes(&view(&state)?);
+    answer(state, asker, move |state| {
+        let (processes, _left_out) = processes(&view(state)?);
         Ok(Processes {
             schema: SCHEMA,
             time: (state.facts)().time,
@@ -94,8 +94,8 @@ pub(super) async fn get_buffers(
     query: Result<Query<BufferQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let selection = Selection::of(&parameters(query)?).map_err(Refusal::bad_request)?;
-    answer(asker, move || {
-        Ok(select::buffers(&view(&state)?, &selection))
+    answer(state, asker, move |state| {
+        Ok(select::buffers(&view(state)?, &selection))
     })
     .await
 }
@@ -111,8 +111,8 @@ pub(super) async fn get_buffer_groups(
     if by == GroupBy::Other {
         return Err(Refusal::bad_request(SelectError::Word("by")));
     }
-    answer(asker, move || {
-        let view = view(&state)?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
         let time = (state.facts)().time;
         Ok(select::groups(&view, &selection, by, time))
     })
@@ -156,7 +156,7 @@ pub(super) async fn get_history(
         let detail = format!("seconds {seconds} is not between 1 and {longest}");
         return Err(Refusal::bad_request(detail));
     }
-    answer(asker, move || {
+    answer(state, asker, move |state| {
         let time = (state.facts)().time;
         Ok(state.histories.document(time, seconds))
     })
@@ -189,7 +189,7 @@ pub(super) async fn get_last(
         let detail = format!("count {count} is not between 1 and {MAX_LAST}");
         return Err(Refusal::bad_request(detail));
     }
-    answer(asker, move || {
+    answer(state, asker, move |state| {
         let last = state.ledger.last(count as usize, pid);
         let last = last.ok_or_else(Refusal::stopping)?;
         Ok(last.document())
@@ -252,8 +252,8 @@ pub(super) async fn get_device(
     name: MaybeName,
 ) -> Result<Response, Refusal> {
     let name = named(name)?;
-    answer(asker, move || {
-        let view = view(&state)?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
         let index = device_named(&view, &name)?;
         let geometry = state.places.of(&view);
         Ok(device_detail(&view, &geometry, index, (state.facts)().time))
@@ -281,8 +281,8 @@ pub(super) async fn get_l1_map(
         (None, None) => None,
         _half => return Err(Refusal::bad_request("a core has both x and y")),
     };
-    answer(asker, move || {
-        let view = view(&state)?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
         let index = device_named(&view, &name)?;
         if let Some((x, y)) = core.filter(|(x, y)| !l1map::has_core(&view, index, *x, *y)) {
             let detail = format!("device {name} has no compute core {x},{y}");
@@ -318,8 +318,8 @@ pub(super) async fn get_blocks(
         let detail = format!("cells {cells} is not between 1 and {}", blocks::MAX_CELLS);
         return Err(Refusal::bad_request(detail));
     }
-    answer(asker, move || {
-        let view = view(&state)?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
         let index = device_named(&view, &name)?;
         let geometry = state.places.of(&view);
         let time = (state.facts)().time;
@@ -352,7 +352,7 @@ pub(super) async fn post_mark(
         );
         return Err(Refusal::bad_request(detail));
     }
-    answer(asker, move || {
+    answer(state, asker, move |state| {
         let time = (state.facts)().time;
         let set = state.ledger.mark(name.as_str().into(), time.unix_nanos());
         let number = set.ok_or_else(Refusal::stopping)?;
@@ -440,7 +440,7 @@ pub(super) async fn post_forget(
     let Query(ForgetQuery { pid }) =
         query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let uid = asker.uid;
-    answer(asker, move || {
+    answer(state, asker, move |state| {
         let time = (state.facts)().time.unix_nanos();
         match state.ledger.forget(pid, uid, time) {
             Ok(each) => Ok(Forgotten {

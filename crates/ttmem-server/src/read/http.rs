@@ -3,12 +3,13 @@
 //! Work is passed on: views, geometry, sorting and JSON belong to the blocking threads, so that
 //! one large answer does not hold up another.
 
+use super::connection::BLOCKING_THREADS;
 use super::handlers;
 use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::keeper::LedgerHandle;
-use crate::stream::{StreamEnd, Streams, Tail};
+use crate::stream::{StreamEnd, StreamLimits, Streams, Tail};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -17,9 +18,13 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ttmem_api::{Problem, SCHEMA, routes};
 use ttmem_ledger::View;
+
+/// Documents that are made at once: of the blocking threads one is left for those who follow the
+/// events, however many large answers are asked for.
+const DESKS: usize = BLOCKING_THREADS - 1;
 
 /// What readers are told from.
 #[derive(Clone)]
@@ -34,6 +39,8 @@ pub struct ReadState {
     pub(crate) histories: Histories,
     /// What happens, for readers that stay.
     pub(crate) streams: Streams,
+    /// Where documents are made.
+    desks: Arc<Semaphore>,
 }
 
 impl ReadState {
@@ -46,7 +53,8 @@ impl ReadState {
         places: Places,
     ) -> Self {
         Self {
-            streams: Streams::new(ledger.clone(), tail),
+            streams: Streams::new(ledger.clone(), tail, StreamLimits::default()),
+            desks: Arc::new(Semaphore::new(DESKS)),
             ledger,
             facts,
             places,
@@ -224,8 +232,9 @@ fn json(code: StatusCode, body: impl Into<Body>) -> Response {
 
 /// Makes a document on a blocking thread.
 pub(super) async fn answer<T: Serialize>(
+    state: ReadState,
     asker: Asker,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    work: impl FnOnce(&ReadState) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<Response, Refusal> {
     let internal = |detail: String| {
         Refusal::new(
@@ -234,11 +243,13 @@ pub(super) async fn answer<T: Serialize>(
             format!("the answer could not be made: {detail}"),
         )
     };
+    // Nobody closes it.
+    let desk = Arc::clone(&state.desks).acquire_owned().await.ok();
     let task = tokio::task::spawn_blocking(move || {
-        let document = work().and_then(|document| {
+        let document = work(&state).and_then(|document| {
             serde_json::to_vec(&document).map_err(|error| internal(error.to_string()))
         });
-        drop(asker.seat);
+        drop((desk, asker.seat));
         document
     });
     let body = task.await.map_err(|error| internal(error.to_string()))??;

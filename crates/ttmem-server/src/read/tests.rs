@@ -8,12 +8,13 @@ mod moments;
 mod openapi;
 mod paging;
 mod selections;
+mod stalls;
 mod streams;
 
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
 use crate::keeper::{Command, ForgetError, LedgerHandle};
-use crate::stream::Tail;
+use crate::stream::{StreamLimits, Streams, Tail};
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -247,6 +248,8 @@ fn keeper_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                     ledger.set_mark(time, name, 1);
                     reply.send(1).unwrap();
                 }
+                // Nothing happens here that is kept: the asker is told that there is nobody.
+                Command::Last { reply, .. } => drop(reply),
                 other => panic!("readers do not ask {other:?}"),
             }
         }

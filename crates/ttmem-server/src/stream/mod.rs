@@ -25,20 +25,32 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use ttmem_api::{StreamGap, StreamHello, StreamMessage, Timestamp};
 
-/// Readers of changes at once.
-const CHANGES_SEATS: usize = 4096;
-
-/// Raw readers at once: each is worked for alone.
-const RAW_SEATS: usize = 8;
-
 /// Messages that may wait for a reader; what it does not take stays where it is kept.
 const QUEUE: usize = 2;
 
-/// A reader that takes nothing for so long is dropped.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Something is sent at least so often, so that both ends notice when the other is gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What readers that stay may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamLimits {
+    /// Readers of changes at once.
+    pub(crate) changes_seats: usize,
+    /// Raw readers at once: each is worked for alone.
+    pub(crate) raw_seats: usize,
+    /// A reader that takes nothing for so long is dropped.
+    pub(crate) patience: Duration,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            changes_seats: 4096,
+            raw_seats: 8,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
 
 /// What a reader wants of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +69,18 @@ pub(crate) struct Streams {
     ticker: Ticker,
     changes_seats: Arc<Semaphore>,
     raw_seats: Arc<Semaphore>,
+    patience: Duration,
 }
 
 impl Streams {
-    pub(crate) fn new(ledger: LedgerHandle, tail: Tail) -> Self {
+    pub(crate) fn new(ledger: LedgerHandle, tail: Tail, limits: StreamLimits) -> Self {
         Self {
             ticker: Ticker::new(ledger.clone(), tail.clone()),
             ledger,
             tail,
-            changes_seats: Arc::new(Semaphore::new(CHANGES_SEATS)),
-            raw_seats: Arc::new(Semaphore::new(RAW_SEATS)),
+            changes_seats: Arc::new(Semaphore::new(limits.changes_seats)),
+            raw_seats: Arc::new(Semaphore::new(limits.raw_seats)),
+            patience: limits.patience,
         }
     }
 
@@ -86,6 +100,7 @@ impl Streams {
         let (ends, ended) = oneshot::channel();
         let reader = Reader {
             sender,
+            patience: self.patience,
             _seat: seat,
             _ends: ends,
         };
@@ -124,6 +139,7 @@ impl Future for StreamEnd {
 /// One reader, and the seat that it takes.
 struct Reader {
     sender: mpsc::Sender<Bytes>,
+    patience: Duration,
     _seat: OwnedSemaphorePermit,
     _ends: oneshot::Sender<Infallible>,
 }
@@ -141,7 +157,7 @@ enum Waited {
 impl Reader {
     /// Hands over a message; false when the reader is gone, or takes nothing any more.
     async fn send(&self, message: Bytes) -> bool {
-        let sent = self.sender.send_timeout(message, PATIENCE).await;
+        let sent = self.sender.send_timeout(message, self.patience).await;
         sent.is_ok()
     }
 

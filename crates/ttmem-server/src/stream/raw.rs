@@ -11,8 +11,8 @@ use std::time::Duration;
 use ttmem_api::{StreamEvent, StreamMessage, Timestamp};
 use ttmem_ledger::View;
 
-/// Events of one message to the socket.
-const AT_ONCE: usize = 2000;
+/// Events of one message to the socket: what waits for a reader that does not take it is bounded.
+pub(super) const AT_ONCE: usize = 2000;
 
 /// Between two looks: what comes meanwhile is sent together.
 const GATHER: Duration = Duration::from_millis(10);
@@ -67,8 +67,8 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
     }
 }
 
-/// The events behind an id as messages, and the id of the last.
-fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
+/// The events behind an id as messages, at most [`AT_ONCE`] of them, and the id of the last.
+pub(super) fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
     let mut text = Vec::new();
     let mut last = after;
     let mut processes: HashMap<u32, Shown<'_>> = HashMap::new();
@@ -82,6 +82,9 @@ fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
         for (id, event) in (batch.first_id..).zip(&batch.events) {
             if id <= after {
                 continue;
+            }
+            if id - after > AT_ONCE as u64 {
+                return (Bytes::from(text), last);
             }
             let event = match shown {
                 Some(shown) => shown.event(event, batch.recovered),

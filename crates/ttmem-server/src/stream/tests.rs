@@ -1,8 +1,10 @@
 //! The tail, and what its readers are told.
 
+use super::raw::{AT_ONCE, write};
 use super::tail::Tail;
 use super::*;
 use ttmem_event::{BufferId, Event, MeshId, What};
+use ttmem_ledger::{Ledger, Limits};
 
 fn freed(id: u64) -> Event {
     Event {
@@ -52,6 +54,29 @@ fn only_the_newest_events_are_kept() {
     assert_eq!(since.oldest, 35_001, "65 batches of a thousand fit");
     let kept: usize = since.batches.iter().map(|batch| batch.events.len()).sum();
     assert_eq!(kept, 65_000);
+}
+
+#[test]
+fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
+    let tail = Tail::default();
+    let count = 2 * AT_ONCE as u64 + 5;
+    push(&tail, 0..count);
+    let view = Ledger::new(Limits::default()).view();
+    let mut last = 0;
+    let mut messages = Vec::new();
+    while last < count {
+        let since = tail.since(last, AT_ONCE);
+        let (text, reached) = write(&view, &since.batches, last);
+        let text = std::str::from_utf8(&text).expect("JSON is UTF-8");
+        assert!(text.starts_with(&format!("id: {}\n", last + 1)));
+        assert_eq!(
+            text.matches("\nevent: event\n").count() as u64,
+            reached - last
+        );
+        messages.push(reached - last);
+        last = reached;
+    }
+    assert_eq!(messages, [AT_ONCE as u64, AT_ONCE as u64, 5]);
 }
 
 #[test]

@@ -216,6 +216,28 @@ fn a_slow_head_loses_its_seat() {
 }
 
 #[test]
+fn who_finds_no_seat_is_told_to_come_back() {
+    let limits = HttpLimits {
+        head_timeout: WATCHDOG,
+        connection_timeout: WATCHDOG,
+        ..STRICT
+    };
+    let served = Served::with(empty_ledger(), limits, facts);
+    let mut slow = UnixStream::connect(&served.path).unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nX: ").unwrap();
+    // Connections are handed over one after the other: the first has the seat.
+    let answer = exchange(&served, b"GET /healthz HTTP/1.1\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503 "), "{answer}");
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("\r\nretry-after: 1\r\n"), "{answer}");
+    assert!(head.contains(&format!("content-length: {}", body.len())));
+    assert!(body.contains("\"error\":\"busy\""), "{answer}");
+    drop(slow);
+    wait_for_seat(&served);
+}
+
+#[test]
 fn a_reader_that_does_not_read_loses_its_seat() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);

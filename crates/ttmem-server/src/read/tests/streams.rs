@@ -10,27 +10,37 @@ use ttmem_api::{
 };
 
 /// A server whose ledger goes on.
-struct Live {
+pub(super) struct Live {
     ledger: Arc<Mutex<Ledger>>,
     tail: Tail,
     process: u32,
-    served: Served,
+    pub(super) streams: Streams,
+    pub(super) served: Served,
 }
 
 impl Live {
     fn new() -> Self {
+        Self::with(StreamLimits::default(), facts)
+    }
+
+    pub(super) fn with(
+        limits: StreamLimits,
+        facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
+    ) -> Self {
         let mut ledger = empty_ledger();
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
         let tail = Tail::default();
-        let state = ReadState::new(
+        let mut state = ReadState::new(
             keeper_of(&ledger),
             Arc::new(facts),
             tail.clone(),
             Histories::default(),
             Places::default(),
         );
+        state.streams = Streams::new(keeper_of(&ledger), tail.clone(), limits);
         Self {
+            streams: state.streams.clone(),
             served: Served::from(state, HttpLimits::default()),
             ledger,
             tail,
@@ -39,7 +49,7 @@ impl Live {
     }
 
     /// What the ledger thread does with a batch.
-    fn apply(&self, events: impl IntoIterator<Item = What>) {
+    pub(super) fn apply(&self, events: impl IntoIterator<Item = What>) {
         let events: Vec<Event> = events
             .into_iter()
             .map(|what| Event { time: 7, what })
@@ -52,7 +62,7 @@ impl Live {
         self.tail.push(self.process, Some(4001), NOW, false, events);
     }
 
-    fn follow(&self, pace: Pace, after: Option<u64>) -> EventReader {
+    pub(super) fn follow(&self, pace: Pace, after: Option<u64>) -> EventReader {
         let mut reader = self.served.client().events(pace, after).unwrap();
         match next(&mut reader) {
             StreamMessage::Hello(hello) => {
@@ -64,14 +74,14 @@ impl Live {
     }
 }
 
-fn next(reader: &mut EventReader) -> StreamMessage {
+pub(super) fn next(reader: &mut EventReader) -> StreamMessage {
     match reader.wait(WATCHDOG).unwrap() {
         Streamed::Message(message) => *message,
         other => panic!("{other:?}"),
     }
 }
 
-fn next_changes(reader: &mut EventReader) -> StreamChanges {
+pub(super) fn next_changes(reader: &mut EventReader) -> StreamChanges {
     match next(reader) {
         StreamMessage::Changes(changes) => changes,
         other => panic!("{other:?}"),
@@ -92,7 +102,7 @@ fn next_gap(reader: &mut EventReader) -> StreamGap {
     }
 }
 
-fn buffer(id: u64, mesh: MeshId) -> What {
+pub(super) fn buffer(id: u64, mesh: MeshId) -> What {
     let mut what = allocated(id, Class::Dram, n150().dram.base + 64 * id, 64);
     if let What::BufferAllocated { mesh: on, .. } = &mut what {
         *on = mesh;
@@ -319,12 +329,23 @@ fn a_reader_that_stalls_holds_up_nobody_and_finds_a_gap() {
 
 #[test]
 fn raw_readers_have_few_seats() {
-    let live = Live::new();
-    let mut readers: Vec<EventReader> = (0..8).map(|_seat| live.follow(Pace::Raw, None)).collect();
-    let answer = exchange(
-        &live.served,
-        b"GET /api/v1/events?pace=raw HTTP/1.1\r\n\r\n",
-    );
+    seats_run_out(&Live::new(), Pace::Raw, 8, Pace::Changes);
+}
+
+#[test]
+fn readers_of_changes_have_seats_of_their_own() {
+    let limits = StreamLimits {
+        changes_seats: 3,
+        ..StreamLimits::default()
+    };
+    seats_run_out(&Live::with(limits, facts), Pace::Changes, 3, Pace::Raw);
+}
+
+/// Fails unless a pace has so many seats, and others and requests go on when they are taken.
+fn seats_run_out(live: &Live, pace: Pace, seats: usize, other: Pace) {
+    let mut readers: Vec<EventReader> = (0..seats).map(|_seat| live.follow(pace, None)).collect();
+    let request = format!("GET /api/v1/events?pace={pace} HTTP/1.1\r\n\r\n");
+    let answer = exchange(&live.served, request.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
     assert!(
         answer
@@ -337,13 +358,13 @@ fn raw_readers_have_few_seats() {
         "{answer}"
     );
     let client = live.served.client();
-    assert_eq!(refusal(client.events(Pace::Raw, None)).0, 429);
-    next_changes(&mut live.follow(Pace::Changes, None));
+    assert_eq!(refusal(client.events(pace, None)).0, 429);
+    live.follow(other, None);
     client.snapshot().unwrap();
     // Who goes leaves the seat, though nothing is sent that would find the reader gone.
     drop(readers.pop());
     let began = Instant::now();
-    while client.events(Pace::Raw, None).is_err() {
+    while client.events(pace, None).is_err() {
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "the seat is still taken"

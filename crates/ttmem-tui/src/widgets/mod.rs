@@ -3,9 +3,9 @@
 pub(crate) mod bar;
 pub(crate) mod cursor;
 pub(crate) mod curve;
-pub(crate) mod pen;
 pub(crate) mod line;
 pub(crate) mod pane;
+pub(crate) mod pen;
 pub(crate) mod prompt;
 pub(crate) mod share;
 pub(crate) mod table;

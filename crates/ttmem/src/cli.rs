@@ -269,6 +269,13 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "BYTES", env = "TTMEM_STACKS")]
     pub(crate) stacks: Option<u64>,
 
+    /// Show the terminal view while the program runs.
+    ///
+    /// The view takes the terminal and its keys. What the program writes to the terminal comes out
+    /// when the view is left, which does not end the program; its input is empty.
+    #[arg(long)]
+    pub(crate) top: bool,
+
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

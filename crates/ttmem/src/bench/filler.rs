@@ -70,7 +70,7 @@ impl Filler {
             l1_reserved_bytes: 105_824,
         };
         let mesh = MeshDefinition {
-            id: mesh(chip),
+            id: mesh_of(chip),
             kind: MeshKind::Mesh,
             handle: u64::from(chip) + 1,
             rows: 1,
@@ -84,7 +84,7 @@ impl Filler {
         );
         self.stream.write_all(&bytes)?;
         let capacity = What::CapacityReported {
-            mesh: mesh(chip),
+            mesh: mesh_of(chip),
             class: Class::Dram,
             banks: BANKS,
             base: BASE,
@@ -104,7 +104,7 @@ impl Filler {
         let events = (0..count).map(|number| Event {
             time: number,
             what: What::BufferAllocated {
-                mesh: mesh(chip),
+                mesh: mesh_of(chip),
                 buffer: BufferId(first + number),
                 class: Class::Dram,
                 layout: Layout::Interleaved,
@@ -126,7 +126,7 @@ impl Filler {
         let events = (first..first + count).map(|number| Event {
             time: number,
             what: What::BufferFreed {
-                mesh: mesh(chip),
+                mesh: mesh_of(chip),
                 buffer: BufferId(number),
             },
         });
@@ -169,6 +169,6 @@ impl Filler {
 }
 
 /// The mesh of a chip.
-fn mesh(chip: u32) -> MeshId {
-    MeshId(u64::from(chip) + 1)
+fn mesh_of(chip: u32) -> MeshId {
+    MeshId(chip + 1)
 }

@@ -13,6 +13,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpid, getsid};
 use rustix::process::{WaitOptions, waitpid};
 use std::ffi::{CStr, CString, NulError, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// What is passed on to the program.
@@ -111,6 +112,27 @@ impl Signals {
     }
 }
 
+/// The streams of a program where they are not to be ours.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    pub(super) input: Option<OwnedFd>,
+    pub(super) output: Option<OwnedFd>,
+    pub(super) error: Option<OwnedFd>,
+}
+
+impl Streams {
+    /// What makes them those of a program that is started.
+    fn actions(&self) -> nix::Result<PosixSpawnFileActions> {
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (number, stream) in (0..).zip([&self.input, &self.output, &self.error]) {
+            if let Some(stream) = stream {
+                actions.add_dup2(stream.as_raw_fd(), number)?;
+            }
+        }
+        Ok(actions)
+    }
+}
+
 /// A program that runs.
 #[derive(Debug)]
 pub(super) struct Child {
@@ -122,10 +144,11 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts a program in this environment.
+    /// Starts a program in this environment, with these streams.
     pub(super) fn start(
         command: &[OsString],
         environment: impl Iterator<Item = (OsString, OsString)>,
+        streams: &Streams,
         signals: &Signals,
     ) -> Result<Self> {
         let arguments = command.iter().map(|word| CString::new(word.as_bytes()));
@@ -138,12 +161,12 @@ impl Child {
         });
         let variables: Vec<CString> = variables.collect::<Result<_, NulError>>()?;
         let program = arguments.first().context("there is no command")?;
-        let started = match spawn(program, &arguments, &variables, signals) {
+        let started = match spawn(program, &arguments, &variables, streams, signals) {
             // A script that does not say what runs it: for shells, that is the shell.
             Err(Errno::ENOEXEC) if program.as_bytes().contains(&b'/') => {
                 let mut by_shell = vec![SHELL.to_owned()];
                 by_shell.extend_from_slice(&arguments);
-                spawn(SHELL, &by_shell, &variables, signals)
+                spawn(SHELL, &by_shell, &variables, streams, signals)
             }
             started => started,
         };
@@ -256,6 +279,7 @@ fn spawn(
     program: &CStr,
     arguments: &[CString],
     variables: &[CString],
+    streams: &Streams,
     signals: &Signals,
 ) -> nix::Result<Pid> {
     let mut attributes = PosixSpawnAttr::init()?;
@@ -265,14 +289,8 @@ fn spawn(
     attributes.set_flags(
         PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
     )?;
-    let streams_as_they_are = PosixSpawnFileActions::init()?;
-    posix_spawnp(
-        program,
-        &streams_as_they_are,
-        &attributes,
-        arguments,
-        variables,
-    )
+    let actions = streams.actions()?;
+    posix_spawnp(program, &actions, &attributes, arguments, variables)
 }
 
 #[cfg(test)]

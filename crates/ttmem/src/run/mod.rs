@@ -5,6 +5,7 @@
 //! the server that runs, or to one in this process that nobody else can reach. `ttmem env` gives
 //! the same environment to programs that are started by other means.
 
+mod beside;
 mod child;
 mod holders;
 mod library;
@@ -20,7 +21,8 @@ use crate::embedded::EmbeddedServer;
 use crate::output::Screen;
 use crate::render;
 use anyhow::{Context, Result};
-use child::{Child, Signals};
+use beside::Beside;
+use child::{Child, Signals, Streams};
 use library::PRELOAD;
 use report::Ran;
 use std::collections::BTreeMap;
@@ -74,9 +76,22 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     };
     let watch = Watch::begin(&target.server, whose)?;
     let begun = Instant::now();
-    let child = Child::start(&options.command, environment.into_iter(), &signals)?;
+    let beside = options.top.then(|| beside(&options.command)).flatten();
+    let streams = beside
+        .as_ref()
+        .map_or(Ok(Streams::default()), Beside::streams)?;
+    let child = Child::start(
+        &options.command,
+        environment.into_iter(),
+        &streams,
+        &signals,
+    )?;
+    drop(streams);
     let pid = child.pid();
-    let ended = child.wait(&signals)?;
+    let ended = match &beside {
+        Some(beside) => beside.show(child, &signals, &target.server)?,
+        None => child.wait(&signals)?,
+    };
     let ran = Ran {
         command: options.command.clone(),
         pid,
@@ -95,6 +110,27 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
         let _unheard = writeln!(std::io::stderr(), "ttmem: no report: {error:#}");
     }
     Ok(ExitCode::from(ended.code()))
+}
+
+/// Room for the terminal view beside a program; none, and a word why, where it cannot be.
+fn beside(command: &[OsString]) -> Option<Beside> {
+    let obstacle = beside::obstacle().map(str::to_owned);
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let made = obstacle.map_or_else(
+        || {
+            Beside::new(format!("ttmem run: {}", words.join(" ")))
+                .map_err(|error| format!("{error:#}"))
+        },
+        Err,
+    );
+    match made {
+        Ok(beside) => Some(beside),
+        Err(reason) => {
+            // The program matters more than the view of it.
+            let _unheard = writeln!(std::io::stderr(), "ttmem: no view: {reason}");
+            None
+        }
+    }
 }
 
 /// The lines that make a shell's programs tracked.

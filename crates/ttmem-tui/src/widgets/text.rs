@@ -12,11 +12,17 @@ const ELLIPSIS: &str = "…";
 
 /// How many columns a text takes, as it is drawn.
 pub(crate) fn width(text: &str) -> usize {
+    if is_plain(text) {
+        return text.len();
+    }
     text.graphemes(true).map(|grapheme| shown(grapheme).1).sum()
 }
 
 /// The text in at most so many columns; one that is longer ends with an ellipsis.
 pub(crate) fn clip(text: &str, columns: usize) -> String {
+    if text.len() <= columns && is_plain(text) {
+        return text.to_owned();
+    }
     let mut clipped = String::new();
     let mut taken = 0;
     // Where the text is to be cut if it turns out to be too long.
@@ -109,6 +115,11 @@ pub(crate) fn put(
     }
     let (end, _row) = canvas.set_stringn(column, row, clip(text, columns), columns, style);
     end
+}
+
+/// Whether every byte is a sign of one column: nearly all text is, and need not be taken apart.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// How a grapheme is drawn, and the columns that it takes.

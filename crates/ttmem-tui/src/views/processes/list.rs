@@ -162,7 +162,7 @@ impl List {
         let mut matching: Vec<(bool, SortKey, usize)> = processes
             .iter()
             .enumerate()
-            .filter(|(_, process)| filter.matches(&described(process)))
+            .filter(|(_, process)| filter.text().is_empty() || filter.matches(&described(process)))
             .map(|(place, process)| (is_gone(process), key(process, order.by), place))
             .collect();
         matching.sort_by(|left, right| compared(left, right, order.downwards));

@@ -195,9 +195,9 @@ impl Table<'_> {
         for ((cell, shape), width) in cells.iter().zip(self.columns).zip(widths) {
             let Some(width) = *width else { continue };
             let ink = if chosen { Ink::Chosen } else { cell.ink };
-            let drawn = fitted(&cell.text, shape.right, width);
             // A column that does not fit any more must not reach into what is beside the table.
             let room = area.right().saturating_sub(column).min(width);
+            let drawn = fitted(&cell.text, shape.right, room);
             text::put(
                 canvas,
                 (column, area.y),
@@ -237,13 +237,13 @@ impl Table<'_> {
                 }
                 _other => "",
             };
-            let title = fitted(&format!("{}{arrow}", shape.title), shape.right, width);
+            let room = area.right().saturating_sub(column).min(width);
+            let title = fitted(&format!("{}{arrow}", shape.title), shape.right, room);
             let ink = if arrow.is_empty() {
                 Ink::Faint
             } else {
                 Ink::Strong
             };
-            let room = area.right().saturating_sub(column).min(width);
             text::put(
                 canvas,
                 (column, area.y),

@@ -92,15 +92,11 @@ impl Chart<'_> {
             let said = format!("{word} {} {}", self.series.text(value), time_of_day(time));
             parts.push((said, Ink::Faint));
         }
-        let mut column = area.x;
-        for (part, ink) in parts {
-            let room = usize::from(area.right().saturating_sub(column));
-            // All of it or nothing: half a figure is none.
-            if text::width(&part) > room {
-                break;
-            }
-            column = text::put(canvas, (column, area.y), &part, room, look.style(ink)) + 2;
-        }
+        let parts: Vec<_> = parts
+            .into_iter()
+            .map(|(part, ink)| (part, look.style(ink)))
+            .collect();
+        text::put_whole(canvas, (area.x, area.y), area.width, &parts, 2);
     }
 
     fn draw_labels(&self, canvas: &mut Buffer, (left, plot): (u16, Rect), scale: u64, look: Look) {
@@ -203,7 +199,7 @@ fn draw_axis(canvas: &mut Buffer, plot: Rect, (start, end): (Timestamp, Timestam
     if plot.width < TIME {
         return;
     }
-    let gaps = ((plot.width - TIME) / (TIME + 10)).clamp(u16::from(plot.width >= 2 * TIME + 1), 6);
+    let gaps = ((plot.width - TIME) / (TIME + 10)).clamp(u16::from(plot.width > 2 * TIME), 6);
     let span = u128::from(end.unix_nanos().saturating_sub(start.unix_nanos()));
     for label in 0..=gaps {
         // The first begins at its time, the last ends at it, those between are around it.

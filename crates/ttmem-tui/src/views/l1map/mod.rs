@@ -1,46 +1,475 @@
-//! To be written.
+//! Where everything lies: L1 core by core, and the banks of DRAM, the trace region or L1.
+//!
+//! The grid and the banks are two documents of the server; only the one on screen is asked for.
+//! What came for another device, core or class is never shown as if it were of this one.
 
+mod banks;
+mod column;
+mod facts;
+mod gap;
+mod grid;
+#[cfg(test)]
+mod tests;
+
+use super::device::{class_name, draw_title, is_of};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::format;
 use crate::glossary::Word;
-use crate::input::{Key, Pointer};
-use crate::look::Look;
-use crate::wants::Wants;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
+use crate::wants::{DeviceKey, Wants};
+use crate::widgets::cursor::Cursor;
+use crate::widgets::table::Table;
+use crate::widgets::text;
+use gap::Gap;
+use grid::{GridPlace, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ttmem_api::{BlockMap, Device, L1Map, MemoryClass};
 
-/// To be written.
+/// From so many columns on, the bar of a core has words beside it.
+const WIDE: u16 = 130;
+/// Rows of a core's figures.
+const FACT_ROWS: u16 = 5;
+
+/// What is on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Page {
+    /// The cores of L1.
+    #[default]
+    Cores,
+    /// The banks of a class.
+    Banks(MemoryClass),
+}
+
+/// What the user chose of the map.
 #[derive(Debug, Default)]
-pub(crate) struct L1MapView;
+pub(crate) struct L1MapView {
+    page: Page,
+    /// A core; the first if none was chosen or the device has none there.
+    core: Option<Place>,
+    /// Whether arrows move in the list rather than in the grid.
+    in_list: bool,
+    /// The place in the list of what lies on the core.
+    segment: Cursor,
+    /// The core at whose gap the list was opened.
+    opened: Option<(DeviceKey, Place)>,
+    /// The place in the list of the largest blocks.
+    block: Cursor,
+    /// How many cells of a bank fit on the screen.
+    cells: Option<u32>,
+    /// Where the grid was last drawn.
+    grid: GridPlace,
+    /// Where the list was last drawn.
+    list: Rect,
+}
+
+/// L1 of a device, if that is what came.
+fn map_of<'d>(device: &Device, data: &'d Data) -> Option<&'d L1Map> {
+    let (key, map) = &data.l1map.as_ref()?.document;
+    is_of(key, device).then_some(map)
+}
+
+/// The banks of a device and class, if that is what came.
+fn blocks_of<'d>(device: &Device, class: MemoryClass, data: &'d Data) -> Option<&'d BlockMap> {
+    let (key, map) = &data.blocks.as_ref()?.document;
+    (is_of(key, device) && map.class == class).then_some(map)
+}
+
+impl L1MapView {
+    /// The chosen core of a device: one that it has.
+    fn core(&self, map: &L1Map) -> Option<Place> {
+        let chosen = self
+            .core
+            .filter(|core| facts::core_at(map, *core).is_some());
+        chosen.or_else(|| map.cores.first().map(|core| (core.x, core.y)))
+    }
+
+    /// Moves to the next core in a direction; stays where there is none.
+    fn step(&mut self, key: Key, map: &L1Map) {
+        let Some((x, y)) = self.core(map) else { return };
+        let row = map
+            .cores
+            .iter()
+            .filter(|core| core.y == y)
+            .map(|core| core.x);
+        let column = map
+            .cores
+            .iter()
+            .filter(|core| core.x == x)
+            .map(|core| core.y);
+        let (x, y) = match key {
+            Key::Left => (row.filter(|other| *other < x).max().unwrap_or(x), y),
+            Key::Right => (row.filter(|other| *other > x).min().unwrap_or(x), y),
+            Key::Up => (x, column.filter(|other| *other < y).max().unwrap_or(y)),
+            _down => (x, column.filter(|other| *other > y).min().unwrap_or(y)),
+        };
+        self.core = Some((x, y));
+    }
+
+    /// Shows the banks of a class, or the cores if those are shown.
+    fn turn(&mut self, class: MemoryClass) {
+        self.page = if self.page == Page::Banks(class) {
+            Page::Cores
+        } else {
+            Page::Banks(class)
+        };
+        self.block = Cursor::default();
+    }
+
+    /// Keys that move in what is on the screen.
+    fn move_by(&mut self, key: Key, data: &Data, chosen: &Chosen) -> bool {
+        let device = chosen.device(data);
+        if let Page::Banks(class) = self.page {
+            let map = device.and_then(|device| blocks_of(device, class, data));
+            let rows = map.map_or(0, |map| map.largest.len() as u64);
+            return self.block.handle(key, rows);
+        }
+        let Some(map) = device.and_then(|device| map_of(device, data)) else {
+            return false;
+        };
+        let rows = map
+            .core
+            .as_ref()
+            .map_or(0, |core| core.segments.len() as u64);
+        match key {
+            Key::Left | Key::Right => self.step(key, map),
+            Key::Up | Key::Char('k') if !self.in_list => self.step(Key::Up, map),
+            Key::Down | Key::Char('j') if !self.in_list => self.step(Key::Down, map),
+            other => return self.segment.handle(other, rows),
+        }
+        true
+    }
+
+    /// The second line: the smallest gap, and when all this held.
+    fn draw_summary(canvas: &mut Buffer, area: Rect, map: &L1Map, look: Look) {
+        let mut parts: Vec<(String, Ink)> = Vec::new();
+        match Gap::smallest(map) {
+            Some((core, gap)) => {
+                let ink = gap.ink(map.bytes_per_core);
+                parts.push(("smallest gap".to_owned(), Ink::Faint));
+                parts.push((gap.said(map.bytes_per_core, look), ink));
+                parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
+                let warning = match gap {
+                    Gap::Clash(_) => Some("CBs and buffers lie over each other"),
+                    Gap::Apart(_) => gap.sign().map(|_| "the next program may clash"),
+                };
+                parts.extend(warning.map(|warning| (warning.to_owned(), ink)));
+            }
+            None => {
+                let none = "no core has both CBs and buffers";
+                parts.push((none.to_owned(), Ink::Faint));
+            }
+        }
+        if map.buffers_left_out > 0 {
+            let left_out = format::counted(map.buffers_left_out, "buffer");
+            parts.push((format!(" {left_out} not listed"), Ink::Warning));
+        }
+        let time = &format::date_time(map.time)[11..];
+        parts.push((format!(" as of {time} UTC"), Ink::Faint));
+        let parts: Vec<_> = parts
+            .into_iter()
+            .map(|(part, ink)| (part, look.style(ink)))
+            .collect();
+        text::put_whole(canvas, (area.x, area.y), area.width, &parts, 1);
+    }
+
+    fn draw_cores(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        (device, map): (&Device, &L1Map),
+        data: &Data,
+        look: Look,
+    ) {
+        let Some(core) = self.core(map) else {
+            put_note(canvas, area, "the cores of this device are not known", look);
+            return;
+        };
+        let summary = Rect { height: 1, ..area };
+        Self::draw_summary(canvas, summary, map, look);
+        let body = Rect {
+            y: area.y + 1,
+            height: area.height - 1,
+            ..area
+        };
+        let most = if body.width >= WIDE {
+            body.width * 2 / 5
+        } else {
+            body.width * 3 / 5
+        };
+        let (width, rows) = grid::size(map, most);
+        // Figures of the core come before rows of the grid that would scroll.
+        let rows = rows.min(body.height.saturating_sub(FACT_ROWS + 1).max(3));
+        let left = Rect { width, ..body };
+        self.grid = grid::draw(canvas, top_of(left, 0, rows), map, core, look);
+        grid::draw_legend(canvas, top_of(left, rows, 1), look);
+        let airy = u16::from(body.height >= 30);
+        let below = rows + 1 + airy;
+        let facts = facts::draw_core(canvas, top_of(left, below, FACT_ROWS), map, core, look);
+        let below = below + facts + airy;
+        let rest = top_of(left, below, body.height.saturating_sub(below));
+        facts::draw_residents(canvas, rest, map, core, data, look);
+        let right = Rect {
+            x: body.x + width + 1,
+            width: body.width.saturating_sub(width + 1),
+            ..body
+        };
+        self.draw_column(canvas, right, (device, map, core), data, look);
+    }
+
+    /// The chosen core from the top to address 0.
+    fn draw_column(
+        &mut self,
+        canvas: &mut Buffer,
+        area: Rect,
+        (device, map, chosen): (&Device, &L1Map, Place),
+        data: &Data,
+        look: Look,
+    ) {
+        let area = area.intersection(canvas.area);
+        if area.height < 2 {
+            return;
+        }
+        let told = map.core.as_ref();
+        let here = told.is_some_and(|told| (told.x, told.y) == chosen);
+        let mut title = format!("core {},{}", chosen.0, chosen.1);
+        if let Some(told) = told.filter(|_| !here) {
+            title = format!("core {},{}; {title} is on its way", told.x, told.y);
+        } else if told.is_none() {
+            title.push_str(" is on its way");
+        } else {
+            let top = map.bytes_per_core.map(|top| format!("{top:#x}"));
+            let top = top.unwrap_or_else(|| look.unknown().to_owned());
+            title.push_str(&format!(" from {top} down to 0x0"));
+        }
+        if self.in_list {
+            title.push_str("; arrows move here");
+        }
+        let ink = if here { Ink::Strong } else { Ink::Faint };
+        let room = usize::from(area.width);
+        text::put(canvas, (area.x, area.y), &title, room, look.style(ink));
+        let Some(told) = told else { return };
+        if here {
+            let opened = Some((DeviceKey::of(device), chosen));
+            if self.opened != opened {
+                self.opened = opened;
+                self.segment.row = column::row_of_the_gap(told);
+                let half = u64::from(area.height / 2);
+                self.segment.top = self.segment.row.saturating_sub(half);
+            }
+        }
+        let labels = area.width >= 90;
+        let bar_width = if labels { 38 } else { 5 };
+        let body = top_of(area, 1, area.height - 1);
+        self.list = Rect {
+            x: body.x + bar_width,
+            width: body.width.saturating_sub(bar_width),
+            ..body
+        };
+        column::draw_list(canvas, self.list, told, &mut self.segment, data, look);
+        let bar = Rect {
+            width: bar_width.min(body.width),
+            ..body
+        };
+        let marked = column::at(told, self.segment.row);
+        column::draw_bar(canvas, bar, told, marked, labels, look);
+    }
+}
+
+/// So many rows of an area, from so many rows below its top.
+fn top_of(area: Rect, below: u16, rows: u16) -> Rect {
+    let y = area.y.saturating_add(below).min(area.bottom());
+    Rect {
+        y,
+        height: rows.min(area.bottom() - y),
+        ..area
+    }
+}
+
+/// Says why there is nothing to draw.
+fn put_note(canvas: &mut Buffer, area: Rect, note: &str, look: Look) {
+    let at = (area.x, area.y);
+    text::put(
+        canvas,
+        at,
+        note,
+        usize::from(area.width),
+        look.style(Ink::Faint),
+    );
+}
 
 impl View for L1MapView {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[]
+        match self.page {
+            Page::Cores => &[
+                KeyHelp {
+                    keys: "arrows",
+                    does: "core",
+                },
+                KeyHelp {
+                    keys: "[ ]",
+                    does: "device",
+                },
+                KeyHelp {
+                    keys: "Enter",
+                    does: "into the list",
+                },
+                KeyHelp {
+                    keys: "PgUp PgDn",
+                    does: "list",
+                },
+                KeyHelp {
+                    keys: "d t l",
+                    does: "banks of DRAM, TRACE, L1",
+                },
+            ],
+            Page::Banks(_) => &[
+                KeyHelp {
+                    keys: "Esc",
+                    does: "cores",
+                },
+                KeyHelp {
+                    keys: "[ ]",
+                    does: "device",
+                },
+                KeyHelp {
+                    keys: "d t l",
+                    does: "DRAM, TRACE, L1",
+                },
+                KeyHelp {
+                    keys: "j k",
+                    does: "blocks",
+                },
+            ],
+        }
     }
 
     fn words(&self) -> &'static [Word] {
-        &[]
+        &[
+            Word::Occupied,
+            Word::Reserved,
+            Word::ConfigRing,
+            Word::Cb,
+            Word::Resident,
+            Word::Gap,
+            Word::Classes,
+            Word::LargestFree,
+            Word::Fragmentation,
+        ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
+    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
+        let Some(device) = chosen.device(data) else {
+            return Wants::default();
+        };
+        let key = DeviceKey::of(device);
+        match self.page {
+            Page::Cores => {
+                // A core is asked for only once it is known to be there: without, the server
+                // would answer nothing at all.
+                let core = map_of(device, data).and_then(|map| self.core(map));
+                let narrow = |(x, y): Place| Some((u16::try_from(x).ok()?, u16::try_from(y).ok()?));
+                Wants {
+                    l1map: Some((key, core.and_then(narrow))),
+                    ..Wants::default()
+                }
+            }
+            Page::Banks(class) => Wants {
+                blocks: Some((key, class, self.cells.unwrap_or(256))),
+                ..Wants::default()
+            },
+        }
     }
 
-    fn handle(&mut self, _key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        match key {
+            Key::Char('[' | 'p') => chosen.step(false, data),
+            Key::Char(']' | 'n') => chosen.step(true, data),
+            Key::Char('d') => self.turn(MemoryClass::Dram),
+            Key::Char('t') => self.turn(MemoryClass::Trace),
+            Key::Char('l') => self.turn(MemoryClass::L1),
+            Key::Enter if self.page == Page::Cores => self.in_list = !self.in_list,
+            Key::Escape if self.page != Page::Cores => self.page = Page::Cores,
+            Key::Escape if self.in_list => self.in_list = false,
+            other if self.move_by(other, data, chosen) => {}
+            _other => return Outcome::Unused,
+        }
+        Outcome::Taken
     }
 
-    fn point(&mut self, _pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
+        let Some(device) = chosen.device(data) else {
+            return Outcome::Unused;
+        };
+        let (cursor, rows) = match self.page {
+            Page::Banks(class) => {
+                let map = blocks_of(device, class, data);
+                let rows = map.map_or(0, |map| map.largest.len());
+                (&mut self.block, rows)
+            }
+            Page::Cores => {
+                let Some(map) = map_of(device, data) else {
+                    return Outcome::Unused;
+                };
+                let core = self.grid.core_at(pointer.column, pointer.row);
+                let core = core.filter(|core| facts::core_at(map, *core).is_some());
+                if let Some(core) = core.filter(|_| pointer.did == Gesture::Click) {
+                    self.core = Some(core);
+                    return Outcome::Taken;
+                }
+                let rows = map.core.as_ref().map_or(0, |core| core.segments.len());
+                (&mut self.segment, rows)
+            }
+        };
+        let rows = rows as u64;
+        match pointer.did {
+            Gesture::WheelUp => cursor.wheel(false, rows),
+            Gesture::WheelDown => cursor.wheel(true, rows),
+            Gesture::Click => {
+                let inside = self.list.contains((pointer.column, pointer.row).into());
+                let row = Table::row_at(self.list, cursor, pointer.row, rows);
+                let Some(row) = row.filter(|_| inside) else {
+                    return Outcome::Unused;
+                };
+                cursor.row = row;
+            }
+        }
+        Outcome::Taken
     }
 
-    fn draw(
-        &mut self,
-        _canvas: &mut Buffer,
-        _area: Rect,
-        _data: &Data,
-        _chosen: &Chosen,
-        _look: Look,
-    ) {
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let area = area.intersection(canvas.area);
+        self.grid = GridPlace::default();
+        self.list = Rect::default();
+        if area.is_empty() {
+            return;
+        }
+        draw_title(canvas, area, data, chosen, look);
+        let body = top_of(area, 1, area.height - 1);
+        self.cells = Some(banks::cells_wanted(body));
+        let Some(device) = chosen.device(data).filter(|_| body.height > 0) else {
+            return;
+        };
+        match self.page {
+            Page::Cores => match map_of(device, data) {
+                Some(map) => self.draw_cores(canvas, body, (device, map), data, look),
+                None => {
+                    let note = format!("L1 of device {} is on its way", device.id);
+                    put_note(canvas, body, &note, look);
+                }
+            },
+            Page::Banks(class) => match blocks_of(device, class, data) {
+                Some(map) => {
+                    self.list = banks::draw(canvas, body, map, &mut self.block, data, look);
+                }
+                None => {
+                    let class = class_name(class);
+                    let note = format!("{class} of device {} is on its way", device.id);
+                    put_note(canvas, body, &note, look);
+                }
+            },
+        }
     }
 }

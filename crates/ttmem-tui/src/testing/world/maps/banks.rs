@@ -6,7 +6,7 @@ use crate::wants::DeviceKey;
 use std::cmp::Reverse;
 use ttmem_api::{Block, BlockMap, HexId, MemoryClass, SCHEMA, Stretch};
 
-const CELLS: u64 = 512;
+const CELLS: u64 = 4096;
 /// Where the runtime's own part of a bank ends.
 const BASE: u64 = 0x8_0000;
 /// Holes besides the largest.
@@ -95,11 +95,13 @@ fn edge(per_bank: u64, cell: u64) -> u64 {
 }
 
 fn taken_between(blocks: &[Block], from: u64, to: u64) -> u64 {
-    let inside = |block: &Block| {
-        let end = (block.address + block.size_bytes).min(to);
-        end.saturating_sub(block.address.max(from))
-    };
-    blocks.iter().map(inside).sum()
+    let end = |block: &Block| block.address + block.size_bytes;
+    let first = blocks.partition_point(|block| end(block) <= from);
+    let reaching = blocks[first..]
+        .iter()
+        .take_while(|block| block.address < to);
+    let inside = |block: &Block| end(block).min(to) - block.address.max(from);
+    reaching.map(inside).sum()
 }
 
 #[cfg(test)]

@@ -1,0 +1,325 @@
+//! A class bank by bank: how full, what the largest blocks are, and whether a buffer still fits.
+
+use super::column::{NARROW, age, short};
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::device::class_name;
+use crate::widgets::bar::Bar;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::{Cell, Column, Table};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::{BlockMap, MemoryClass};
+
+/// The columns of the addresses at the left.
+const ADDRESSES: u16 = 13;
+/// The most cells that a server gives.
+const MOST_CELLS: u32 = 4096;
+/// Signs of a cell that is taken in part, from little to much.
+const LEVELS: [char; 3] = ['░', '▒', '▓'];
+const ASCII_LEVELS: [char; 3] = [':', 'o', 'O'];
+
+const fn column(title: &'static str, width: u16, right: bool, gives_way: u8) -> Column {
+    Column {
+        title,
+        width,
+        grows: false,
+        right,
+        gives_way,
+    }
+}
+
+/// Of the largest blocks.
+const BLOCKS: &[Column] = &[
+    column("ADDRESS", 11, true, 0),
+    column("PER BANK", 10, true, 0),
+    Column {
+        title: "OPERATION",
+        width: 9,
+        grows: true,
+        right: false,
+        gives_way: 0,
+    },
+    column("PID", 7, true, 1),
+    column("AGE", 6, true, 2),
+    column("ON ALL BANKS", 12, true, 3),
+    column("BUFFER", 18, false, 4),
+];
+
+/// Of the free stretches.
+const FREE: &[Column] = &[
+    column("FREE AT", 11, true, 0),
+    column("PER BANK", 10, true, 0),
+    column("OF FREE", 7, true, 1),
+];
+
+/// The part of the view that the cells get: columns and rows.
+pub(super) fn cells_of(area: Rect) -> (u16, u16) {
+    let rows = match area.height {
+        0..6 => area.height.saturating_sub(4),
+        6..30 => (area.height * 2 / 5).saturating_sub(1),
+        _tall => area.height / 2 - 2,
+    };
+    (area.width.saturating_sub(ADDRESSES), rows)
+}
+
+/// How many cells are worth asking for.
+pub(super) fn cells_wanted(area: Rect) -> u32 {
+    let (columns, rows) = cells_of(area);
+    (u32::from(columns) * u32::from(rows)).clamp(1, MOST_CELLS)
+}
+
+/// How a class looks.
+const fn ink(class: MemoryClass) -> Ink {
+    match class {
+        MemoryClass::L1 => Ink::L1,
+        MemoryClass::L1Small => Ink::L1Small,
+        MemoryClass::Trace => Ink::Trace,
+        MemoryClass::System => Ink::System,
+        MemoryClass::Dram | MemoryClass::Other => Ink::Dram,
+    }
+}
+
+/// Draws all of it.
+pub(super) fn draw(
+    canvas: &mut Buffer,
+    area: Rect,
+    map: &BlockMap,
+    cursor: &mut Cursor,
+    data: &Data,
+    look: Look,
+) -> Rect {
+    let area = area.intersection(canvas.area);
+    if area.height < 3 {
+        return Rect::default();
+    }
+    draw_verdict(canvas, area, map, look);
+    let (columns, rows) = cells_of(area);
+    let cells = Rect::new(area.x, area.y + 4, columns + ADDRESSES, rows);
+    draw_cells(canvas, cells.intersection(area), map, look);
+    let top = (cells.bottom() + 1).min(area.bottom());
+    let lists = Rect {
+        y: top,
+        height: area.bottom() - top,
+        ..area
+    };
+    draw_lists(canvas, lists, map, cursor, data, look)
+}
+
+/// What the bank is, and what still fits into it.
+fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
+    let unknown = || look.unknown().to_owned();
+    let size = |bytes: Option<u64>| bytes.map_or_else(unknown, format::bytes);
+    let banks = map.banks.map_or_else(unknown, |banks| banks.to_string());
+    let taken = map.per_bank_bytes.zip(map.free_bytes);
+    let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
+    let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
+    let first = format!(
+        "{} bank: {} of {} taken, {}; all {banks} banks are alike",
+        class_name(map.class),
+        size(taken),
+        size(map.per_bank_bytes),
+        percent(share, look.unknown()).trim_start(),
+    );
+    let largest = map.free.first().map(|hole| hole.size_bytes);
+    let split = largest.zip(map.free_bytes);
+    let split = split.and_then(|(largest, free)| {
+        let pieces = free.saturating_sub(largest);
+        Share::of(pieces, Some(free))
+    });
+    let scattered = match split.map_or(0, Share::permille) {
+        900.. => Ink::Danger,
+        500.. => Ink::Warning,
+        _whole => Ink::Good,
+    };
+    let (second, ink) = match (map.free_bytes, largest) {
+        (None, _) => (
+            "what is free is not known: no allocator has said its capacity".to_owned(),
+            Ink::Faint,
+        ),
+        (Some(_), None) => ("nothing is free: no buffer fits".to_owned(), Ink::Danger),
+        (Some(free), Some(largest)) => {
+            let stretches = if map.free_count == 1 {
+                "stretch"
+            } else {
+                "stretches"
+            };
+            let said = format!(
+                "a buffer of up to {} per bank fits; free {} in {} {stretches}",
+                format::bytes(largest),
+                format::bytes(free),
+                format::count(map.free_count),
+            );
+            (said, scattered)
+        }
+    };
+    let mut put = |row: u16, said: &str, ink: Ink| {
+        let room = usize::from(area.width);
+        text::put(canvas, (area.x, area.y + row), said, room, look.style(ink))
+    };
+    put(0, &first, Ink::Text);
+    put(1, &second, ink);
+    if let Some(split) = split {
+        let end = put(
+            2,
+            &format!(
+                "fragmentation {} ",
+                percent(Some(split), look.unknown()).trim_start()
+            ),
+            Ink::Faint,
+        );
+        let bar = Bar {
+            parts: &[(scattered, u64::from(split.permille()))],
+            whole: Some(1000),
+            peak: None,
+        };
+        let columns = area.right().saturating_sub(end).min(30);
+        bar.draw(canvas, (end, area.y + 2), columns, look);
+    }
+}
+
+/// The bank from its first address to its last, row by row.
+fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
+    let columns = area.width.saturating_sub(ADDRESSES);
+    let shown = u64::from(columns) * u64::from(area.height);
+    let (Some(whole), Some(base)) = (map.per_bank_bytes, map.base) else {
+        return;
+    };
+    if shown == 0 || map.cells.is_empty() {
+        return;
+    }
+    let style = look.style(ink(map.class));
+    for row in 0..area.height {
+        let first = u64::from(row) * u64::from(columns);
+        let address = base.saturating_add(part(whole, first, shown));
+        let label = text::right(&format!("{address:#x}"), usize::from(ADDRESSES - 2));
+        let at = (area.x, area.y + row);
+        text::put(
+            canvas,
+            at,
+            &label,
+            usize::from(ADDRESSES),
+            look.style(Ink::Faint),
+        );
+        for column in 0..columns {
+            let place = first + u64::from(column);
+            let (taken, size) = between(map, whole, place, shown);
+            let (sign, style) = match sign(taken, size, look) {
+                Some(sign) => (sign, style),
+                None => (look.fill(Ink::Free), look.style(Ink::Free)),
+            };
+            canvas[(area.x + ADDRESSES + column, at.1)]
+                .set_char(sign)
+                .set_style(style);
+        }
+    }
+}
+
+/// So many of so many parts of a whole.
+fn part(whole: u64, parts: u64, of: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+/// Bytes taken in a cell of the screen, and its size: the server's cells may be more, or fewer.
+fn between(map: &BlockMap, whole: u64, place: u64, shown: u64) -> (u64, u64) {
+    let count = map.cells.len() as u64;
+    let first = part(count, place, shown);
+    let last = part(count, place + 1, shown).max(first + 1).min(count);
+    let index = |cell: u64| usize::try_from(cell).unwrap_or(usize::MAX);
+    let cells = map.cells.get(index(first)..index(last)).unwrap_or_default();
+    let taken = cells
+        .iter()
+        .fold(0_u64, |sum, cell| sum.saturating_add(*cell));
+    (taken, part(whole, last, count) - part(whole, first, count))
+}
+
+/// The sign of a cell; none of one in which nothing lies. Full only when it is.
+fn sign(taken: u64, size: u64, look: Look) -> Option<char> {
+    let share = Share::of(taken, Some(size.max(1)))?;
+    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+    match share.permille() {
+        _nothing if taken == 0 => None,
+        1000 => Some(if look.unicode() { '█' } else { '#' }),
+        permille => Some(levels[usize::from(permille / 334)]),
+    }
+}
+
+/// The largest blocks and the free stretches; where the blocks are.
+fn draw_lists(
+    canvas: &mut Buffer,
+    area: Rect,
+    map: &BlockMap,
+    cursor: &mut Cursor,
+    data: &Data,
+    look: Look,
+) -> Rect {
+    let right = if area.width >= 76 { 30 } else { 0 };
+    let left = Rect {
+        // Wider, and figures would be far from what they are of.
+        width: (area.width - right - u16::from(right > 0) * 2).min(120),
+        ..area
+    };
+    let blocks = Table {
+        columns: BLOCKS,
+        sorted: None,
+    };
+    let count = map.largest.len() as u64;
+    blocks.draw(canvas, left, cursor, count, look, |row| {
+        let block = map.largest.get(usize::try_from(row).ok()?)?;
+        let unknown = || Cell::inked(look.unknown(), Ink::Faint);
+        let operation = block.operation.as_deref();
+        let operation = operation.map(|name| Cell::new(short(name, left.width < NARROW)));
+        let pid = block.pid.map(|pid| Cell::new(pid.to_string()));
+        let all = map
+            .banks
+            .map(|banks| block.size_bytes.saturating_mul(u64::from(banks)));
+        let all = all.map(|bytes| Cell::new(format::bytes(bytes)));
+        Some(vec![
+            Cell::new(format!("{:#x}", block.address)),
+            Cell::new(format::bytes(block.size_bytes)),
+            operation.unwrap_or_else(unknown),
+            pid.unwrap_or_else(unknown),
+            Cell::inked(age(block.time, data), Ink::Faint),
+            all.unwrap_or_else(unknown),
+            Cell::inked(block.buffer.to_string(), Ink::Faint),
+        ])
+    });
+    let free = Table {
+        columns: FREE,
+        sorted: None,
+    };
+    let place = Rect {
+        x: left.right() + 2,
+        width: right,
+        ..area
+    };
+    if right > 0 && area.height > 0 {
+        free.draw_head(canvas, place, look);
+    }
+    for (row, hole) in (place.y + 1..place.bottom()).zip(&map.free) {
+        if right == 0 {
+            break;
+        }
+        let share = Share::of(hole.size_bytes, map.free_bytes);
+        let cells = [
+            Cell::new(format!("{:#x}", hole.address)),
+            Cell::new(format::bytes(hole.size_bytes)),
+            Cell::inked(percent(share, look.unknown()), Ink::Faint),
+        ];
+        free.draw_row(
+            canvas,
+            Rect {
+                y: row,
+                height: 1,
+                ..place
+            },
+            &cells,
+            look,
+        );
+    }
+    left
+}

@@ -1,0 +1,164 @@
+//! Beside the grid: the chosen core in figures, and the programs that ran last.
+
+use super::column::age;
+use super::gap::Gap;
+use super::grid::Place;
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::widgets::share::{Share, percent};
+use crate::widgets::table::{Cell, Column, Table};
+use crate::widgets::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::{L1Core, L1Map};
+
+/// The columns of the words in front of figures.
+const WORDS: u16 = 11;
+
+const fn column(title: &'static str, width: u16, right: bool, gives_way: u8) -> Column {
+    Column {
+        title,
+        width,
+        grows: false,
+        right,
+        gives_way,
+    }
+}
+
+/// Of the programs that ran last.
+const RESIDENTS: &[Column] = &[
+    Column {
+        title: "RAN LAST",
+        width: 13,
+        grows: true,
+        right: false,
+        gives_way: 0,
+    },
+    column("CORES", 5, true, 0),
+    column("AGO", 6, true, 1),
+    column("PROGRAM", 8, true, 3),
+    column("PID", 7, true, 2),
+];
+
+/// The core at a place.
+pub(super) fn core_at(map: &L1Map, (x, y): Place) -> Option<&L1Core> {
+    map.cores.iter().find(|core| core.x == x && core.y == y)
+}
+
+/// Draws the figures of a core; how many rows they took.
+pub(super) fn draw_core(
+    canvas: &mut Buffer,
+    area: Rect,
+    map: &L1Map,
+    chosen: Place,
+    look: Look,
+) -> u16 {
+    let area = area.intersection(canvas.area);
+    let Some(core) = core_at(map, chosen) else {
+        return 0;
+    };
+    let unknown = || look.unknown().to_owned();
+    let size = |bytes: Option<u64>| bytes.map_or_else(unknown, format::bytes);
+    let place = |address: Option<u64>| address.map_or_else(unknown, |at| format!("{at:#x}"));
+    let share = core.occupied_bytes;
+    let share = share.and_then(|bytes| Share::of(bytes, map.bytes_per_core));
+    let share = percent(share, look.unknown());
+    let used = format!("{} {}", size(core.occupied_bytes), share.trim_start());
+    // The server also tells the gap of a core without storage, or without buffers.
+    let told = map.core.as_ref().filter(|told| (told.x, told.y) == chosen);
+    let told = told.and_then(|told| told.gap_bytes).map(Gap::of_bytes);
+    let gap = Gap::of(core).or(told);
+    let (gap, ink) = match gap {
+        Some(gap) => (
+            gap.said(map.bytes_per_core, look),
+            gap.ink(map.bytes_per_core),
+        ),
+        None => (unknown(), Ink::Text),
+    };
+    let lines = [
+        (format!("core {},{}", chosen.0, chosen.1), used, Ink::Text),
+        ("CBs".to_owned(), size(Some(core.cb_bytes)), Ink::Text),
+        ("CBs end".to_owned(), place(core.cb_end), Ink::Text),
+        (
+            "buffers at".to_owned(),
+            place(core.lowest_buffer),
+            Ink::Text,
+        ),
+        ("gap".to_owned(), gap, ink),
+    ];
+    let mut rows = 0;
+    for ((word, figure, ink), row) in lines.into_iter().zip(area.y..area.bottom()) {
+        let style = look.style(if rows == 0 { Ink::Strong } else { Ink::Faint });
+        text::put(canvas, (area.x, row), &word, usize::from(WORDS), style);
+        let at = (area.x.saturating_add(WORDS), row);
+        let room = usize::from(area.right().saturating_sub(at.0));
+        text::put(canvas, at, &figure, room, look.style(ink));
+        rows += 1;
+    }
+    rows
+}
+
+/// Draws the programs that ran last; that of the chosen core stands out.
+pub(super) fn draw_residents(
+    canvas: &mut Buffer,
+    area: Rect,
+    map: &L1Map,
+    chosen: Place,
+    data: &Data,
+    look: Look,
+) {
+    let area = area.intersection(canvas.area);
+    if area.height < 2 {
+        return;
+    }
+    let table = Table {
+        columns: RESIDENTS,
+        sorted: None,
+    };
+    table.draw_head(canvas, area, look);
+    let own = core_at(map, chosen).and_then(|core| core.resident);
+    let residents = map.residents.iter().enumerate();
+    for ((place, resident), row) in residents.zip(area.y + 1..area.bottom()) {
+        let own = own.and_then(|own| usize::try_from(own).ok()) == Some(place);
+        let ink = if own { Ink::Strong } else { Ink::Text };
+        let unknown = || look.unknown().to_owned();
+        let name = resident.name.clone().unwrap_or_else(unknown);
+        // A sign as well, because not every terminal has bold letters.
+        let name = format!("{} {name}", if own { '>' } else { ' ' });
+        let program = resident.program.map_or_else(unknown, |id| id.to_string());
+        let pid = resident.pid.map_or_else(unknown, |pid| pid.to_string());
+        let cells = [
+            Cell::inked(name, ink),
+            Cell::inked(resident.cores.to_string(), ink),
+            Cell::inked(age(resident.time, data), Ink::Faint),
+            Cell::inked(program, ink),
+            Cell::inked(pid, ink),
+        ];
+        let line = Rect {
+            y: row,
+            height: 1,
+            ..area
+        };
+        table.draw_row(canvas, line, &cells, look);
+    }
+    let hidden = map
+        .residents
+        .len()
+        .saturating_sub(usize::from(area.height) - 1);
+    if hidden > 0 {
+        let said = format!(
+            "  and {}",
+            format::counted(hidden as u64 + 1, "more program")
+        );
+        let at = (area.x, area.bottom() - 1);
+        let said = text::left(&said, usize::from(area.width));
+        text::put(
+            canvas,
+            at,
+            &said,
+            usize::from(area.width),
+            look.style(Ink::Faint),
+        );
+    }
+}

@@ -6,6 +6,8 @@
 //! are the rows of a program that does not change meanwhile.
 
 use super::words;
+use serde::Serialize;
+use std::io;
 use std::str::FromStr;
 use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, Page, SCHEMA, Timestamp};
 use ttmem_event::{CoresId, TextId};
@@ -17,6 +19,39 @@ pub const DEFAULT_LIMIT: u32 = 1000;
 
 /// The most rows a page can have.
 pub const MAX_LIMIT: u32 = 10_000;
+
+/// The most bytes of JSON before a page ends early: call stacks and large meshes make rows long.
+///
+/// A row is made whole, so that a page may have one row more than fits.
+const MAX_PAGE_BYTES: u64 = 16 << 20;
+
+/// The bytes that a page has so far.
+#[derive(Debug, Default)]
+pub(super) struct PageBytes(u64);
+
+impl PageBytes {
+    /// Whether another row may follow.
+    pub(super) fn have_room(&self) -> bool {
+        self.0 < MAX_PAGE_BYTES
+    }
+
+    /// Counts a row as it will be written.
+    pub(super) fn add(&mut self, row: &impl Serialize) {
+        // Writing to nowhere does not fail, and rows have a JSON form.
+        let _written = serde_json::to_writer(self, row);
+    }
+}
+
+impl io::Write for &mut PageBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len() as u64);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Which rows a reader wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +171,7 @@ pub(super) type Give<'g, R> = dyn FnMut(u32, u32, &mut dyn FnMut() -> R) -> Resu
 ///
 /// `walk` offers the rows of one process from a slot on, in order; a row is made only if it is
 /// given.
-pub(super) fn page<R>(
+pub(super) fn page<R: Serialize>(
     view: &View,
     request: PageRequest,
     walk: impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full>,
@@ -148,6 +183,7 @@ pub(super) fn page<R>(
         .processes
         .partition_point(|process| process.index < first.0);
     let mut rows = Vec::new();
+    let mut bytes = PageBytes::default();
     let mut last = None;
     for process in &view.processes[skipped..] {
         let first_slot = if process.index == first.0 { first.1 } else { 0 };
@@ -160,10 +196,12 @@ pub(super) fn page<R>(
             if request.after.is_some_and(|after| cursor <= after) {
                 return Ok(());
             }
-            if rows.len() == request.limit {
+            if rows.len() == request.limit || !bytes.have_room() {
                 return Err(Full);
             }
-            rows.push(make());
+            let made = make();
+            bytes.add(&made);
+            rows.push(made);
             last = Some(cursor);
             Ok(())
         });
@@ -188,7 +226,7 @@ pub(super) fn page<R>(
 }
 
 /// A page over what programs have on their devices, equal entries of a program in one row.
-fn program_page<E: Copy, K: Ord, R>(
+fn program_page<E: Copy, K: Ord, R: Serialize>(
     view: &View,
     request: PageRequest,
     entries: impl Fn(&ProgramOnDevice) -> &[E],

@@ -3,7 +3,7 @@
 //! Every row is looked at once; only those of the page are made. A page of a million buffers
 //! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
 
-use super::rows::{self, DEFAULT_LIMIT, MAX_LIMIT, PageRequest, PageRequestError};
+use super::rows::{self, DEFAULT_LIMIT, MAX_LIMIT, PageBytes, PageRequest, PageRequestError};
 use super::words;
 use std::collections::HashMap;
 use ttmem_api::{
@@ -176,21 +176,29 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
         }
     }
     let page = part_of(&mut places, selection.offset, selection.limit);
-    let more = page.more;
-    let rows = page.places.iter().filter_map(|place| {
+    let mut made = Vec::new();
+    let mut bytes = PageBytes::default();
+    let mut last = None;
+    let mut more = page.more;
+    for place in page.places {
+        if !bytes.have_room() {
+            more = true;
+            break;
+        }
+        last = Some(place);
         let (process, slot) = selection.order.row(place);
-        let process = view.process(process)?;
-        let row = process.buffers.get(slot)?;
-        Some(rows::buffer_row(view, process, row))
-    });
+        let process = view.process(process);
+        let found = process.and_then(|process| Some((process, process.buffers.get(slot)?)));
+        if let Some((process, row)) = found {
+            let row = rows::buffer_row(view, process, row);
+            bytes.add(&row);
+            made.push(row);
+        }
+    }
     Page {
         schema: SCHEMA,
-        rows: rows.collect(),
-        next: page
-            .places
-            .last()
-            .filter(|_last| more)
-            .map(Place::to_string),
+        rows: made,
+        next: last.filter(|_last| more).map(Place::to_string),
         matched: Some(matched),
         matched_bytes: Some(matched_bytes),
     }

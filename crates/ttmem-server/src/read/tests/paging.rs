@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use ttmem_api::{ApiRequestError, BufferRow, CbKind, CbRow, KernelRow, Page};
+use ttmem_api::{ApiRequestError, BufferQuery, BufferRow, CbKind, CbRow, KernelRow, Page, SortBy};
 use ttmem_event::{CoreType, KernelId, KernelKind, ProgramId};
 
 /// Follows the cursors to the end.
@@ -235,4 +235,49 @@ fn rows_of_an_old_sender_claim_nothing() {
     assert_eq!(kernels.len(), 1);
     assert_eq!((kernels[0].program, kernels[0].core_type), (None, None));
     assert_eq!((kernels[0].binary_bytes, kernels[0].dispatches), (None, 2));
+}
+
+#[test]
+fn a_page_of_long_rows_ends_early_and_none_is_lost() {
+    const ROWS: u64 = 600;
+    let mut ledger = empty_ledger();
+    let process = joined(&mut ledger, 4001);
+    // Control characters take six times their place in JSON.
+    let text = "\u{1}".repeat(60_000);
+    let stack = TextId(1000);
+    let defined = Definition::Text { id: stack, text };
+    ledger.define(process, &defined).unwrap();
+    for buffer in 1..=ROWS {
+        let address = n150().dram.base + 64 * buffer;
+        apply(
+            &mut ledger,
+            process,
+            buffer,
+            allocated(buffer, Class::Dram, address, 64),
+        );
+        let noted = What::StackNoted {
+            mesh: BOTH,
+            buffer: BufferId(buffer),
+            program: ProgramId(0),
+            stack,
+        };
+        apply(&mut ledger, process, buffer, noted);
+    }
+    let served = Served::new(ledger);
+    // A page has 16 MiB, and at most one row more.
+    let client = served.client().with_body_limit((16 << 20) + 400_000);
+    let (plain, pages) = all(|cursor| client.buffers(cursor, Some(10_000)));
+    assert_eq!(plain.len() as u64, ROWS);
+    assert!(pages > 10, "{pages}");
+    let query = |cursor: Option<&str>| BufferQuery {
+        sort: Some(SortBy::Address),
+        descending: true,
+        limit: Some(10_000),
+        cursor: cursor.map(str::to_owned),
+        ..BufferQuery::default()
+    };
+    let (mut sorted, pages) = all(|cursor| client.buffers_where(&query(cursor)));
+    assert!(pages > 10, "{pages}");
+    sorted.reverse();
+    assert!(sorted == plain, "the same rows in the other order");
 }

@@ -51,7 +51,7 @@ pub struct Server {
     pub started: Timestamp,
     /// Whole seconds since then.
     pub uptime_seconds: u64,
-    /// Paths it listens on.
+    /// Where it listens: paths of sockets, and the URL for readers over TCP.
     pub sockets: Vec<String>,
     /// Connections that send events.
     pub clients: u64,

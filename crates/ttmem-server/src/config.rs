@@ -1,6 +1,7 @@
 //! What a server is told when it starts.
 
 use crate::log::{LogFormat, LogTarget};
+use crate::read::HttpConfig;
 use crate::socket::BindOptions;
 use ttmem_event::catalogue::Board;
 use ttmem_event::legacy::BufferTypeNumbering;
@@ -26,6 +27,8 @@ pub struct LogConfig {
 pub struct ServerConfig {
     /// Its sockets; each serves old clients, new clients and readers.
     pub sockets: Vec<SocketConfig>,
+    /// Where readers are also served over TCP; `None` = nowhere.
+    pub http: Option<HttpConfig>,
     /// The board in the machine; `None` = look into sysfs.
     pub board: Option<Board>,
     /// The log.

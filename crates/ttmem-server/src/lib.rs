@@ -20,4 +20,5 @@ pub mod socket;
 mod stream;
 
 pub use config::{LogConfig, ServerConfig, SocketConfig};
+pub use read::HttpConfig;
 pub use server::{Server, ServerHandle, Signals, StartServerError};

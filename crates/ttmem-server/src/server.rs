@@ -6,14 +6,17 @@ use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
-use crate::read::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, StartHttpError};
+use crate::read::{
+    BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
+    StartHttpError,
+};
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
 use crate::stream::Tail;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -26,6 +29,9 @@ pub enum StartServerError {
     /// A socket could not be had.
     #[error(transparent)]
     Bind(#[from] BindSocketError),
+    /// The address for readers over TCP could not be had.
+    #[error(transparent)]
+    BindHttp(#[from] BindHttpError),
     /// The folder of a socket could not be had.
     #[error(transparent)]
     RuntimeDir(#[from] EnsureRuntimeDirError),
@@ -113,6 +119,7 @@ impl Server {
         let listeners = listeners
             .collect::<io::Result<_>>()
             .map_err(system("the sockets"))?;
+        let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
 
         let log = Log::start(config.log.target.clone(), config.log.format)?;
         let options = ScribeOptions {
@@ -142,8 +149,18 @@ impl Server {
         })
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
-        let paths: Vec<PathBuf> = sockets.iter().map(BoundSocket::path).collect();
-        let source = facts_source(&config, &paths, &traffic, &log.handle(), scribe.handle());
+        let paths = sockets
+            .iter()
+            .map(|socket| socket.path().display().to_string());
+        let urls = tcp.iter().map(|tcp| tcp.url().to_string());
+        let places_to_reach: Vec<String> = paths.chain(urls).collect();
+        let source = facts_source(
+            &config,
+            &places_to_reach,
+            &traffic,
+            &log.handle(),
+            scribe.handle(),
+        );
         let (histories, places) = (Histories::default(), Places::default());
         let sampler = Sampler::start(
             ledger.clone(),
@@ -153,9 +170,10 @@ impl Server {
         )
         .map_err(system("the history's thread"))?;
         let state = ReadState::new(ledger.clone(), source, tail, histories, places);
-        let http = HttpThread::start(state, HttpLimits::default())?;
+        let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
+        let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp)?;
         scribe.handle().note(Note::Started {
-            sockets: paths,
+            sockets: places_to_reach,
             devices: facts_of_devices,
         });
         let handle = ServerHandle {
@@ -254,7 +272,7 @@ fn instance_number() -> u64 {
 
 fn facts_source(
     config: &ServerConfig,
-    sockets: &[PathBuf],
+    sockets: &[String],
     traffic: &Arc<Traffic>,
     log: &LogHandle,
     scribe: crate::log::ScribeHandle,
@@ -264,10 +282,7 @@ fn facts_source(
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let sockets: Vec<String> = sockets
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let sockets = sockets.to_vec();
     let clients_limit = Some(config.max_clients as u64);
     let (traffic, log) = (Arc::clone(traffic), log.clone());
     Arc::new(move || ServerFacts {

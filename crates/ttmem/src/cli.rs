@@ -11,6 +11,7 @@ use crate::story::{self, Story};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use ttmem_event::catalogue::{Board, BoardKind};
 
@@ -116,6 +117,26 @@ pub(crate) struct ServeOptions {
     /// Group to give the sockets to, by name or number.
     #[arg(long, value_name = "NAME|GID", value_parser = group)]
     pub(crate) socket_group: Option<Gid>,
+
+    /// Also serve readers over TCP, on an address such as 127.0.0.1:9400 or [::1]:0.
+    ///
+    /// Everybody on this machine can read there then. On an address that other machines can reach,
+    /// --http-token-file is needed.
+    #[arg(long, value_name = "ADDR", value_parser = tcp_address)]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// The file with the token that readers over TCP have to show.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) http_token_file: Option<PathBuf>,
+
+    /// Another name under which readers over TCP know this machine; may be repeated.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "http_token_file",
+        value_parser = host_name
+    )]
+    pub(crate) http_host: Vec<String>,
 
     /// The board in this machine; without it, sysfs is asked.
     #[arg(long, value_name = "NAME", value_parser = board, env = "TTMEM_BOARD")]
@@ -414,6 +435,21 @@ fn octal_mode(text: &str) -> Result<u32, String> {
         .flatten()
         .filter(|mode| *mode <= 0o777)
         .ok_or_else(|| "expected permission bits in octal, such as 0660".to_owned())
+}
+
+fn tcp_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_error| {
+        "expected an address with a port, such as 127.0.0.1:9400 or [::1]:9400".to_owned()
+    })
+}
+
+/// A name as the header Host has it, without a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = !text.is_empty() && text.len() <= 253 && text.bytes().all(plain);
+    is_name
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a host name without a port".to_owned())
 }
 
 fn group(text: &str) -> Result<Gid, String> {

@@ -40,6 +40,7 @@ impl EmbeddedServer {
                 mode: 0o600,
                 group: None,
             }],
+            http: None,
             board: board.map(Board::Known),
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),

@@ -3,7 +3,6 @@
 //! The ledger thread and the sessions make these; the scribe turns them into text. They carry
 //! figures and no finished text, so that making one costs those threads next to nothing.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ttmem_event::What;
@@ -97,8 +96,8 @@ pub(super) fn legacy_size(what: &What) -> u64 {
 pub enum Note {
     /// The server is ready.
     Started {
-        /// Where it listens.
-        sockets: Vec<PathBuf>,
+        /// Where it listens: paths, and the URL for readers over TCP.
+        sockets: Vec<String>,
         /// The devices it knows of.
         devices: Vec<DeviceFacts>,
     },

@@ -166,7 +166,6 @@ pub(super) fn write_note(out: &mut String, time_nanos: u64, note: &Note) {
     object.word("event", note_name(note));
     match note {
         Note::Started { sockets, devices } => {
-            let sockets = sockets.iter().map(|socket| socket.to_string_lossy());
             object.texts("sockets", sockets);
             object.list("devices", devices, write_device);
         }

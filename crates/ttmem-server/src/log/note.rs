@@ -21,8 +21,7 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             write_devices(out, devices)?;
             writeln!(out, "🚀 Allocation Server started")?;
             for socket in sockets {
-                let path = socket.to_string_lossy();
-                writeln!(out, "   Listening on: {}", Outside(&path))?;
+                writeln!(out, "   Listening on: {}", Outside(socket))?;
             }
             writeln!(out, "   Press Ctrl+C to stop")
         }

@@ -1,22 +1,29 @@
-//! The HTTP thread: a small runtime that serves connections it is handed.
+//! The HTTP thread: a small runtime that serves connections.
 //!
-//! Connections come from the sessions' thread, which has seen that they speak HTTP. They have as
-//! many seats as [`HttpLimits`] says; who finds none is refused at once. A connection is for one
-//! request, so a reader that stalls can hold its seat only until its deadline.
+//! Those of the socket come from the sessions' thread, which has seen that they speak HTTP; those
+//! over TCP are taken here. Either kind has as many seats as its [`HttpLimits`] say; who finds none
+//! is refused at once. A connection is for one request, so a reader that stalls can hold its seat
+//! only until its deadline.
 
-use super::http::{Asker, ReadState, Seat, busy_body, router};
+use super::admission::{Admission, Who};
+use super::allowance::Allowance;
+use super::http::{Asker, ReadState, Refusal, Seat, busy_body, router};
+use super::tcp::BoundHttp;
 use axum::Router;
 use axum::http::Request;
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Connections that may wait to be looked at: a burst of readers, not a backlog.
@@ -34,7 +41,7 @@ const MAX_HEADERS: usize = 64;
 /// How long requests that are being answered may go on when the thread is told to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What readers may cost.
+/// What readers of one kind may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Connections at once.
@@ -51,6 +58,17 @@ impl Default for HttpLimits {
             connections: 64,
             head_timeout: Duration::from_secs(10),
             connection_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl HttpLimits {
+    /// What readers over TCP may cost: fewer, since anybody may try.
+    #[must_use]
+    pub fn of_tcp() -> Self {
+        Self {
+            connections: 32,
+            ..Self::default()
         }
     }
 }
@@ -77,11 +95,23 @@ pub struct HttpThread {
 }
 
 impl HttpThread {
-    /// Starts the thread.
+    /// Starts the thread, for connections that are handed over.
     ///
     /// # Errors
-    /// When the system has no thread or event queue left.
+    /// When the system has no thread or no event queue for it.
     pub fn start(state: ReadState, limits: HttpLimits) -> Result<Self, StartHttpError> {
+        Self::start_with_tcp(state, limits, None)
+    }
+
+    /// Starts the thread, which also takes connections over TCP.
+    ///
+    /// # Errors
+    /// When the system has no thread or no event queue for it.
+    pub fn start_with_tcp(
+        state: ReadState,
+        limits: HttpLimits,
+        tcp: Option<(BoundHttp, HttpLimits)>,
+    ) -> Result<Self, StartHttpError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -93,7 +123,7 @@ impl HttpThread {
         let thread = std::thread::Builder::new()
             .name("ttmem-http".to_owned())
             .spawn(move || {
-                runtime.block_on(serve_arrivals(router(state), limits, queue));
+                runtime.block_on(serve_all(router(state), limits, queue, tcp));
                 // A document in the making ends by itself: nobody waits for it any more.
                 runtime.shutdown_background();
             })
@@ -140,6 +170,15 @@ impl Drop for HttpThread {
 
 /// Tells a reader that the server has no room, without waiting for it.
 pub fn refuse(mut stream: UnixStream) {
+    // An empty socket buffer takes this much at once; a reader that cannot even be told
+    // sees its connection end.
+    let _told = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.write(&busy_answer()));
+}
+
+/// All that a reader gets for whom there is no seat.
+pub(super) fn busy_answer() -> Vec<u8> {
     let body = busy_body();
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n\
@@ -148,55 +187,119 @@ pub fn refuse(mut stream: UnixStream) {
     );
     let mut answer = head.into_bytes();
     answer.extend_from_slice(&body);
-    // An empty socket buffer takes this much at once; a reader that cannot even be told
-    // sees its connection end.
-    let _told = stream
-        .set_nonblocking(true)
-        .and_then(|()| stream.write(&answer));
+    answer
 }
 
-async fn serve_arrivals(router: Router, limits: HttpLimits, mut queue: mpsc::Receiver<Arrival>) {
-    let seats = Arc::new(Semaphore::new(limits.connections));
-    while let Some((stream, uid)) = queue.recv().await {
-        match Arc::clone(&seats).try_acquire_owned() {
-            Ok(seat) => {
-                let connection = serve_connection(router.clone(), limits, stream, uid, seat);
-                tokio::spawn(connection);
-            }
-            Err(_no_seat) => refuse(stream),
-        }
+/// Serves until the queue ends, and gives what is being answered then a moment.
+async fn serve_all(
+    router: Router,
+    limits: HttpLimits,
+    queue: mpsc::Receiver<Arrival>,
+    tcp: Option<(BoundHttp, HttpLimits)>,
+) {
+    let seats = |limits: HttpLimits| Arc::new(Semaphore::new(limits.connections));
+    let mut taken = vec![(seats(limits), limits.connections)];
+    let listening = tcp.map(|(tcp, limits)| {
+        let seats = seats(limits);
+        taken.push((Arc::clone(&seats), limits.connections));
+        tokio::spawn(tcp.serve(router.clone(), limits, seats))
+    });
+    serve_arrivals(router, limits, queue, &taken[0].0).await;
+    if let Some(listening) = listening {
+        listening.abort();
     }
     let everybody_left = async {
-        while seats.available_permits() < limits.connections {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        for (seats, count) in taken {
+            while seats.available_permits() < count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         }
     };
     let _late = tokio::time::timeout(GRACE, everybody_left).await;
 }
 
-async fn serve_connection(
+async fn serve_arrivals(
     router: Router,
     limits: HttpLimits,
-    stream: UnixStream,
-    uid: u32,
+    mut queue: mpsc::Receiver<Arrival>,
+    seats: &Arc<Semaphore>,
+) {
+    while let Some((stream, uid)) = queue.recv().await {
+        let Ok(seat) = Arc::clone(seats).try_acquire_owned() else {
+            refuse(stream);
+            continue;
+        };
+        let stream = stream
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::UnixStream::from_std(stream));
+        // Without a descriptor to wait on the connection ends, which the reader sees.
+        if let Ok(stream) = stream {
+            let door = Door::Unix(uid);
+            tokio::spawn(serve_connection(router.clone(), limits, stream, door, seat));
+        }
+    }
+}
+
+/// How a connection came in.
+#[derive(Debug)]
+pub(super) enum Door {
+    /// Through the socket, from this user.
+    Unix(u32),
+    /// Over TCP, to this address.
+    Tcp {
+        /// Who is let in.
+        admission: Arc<Admission>,
+        /// The address of our end.
+        here: IpAddr,
+        /// What all of them share.
+        allowance: Allowance,
+    },
+}
+
+impl Door {
+    /// As whom a request is let in, or why it is not.
+    fn admit(&self, request: &Request<Incoming>) -> Result<Who, Refusal> {
+        match self {
+            Self::Unix(uid) => Ok(Who::User(*uid)),
+            Self::Tcp {
+                admission, here, ..
+            } => admission.admit(request, *here),
+        }
+    }
+
+    fn allowance(&self) -> Allowance {
+        match self {
+            Self::Unix(_) => Allowance::default(),
+            Self::Tcp { allowance, .. } => allowance.clone(),
+        }
+    }
+}
+
+/// Serves one connection until it ends or its time is over.
+pub(super) async fn serve_connection(
+    router: Router,
+    limits: HttpLimits,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    door: Door,
     seat: OwnedSemaphorePermit,
 ) {
-    let stream = stream
-        .set_nonblocking(true)
-        .and_then(|()| tokio::net::UnixStream::from_std(stream));
-    let Ok(stream) = stream else {
-        // No descriptor to wait on: the connection ends, which the reader sees.
-        return;
-    };
-    let asker = Asker {
-        uid,
-        seat: Arc::new(Seat::new(seat)),
-    };
-    let seat = Arc::clone(&asker.seat);
+    let seat = Arc::new(Seat::new(seat));
     let paths = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        request.extensions_mut().insert(asker.clone());
-        paths.call(request)
+        let admitted = door.admit(&request).map(|who| {
+            request.extensions_mut().insert(Asker {
+                who,
+                seat: Arc::clone(&seat),
+                allowance: door.allowance(),
+            });
+            paths.call(request)
+        });
+        async {
+            match admitted {
+                Ok(answering) => answering.await,
+                Err(refusal) => Ok(refusal.into_response()),
+            }
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

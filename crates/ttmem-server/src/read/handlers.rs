@@ -24,10 +24,19 @@ use ttmem_api::{
 };
 use ttmem_ledger::{Device, View};
 
+/// The query of a document that is asked for without parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
+pub(super) type Nothing = Result<Query<NoQuery>, QueryRejection>;
+
 pub(super) async fn get_snapshot(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
+    query: Nothing,
 ) -> Result<Response, Refusal> {
+    parameters(query)?;
     answer(state, asker, move |state| {
         let view = view(state)?;
         let geometry = state.places.of(&view);
@@ -53,7 +62,7 @@ async fn page<T: Serialize + 'static>(
     query: MaybePage,
     rows: fn(&View, PageRequest) -> T,
 ) -> Result<Response, Refusal> {
-    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let query = parameters(query)?;
     let request =
         PageRequest::new(query.cursor.as_deref(), query.limit).map_err(Refusal::bad_request)?;
     answer(state, asker, move |state| Ok(rows(&view(state)?, request))).await
@@ -70,7 +79,9 @@ pub(super) async fn get_programs(
 pub(super) async fn get_processes(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
+    query: Nothing,
 ) -> Result<Response, Refusal> {
+    parameters(query)?;
     answer(state, asker, move |state| {
         let (processes, _left_out) = processes(&view(state)?);
         Ok(Processes {
@@ -182,8 +193,7 @@ pub(super) async fn get_last(
     Extension(asker): Extension<Asker>,
     query: Result<Query<LastQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let Query(LastQuery { count, pid }) =
-        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let LastQuery { count, pid } = parameters(query)?;
     let count = count.unwrap_or(DEFAULT_LAST);
     if !(1..=MAX_LAST).contains(&count) {
         let detail = format!("count {count} is not between 1 and {MAX_LAST}");
@@ -250,7 +260,9 @@ pub(super) async fn get_device(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
     name: MaybeName,
+    query: Nothing,
 ) -> Result<Response, Refusal> {
+    parameters(query)?;
     let name = named(name)?;
     answer(state, asker, move |state| {
         let view = view(state)?;
@@ -345,6 +357,7 @@ pub(super) async fn post_mark(
     Extension(asker): Extension<Asker>,
     query: Result<Query<MarkQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
+    asker.who.may_mark()?;
     let name = parameters(query)?.name.unwrap_or_default();
     if name.chars().count() > MAX_MARK_CHARS || name.contains(char::is_control) {
         let detail = format!(
@@ -370,9 +383,10 @@ pub(super) async fn get_ready(
     State(state): State<ReadState>,
     Extension(asker): Extension<Asker>,
 ) -> Result<&'static str, Refusal> {
+    let turn = asker.allowance.turn().await;
     let answered = tokio::task::spawn_blocking(move || {
         let answered = state.ledger.view().is_some();
-        drop(asker.seat);
+        drop((turn, asker.seat));
         answered
     });
     match answered.await {
@@ -410,13 +424,14 @@ pub(super) async fn get_events(
     let known = headers.get(LAST_EVENT_ID);
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = query.after.or(known);
+    let place = asker.allowance.stream(pace)?;
     let started = (state.facts)().started;
     let Some((body, ended)) = state.streams.open(pace, after, started) else {
         let detail = "too many readers follow the events";
         let code = StatusCode::TOO_MANY_REQUESTS;
         return Err(Refusal::new(code, "too_many_streams", detail));
     };
-    asker.seat.stay(ended);
+    asker.seat.stay(ended, place);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");
@@ -437,9 +452,8 @@ pub(super) async fn post_forget(
     Extension(asker): Extension<Asker>,
     query: Result<Query<ForgetQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let Query(ForgetQuery { pid }) =
-        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    let uid = asker.uid;
+    let ForgetQuery { pid } = parameters(query)?;
+    let uid = asker.who.user()?;
     answer(state, asker, move |state| {
         let time = (state.facts)().time.unix_nanos();
         match state.ledger.forget(pid, uid, time) {

@@ -3,6 +3,8 @@
 //! Work is passed on: views, geometry, sorting and JSON belong to the blocking threads, so that
 //! one large answer does not hold up another.
 
+use super::admission::Who;
+use super::allowance::Allowance;
 use super::connection::BLOCKING_THREADS;
 use super::handlers;
 use super::places::Places;
@@ -76,8 +78,10 @@ impl fmt::Debug for ReadState {
 /// Work that outlives its connection keeps the seat, so that work cannot pile up either.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
-    pub(super) uid: u32,
+    pub(super) who: Who,
     pub(super) seat: Arc<Seat>,
+    /// What readers of this kind share.
+    pub(super) allowance: Allowance,
 }
 
 /// A seat for one request, which a reader that stays gives back for one among its like.
@@ -92,7 +96,11 @@ enum Taken {
     /// One among the requests.
     Request(#[expect(dead_code, reason = "held for as long as the request")] OwnedSemaphorePermit),
     /// One among the streams, which tells when it is given up.
-    Stream(Option<StreamEnd>),
+    Stream {
+        ended: Option<StreamEnd>,
+        #[expect(dead_code, reason = "held for as long as the connection")]
+        place: Option<OwnedSemaphorePermit>,
+    },
 }
 
 impl Seat {
@@ -102,16 +110,18 @@ impl Seat {
         }
     }
 
-    /// Gives the seat back: this reader stays until its stream ends.
-    pub(super) fn stay(&self, ended: StreamEnd) {
-        *self.taken() = Taken::Stream(Some(ended));
+    /// Gives the seat back: this reader stays until its stream ends, at a place for streams if its
+    /// like are counted.
+    pub(super) fn stay(&self, ended: StreamEnd, place: Option<OwnedSemaphorePermit>) {
+        let ended = Some(ended);
+        *self.taken() = Taken::Stream { ended, place };
     }
 
     /// The end of the stream of a reader that stays, for the one who waits for it.
     pub(super) fn stays(&self) -> Option<StreamEnd> {
         match &mut *self.taken() {
             Taken::Request(_) => None,
-            Taken::Stream(ended) => ended.take(),
+            Taken::Stream { ended, .. } => ended.take(),
         }
     }
 
@@ -204,6 +214,12 @@ impl IntoResponse for Refusal {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        if self.code == StatusCode::UNAUTHORIZED {
+            let wanted = HeaderValue::from_static("Bearer realm=\"ttmem\"");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, wanted);
+        }
         response
     }
 }
@@ -243,13 +259,15 @@ pub(super) async fn answer<T: Serialize>(
             format!("the answer could not be made: {detail}"),
         )
     };
+    // The readers of its way in first, then everybody's: nobody waits for a desk in vain.
+    let turn = asker.allowance.turn().await;
     // Nobody closes it.
     let desk = Arc::clone(&state.desks).acquire_owned().await.ok();
     let task = tokio::task::spawn_blocking(move || {
         let document = work(&state).and_then(|document| {
             serde_json::to_vec(&document).map_err(|error| internal(error.to_string()))
         });
-        drop((desk, asker.seat));
+        drop((desk, turn, asker.seat));
         document
     });
     let body = task.await.map_err(|error| internal(error.to_string()))??;

@@ -31,7 +31,7 @@ pub struct ServerFacts {
     pub version: String,
     /// When it started.
     pub started: Timestamp,
-    /// Paths it listens on.
+    /// Where it listens: paths of sockets, and the URL for readers over TCP.
     pub sockets: Vec<String>,
     /// Connections that send events.
     pub clients: u64,

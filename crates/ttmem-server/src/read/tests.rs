@@ -10,6 +10,7 @@ mod paging;
 mod selections;
 mod stalls;
 mod streams;
+mod tcp;
 
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
@@ -187,7 +188,11 @@ impl Served {
     }
 
     fn from(state: ReadState, limits: HttpLimits) -> Self {
-        let http = HttpThread::start(state, limits).unwrap();
+        Self::by(HttpThread::start(state, limits).unwrap())
+    }
+
+    /// By a thread that the test started.
+    fn by(http: HttpThread) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();

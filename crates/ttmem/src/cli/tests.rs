@@ -46,6 +46,7 @@ fn defaults_are_those_of_the_manual() {
     assert_eq!((options.log_max_size, options.log_keep), (64 << 20, 4));
     assert_eq!(options.log_format, LogForm::Plain);
     assert!(options.board.is_none() && options.socket_group.is_none());
+    assert!(options.http.is_none() && options.http_token_file.is_none());
     assert!(!options.no_legacy_socket && !options.python_buffer_types);
     assert_eq!(options.log_max_size, ttmem_server::log::DEFAULT_MAX_BYTES);
     assert_eq!(options.log_keep, ttmem_server::log::DEFAULT_MAX_FILES);
@@ -66,6 +67,12 @@ fn values_are_understood() {
         serve("ttmem serve --socket-group root").socket_group,
         Some(Gid::from_raw(0))
     );
+    let open = serve(
+        "ttmem serve --socket /a --http [::]:0 --http-token-file /t --http-host a --http-host B.c",
+    );
+    assert_eq!(open.http, Some("[::]:0".parse().unwrap()));
+    assert_eq!(open.http_token_file, Some(PathBuf::from("/t")));
+    assert_eq!(open.http_host, ["a", "B.c"]);
     let everywhere = parse("ttmem status --socket /a").unwrap();
     assert_eq!(everywhere.socket, Some(PathBuf::from("/a")));
 }
@@ -161,6 +168,18 @@ fn nonsense_is_a_usage_error_that_helps() {
         ("ttmem serve --log-file x --log-max-size ié", "4K"),
         ("ttmem serve --log-keep 2", "--log-file"),
         ("ttmem serve --max-clients 0", "1..=65536"),
+        ("ttmem serve --http 9400", "[::1]:9400"),
+        ("ttmem serve --http localhost:9400", "127.0.0.1:9400"),
+        ("ttmem serve --http ::1:9400", "[::1]:9400"),
+        ("ttmem serve --http-token-file /t", "--http <ADDR>"),
+        (
+            "ttmem serve --http [::1]:0 --http-host x",
+            "--http-token-file",
+        ),
+        (
+            "ttmem serve --http [::1]:0 --http-token-file /t --http-host x:1",
+            "without a port",
+        ),
         ("ttmem serve -q -v", "cannot be used with"),
         (
             "ttmem status --http 127.0.0.1:9400",

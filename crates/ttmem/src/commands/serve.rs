@@ -4,10 +4,13 @@ use super::reach::default_path;
 use crate::cli::{LogForm, ServeOptions};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
-use ttmem_server::{LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError};
+use ttmem_server::{
+    HttpConfig, LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError,
+};
 
 /// Runs the server.
 pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()> {
@@ -18,7 +21,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
             ensure_runtime_dir(directory)?;
         }
     }
-    let config = config(options, socket, default_path());
+    let config = config(options, socket, default_path())?;
     let server = Server::start(config, Signals::Obey).map_err(explained)?;
     server.run().context("the server failed")
 }
@@ -39,11 +42,14 @@ fn explained(error: StartServerError) -> anyhow::Error {
 }
 
 /// The server's configuration.
+///
+/// # Errors
+/// When the token's file has none.
 pub(super) fn config(
     options: &ServeOptions,
     socket: Option<PathBuf>,
     default_path: PathBuf,
-) -> ServerConfig {
+) -> Result<ServerConfig> {
     let mut paths = Vec::new();
     match socket {
         Some(path) => paths.push(path),
@@ -59,8 +65,9 @@ pub(super) fn config(
         mode: options.socket_mode,
         group: options.socket_group,
     });
-    ServerConfig {
+    Ok(ServerConfig {
         sockets: sockets.collect(),
+        http: http(options)?,
         board: options.board.clone(),
         log: LogConfig {
             target: match &options.log_file {
@@ -85,5 +92,18 @@ pub(super) fn config(
         } else {
             BufferTypeNumbering::Runtime
         },
-    }
+    })
+}
+
+/// Where readers are served over TCP.
+fn http(options: &ServeOptions) -> Result<Option<HttpConfig>> {
+    let Some(address) = options.http else {
+        return Ok(None);
+    };
+    let token = options.http_token_file.as_deref();
+    Ok(Some(HttpConfig {
+        address,
+        token: token.map(Token::read).transpose()?,
+        hosts: options.http_host.clone(),
+    }))
 }

@@ -27,6 +27,7 @@ fn config(directory: &Path) -> ServerConfig {
             mode: 0o600,
             group: None,
         }],
+        http: None,
         board: None,
         log: LogConfig {
             target: LogTarget::File(LogFileOptions::new(directory.join("log"))),
@@ -292,7 +293,7 @@ fn a_named_socket_replaces_both_others() {
         let Command::Serve(options) = cli.command else {
             panic!("{line}");
         };
-        let config = serve::config(&options, cli.socket, PathBuf::from("/run/ttmem.sock"));
+        let config = serve::config(&options, cli.socket, PathBuf::from("/run/ttmem.sock")).unwrap();
         config
             .sockets
             .into_iter()

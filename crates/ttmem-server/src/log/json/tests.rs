@@ -2,7 +2,6 @@
 
 use super::*;
 use serde_json::{Value as Json, json};
-use std::path::PathBuf;
 use std::sync::Arc;
 use ttmem_event::{CoreType, KernelKind, MeshId, ProgramId, TextId};
 use ttmem_ledger::{Anomaly, Departure, Effect, Exit};
@@ -217,9 +216,9 @@ fn notes_are_objects_too() {
     assert_eq!(departed["buffers"], 3);
     assert_eq!(departed["pid"], Json::Null);
     let started = note_object(&Note::Started {
-        sockets: vec![PathBuf::from("/run/a"), PathBuf::from("/run/b")],
+        sockets: vec!["/run/a".to_owned(), "http://[::1]:9".to_owned()],
         devices: vec![DeviceFacts::default()],
     });
-    assert_eq!(started["sockets"], json!(["/run/a", "/run/b"]));
+    assert_eq!(started["sockets"], json!(["/run/a", "http://[::1]:9"]));
     assert_eq!(started["devices"][0]["arch"], Json::Null);
 }

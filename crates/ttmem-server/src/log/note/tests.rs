@@ -1,7 +1,6 @@
 //! Notes in the old server's words, and those it had none for.
 
 use super::*;
-use std::path::PathBuf;
 use std::sync::Arc;
 use ttmem_event::CoreSet;
 use ttmem_ledger::Capacity;
@@ -73,7 +72,7 @@ fn other_departures_take_one_line() {
 
 #[test]
 fn the_start_lists_sockets_and_devices() {
-    let sockets = vec![PathBuf::from("/tmp/tt_allocation_server.sock")];
+    let sockets = vec!["/tmp/tt_allocation_server.sock".to_owned()];
     let started = text(&Note::Started {
         sockets: sockets.clone(),
         devices: Vec::new(),

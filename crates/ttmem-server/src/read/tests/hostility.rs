@@ -102,6 +102,33 @@ fn refusals_are_problems() {
 }
 
 #[test]
+fn a_parameter_that_no_document_has_is_named() {
+    let served = Served::new(empty_ledger());
+    for (method, target) in [
+        ("GET", "/api/v1/snapshot?"),
+        ("GET", "/api/v1/processes?"),
+        ("GET", "/api/v1/devices/0?"),
+        ("GET", "/api/v1/buffers?"),
+        ("GET", "/api/v1/buffers/groups?"),
+        ("GET", "/api/v1/cbs?limit=1&"),
+        ("GET", "/api/v1/kernels?"),
+        ("GET", "/api/v1/programs?"),
+        ("GET", "/api/v1/l1map/0?"),
+        ("GET", "/api/v1/blocks/0?"),
+        ("GET", "/api/v1/history?"),
+        ("GET", "/api/v1/events?"),
+        ("GET", "/api/v1/last?"),
+        ("POST", "/api/v1/forget?pid=1&"),
+        ("POST", "/api/v1/mark?"),
+    ] {
+        let request = format!("{method} {target}limti=5 HTTP/1.1\r\n\r\n");
+        let answer = exchange(&served, request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{request}: {answer}");
+        assert!(answer.contains("`limti`"), "{request}: {answer}");
+    }
+}
+
+#[test]
 fn healthy_without_a_host_and_with_any_host() {
     let served = Served::new(empty_ledger());
     served.client().healthy().unwrap();

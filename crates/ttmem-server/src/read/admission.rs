@@ -1,0 +1,298 @@
+//! Who is let in over TCP, and as whom.
+//!
+//! The kernel says nothing about the other end of a TCP connection. What is known is what the
+//! request says: for whom it is meant, which web page made it, and the token it shows. Requests
+//! that web pages of others make a browser send are refused, whatever they ask: one by its name
+//! (`Host`), with which a page gets round the browser's rules by pointing a name of its own to this
+//! machine, or by its `Origin`.
+
+use super::http::Refusal;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use std::net::IpAddr;
+use ttmem_api::{Token, routes};
+
+/// What a request over TCP may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// A user of this machine, at the other end of a Unix socket.
+    User(u32),
+    /// Anybody: may read.
+    Guest,
+    /// Somebody who showed the token: may read, and set marks.
+    Bearer,
+}
+
+impl Who {
+    /// The user, for what depends on that.
+    pub(super) fn user(self) -> Result<u32, Refusal> {
+        match self {
+            Self::User(uid) => Ok(uid),
+            Self::Guest | Self::Bearer => Err(not_allowed(
+                "over TCP nobody's process is forgotten, for there is no user at the other end: \
+                 use the server's socket",
+            )),
+        }
+    }
+
+    /// Whether marks may be set.
+    pub(super) fn may_mark(self) -> Result<(), Refusal> {
+        match self {
+            Self::User(_) | Self::Bearer => Ok(()),
+            Self::Guest => Err(not_allowed(
+                "over TCP nothing is changed without a token: use the server's socket, or start \
+                 the server with --http-token-file",
+            )),
+        }
+    }
+}
+
+fn not_allowed(detail: &'static str) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail)
+}
+
+/// The rules of one TCP listener.
+#[derive(Debug)]
+pub(super) struct Admission {
+    /// What has to be shown; nothing, where only this machine can connect.
+    pub(super) token: Option<Token>,
+    /// Names of this machine besides its addresses, in lower case.
+    pub(super) hosts: Vec<String>,
+}
+
+impl Admission {
+    /// Lets a request in that came to the address `here`, or says why not.
+    pub(super) fn admit<B>(&self, request: &Request<B>, here: IpAddr) -> Result<Who, Refusal> {
+        let host = self.own_host(request, here)?;
+        for origin in request.headers().get_all(ORIGIN) {
+            if !is_same_origin(origin, &host) {
+                let detail = "requests of other web pages are not answered";
+                return Err(Refusal::new(
+                    StatusCode::FORBIDDEN,
+                    "foreign_origin",
+                    detail,
+                ));
+            }
+        }
+        match &self.token {
+            None => Ok(Who::Guest),
+            Some(token) if shows(request.headers(), token) => Ok(Who::Bearer),
+            // Whether the server is up is asked by programs that have no secrets.
+            Some(_token) if request.uri().path() == routes::HEALTH => Ok(Who::Guest),
+            Some(_token) => Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "this server wants its token: Authorization: Bearer TOKEN",
+            )),
+        }
+    }
+
+    /// For whom a request is meant, if that is this machine.
+    fn own_host<B>(&self, request: &Request<B>, here: IpAddr) -> Result<Authority, Refusal> {
+        let mut named = request.headers().get_all(HOST).iter();
+        let (Some(host), None) = (named.next(), named.next()) else {
+            return Err(Refusal::bad_request("a request has one header Host"));
+        };
+        let host = Authority::try_from(host.as_bytes()).ok();
+        let is_host = |host: &Authority| !host.host().is_empty() && !host.as_str().contains('@');
+        let host = host.filter(is_host);
+        let Some(host) = host else {
+            return Err(Refusal::bad_request("the header Host names no host"));
+        };
+        // A proxy's way to ask says it twice.
+        let target = request.uri().authority();
+        for authority in target.into_iter().chain([&host]) {
+            if !self.is_own(authority.host(), here) {
+                return Err(Refusal::new(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    "foreign_host",
+                    "this server does not go by the name in the header Host: use its address, or \
+                     start it with --http-host NAME",
+                ));
+            }
+        }
+        Ok(host)
+    }
+
+    /// Whether a name is this machine's. Its port may be another one: that of a tunnel.
+    fn is_own(&self, name: &str, here: IpAddr) -> bool {
+        let name = name.to_ascii_lowercase();
+        let number = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(&name);
+        if let Ok(number) = number.parse::<IpAddr>() {
+            let number = number.to_canonical();
+            if number.is_loopback() || number == here.to_canonical() {
+                return true;
+            }
+        }
+        name == "localhost" || self.hosts.contains(&name)
+    }
+}
+
+/// Whether an origin is that of the pages which this server itself would serve.
+fn is_same_origin(origin: &HeaderValue, host: &Authority) -> bool {
+    let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+    let host = host.as_str().to_ascii_lowercase();
+    origin.strip_prefix("http://") == Some(host.as_str())
+}
+
+/// Whether a request shows the token, once.
+fn shows(headers: &HeaderMap, token: &Token) -> bool {
+    let mut shown = headers.get_all(AUTHORIZATION).iter();
+    let (Some(shown), None) = (shown.next(), shown.next()) else {
+        return false;
+    };
+    let Some((scheme, said)) = shown.as_bytes().split_at_checked("Bearer ".len()) else {
+        return false;
+    };
+    scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+    use std::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+    fn admission(token: Option<&str>) -> Admission {
+        Admission {
+            token: token.map(|token| Token::new(token).unwrap()),
+            hosts: vec!["node-7.example".to_owned(), "198.51.100.1".to_owned()],
+        }
+    }
+
+    /// What becomes of a request with these headers: whose it is, or the code of the refusal.
+    fn asked(token: Option<&str>, target: &str, headers: &[(&str, &str)]) -> Result<Who, u16> {
+        let mut request = Request::builder().uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
+        let admitted = admission(token).admit(&request, HERE);
+        admitted.map_err(|refusal| refusal.into_response().status().as_u16())
+    }
+
+    #[test]
+    fn a_request_is_meant_for_this_machine() {
+        for host in [
+            "localhost",
+            "LocalHost:9400",
+            "127.0.0.1",
+            "127.8.9.10:1",
+            "[::1]:9400",
+            "[::ffff:127.0.0.1]",
+            "192.0.2.7:9400",
+            "[::ffff:192.0.2.7]",
+            "Node-7.example:80",
+            "198.51.100.1",
+        ] {
+            assert_eq!(
+                asked(None, "/", &[("host", host)]),
+                Ok(Who::Guest),
+                "{host}"
+            );
+        }
+        for (host, code) in [
+            ("evil.example", 421),
+            ("evil.example:9400", 421),
+            ("192.0.2.8", 421),
+            ("0.0.0.0", 421),
+            ("[::]", 421),
+            ("localhost.evil.example", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("2130706433", 421),
+            ("127.1", 421),
+            ("", 400),
+            (":80", 400),
+            ("localhost@evil.example", 400),
+            ("evil.example@localhost", 400),
+            ("localhost, evil.example", 400),
+            ("localhost/", 400),
+            ("[::1", 400),
+        ] {
+            assert_eq!(asked(None, "/", &[("host", host)]), Err(code), "{host:?}");
+        }
+        assert_eq!(asked(None, "/", &[]), Err(400));
+        let twice = [("host", "localhost"), ("host", "localhost")];
+        assert_eq!(asked(None, "/", &twice), Err(400));
+        // As a proxy is asked: then the target counts as well.
+        let own = [("host", "localhost")];
+        assert_eq!(asked(None, "http://evil.example/", &own), Err(421));
+        assert_eq!(asked(None, "http://127.0.0.1:9400/", &own), Ok(Who::Guest));
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        let from =
+            |origin: &str| asked(None, "/", &[("host", "localhost:9400"), ("origin", origin)]);
+        assert_eq!(from("http://localhost:9400"), Ok(Who::Guest));
+        assert_eq!(from("HTTP://LOCALHOST:9400"), Ok(Who::Guest));
+        for origin in [
+            "",
+            "null",
+            "http://evil.example",
+            "http://localhost",
+            "http://localhost:9401",
+            "https://localhost:9400",
+            "http://127.0.0.1:9400",
+            "localhost:9400",
+            "http://localhost:9400.evil.example",
+            "http://localhost:9400 http://evil.example",
+        ] {
+            assert_eq!(from(origin), Err(403), "{origin:?}");
+        }
+        let twice = [
+            ("host", "localhost"),
+            ("origin", "http://localhost"),
+            ("origin", "http://evil.example"),
+        ];
+        assert_eq!(asked(None, "/", &twice), Err(403));
+    }
+
+    #[test]
+    fn a_token_is_shown_once_and_whole() {
+        let with = |shown: &str| {
+            let headers = [("host", "localhost"), ("authorization", shown)];
+            asked(Some("s3cret"), routes::SNAPSHOT, &headers)
+        };
+        assert_eq!(with("Bearer s3cret"), Ok(Who::Bearer));
+        assert_eq!(with("bEARER s3cret"), Ok(Who::Bearer));
+        for shown in [
+            "",
+            "s3cret",
+            "Bearer",
+            "Bearer ",
+            "Bearer s3cre",
+            "Bearer s3crets",
+            "Bearer  s3cret",
+            "Bearer S3CRET",
+            "Basic s3cret",
+            "Bearers3cret",
+        ] {
+            assert_eq!(with(shown), Err(401), "{shown:?}");
+        }
+        let own = ("host", "localhost");
+        let right = ("authorization", "Bearer s3cret");
+        let wrong = ("authorization", "Bearer x");
+        let asked = |target: &str, headers: &[_]| asked(Some("s3cret"), target, headers);
+        assert_eq!(asked(routes::SNAPSHOT, &[own, right, wrong]), Err(401));
+        assert_eq!(asked(routes::SNAPSHOT, &[own]), Err(401));
+        assert_eq!(asked(routes::OPENAPI, &[own]), Err(401));
+        assert_eq!(asked(routes::HEALTH, &[own]), Ok(Who::Guest));
+        // The name counts before the token.
+        assert_eq!(asked(routes::HEALTH, &[("host", "x"), right]), Err(421));
+    }
+
+    #[test]
+    fn who_may_change_something() {
+        assert!(Who::User(7).may_mark().is_ok() && Who::Bearer.may_mark().is_ok());
+        assert!(Who::Guest.may_mark().is_err());
+        assert_eq!(Who::User(7).user().ok(), Some(7));
+        assert!(Who::Bearer.user().is_err() && Who::Guest.user().is_err());
+    }
+}

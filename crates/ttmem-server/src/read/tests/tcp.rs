@@ -1,0 +1,293 @@
+//! Readers over TCP: who is let in, and what the others cost.
+
+use super::hostility::{WATCHDOG, refusal};
+use super::*;
+use crate::read::{BindHttpError, BoundHttp, HttpConfig};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use ttmem_api::{ApiRequestError, HttpUrl, Pace, StreamMessage, Token};
+
+const TOKEN: &str = "s3cret";
+
+/// A ledger that answers over TCP and on a socket for as long as the test runs.
+struct Both {
+    unix: Served,
+    url: HttpUrl,
+    address: SocketAddr,
+}
+
+impl Both {
+    fn new(token: Option<&str>) -> Self {
+        Self::with(token, HttpLimits::of_tcp())
+    }
+
+    fn with(token: Option<&str>, limits: HttpLimits) -> Self {
+        let bound = BoundHttp::bind(config("127.0.0.1:0", token)).unwrap();
+        let url = bound.url();
+        let address = url.authority().parse().unwrap();
+        let mut ledger = empty_ledger();
+        joined(&mut ledger, 4001);
+        let state = state(keeper(ledger), facts);
+        let http = HttpThread::start_with_tcp(state, HttpLimits::default(), Some((bound, limits)));
+        Self {
+            unix: Served::by(http.unwrap()),
+            url,
+            address,
+        }
+    }
+
+    fn client(&self) -> ApiClient {
+        ApiClient::at(self.url.clone())
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the server ends the connection.
+    fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect();
+        // The server may answer and close before it has taken everything.
+        let _sent = stream.write_all(request);
+        ended(stream)
+    }
+
+    /// Waits until a reader over TCP is answered again.
+    fn wait_for_seat(&self) {
+        let began = Instant::now();
+        while self.client().healthy().is_err() {
+            assert!(began.elapsed() < WATCHDOG, "the seat is still taken");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn config(address: &str, token: Option<&str>) -> HttpConfig {
+    HttpConfig {
+        address: address.parse().unwrap(),
+        token: token.map(|token| Token::new(token).unwrap()),
+        hosts: vec!["Node-7.example".to_owned()],
+    }
+}
+
+/// What comes until the server ends the connection, in whatever way.
+fn ended(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn the_documents_are_the_same_as_on_the_socket() {
+    let both = Both::new(None);
+    assert_eq!(
+        both.client().snapshot().unwrap(),
+        both.unix.client().snapshot().unwrap()
+    );
+    assert_eq!(both.client().processes().unwrap().processes.len(), 1);
+    both.client().ready().unwrap();
+}
+
+#[test]
+fn without_a_token_everybody_reads_and_nobody_changes_anything() {
+    let both = Both::new(None);
+    let not_allowed = (403, "not_allowed".to_owned());
+    assert_eq!(refusal(both.client().mark("x")), not_allowed);
+    assert_eq!(refusal(both.client().forget(4001)), not_allowed);
+    assert_eq!(both.client().snapshot().unwrap().marks, []);
+    both.unix.client().mark("x").unwrap();
+    assert_eq!(both.client().snapshot().unwrap().marks.len(), 1);
+}
+
+#[test]
+fn a_token_is_needed_where_there_is_one() {
+    let both = Both::new(Some(TOKEN));
+    let unauthorized = (401, "unauthorized".to_owned());
+    assert_eq!(refusal(both.client().snapshot()), unauthorized);
+    assert_eq!(refusal(both.client().mark("x")), unauthorized);
+    let stream = both.client().events(Pace::Changes, None);
+    assert_eq!(refusal(stream), unauthorized);
+    let with = |token: &str| both.client().with_token(Token::new(token).unwrap());
+    assert_eq!(refusal(with("S3CRET").snapshot()), unauthorized);
+    assert_eq!(refusal(with("s3cretx").snapshot()), unauthorized);
+    with(TOKEN).snapshot().unwrap();
+    with(TOKEN).mark("warm").unwrap();
+    let not_allowed = (403, "not_allowed".to_owned());
+    assert_eq!(refusal(with(TOKEN).forget(4001)), not_allowed);
+    // The socket is as it was, and so is the question whether the server is up.
+    both.unix.client().forget(4001).unwrap();
+    both.client().healthy().unwrap();
+    let answer = both.exchange(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let answer = answer.to_ascii_lowercase();
+    let wanted = "\r\nwww-authenticate: bearer realm=\"ttmem\"\r\n";
+    assert!(answer.contains(wanted), "{answer}");
+}
+
+#[test]
+fn what_others_make_a_browser_ask_is_refused_with_a_reason() {
+    let both = Both::new(None);
+    let ask = |headers: &str| {
+        both.exchange(format!("GET /api/v1/snapshot HTTP/1.1\r\n{headers}\r\n").as_bytes())
+    };
+    for (headers, code, word) in [
+        ("Host: localhost\r\n", 200, "\"schema\":1"),
+        ("Host: node-7.example:99\r\n", 200, "\"schema\":1"),
+        ("Host: evil.example\r\n", 421, "\"foreign_host\""),
+        ("", 400, "\"bad_request\""),
+        (
+            "Host: localhost\r\nHost: localhost\r\n",
+            400,
+            "\"bad_request\"",
+        ),
+        (
+            "Host: localhost\r\nOrigin: http://evil.example\r\n",
+            403,
+            "\"foreign_origin\"",
+        ),
+    ] {
+        let answer = ask(headers);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{headers}: {answer}"
+        );
+        assert!(answer.contains(word), "{headers}: {answer}");
+        let lower = answer.to_ascii_lowercase();
+        assert!(!lower.contains("access-control-"), "{answer}");
+    }
+}
+
+#[test]
+fn other_machines_are_let_in_only_with_a_token() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let error = BoundHttp::bind(config(address, None)).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("--http-token-file"), "{message}");
+        assert!(message.contains(address), "{message}");
+    }
+    let open = BoundHttp::bind(config("0.0.0.0:0", Some(TOKEN))).unwrap();
+    assert!(!open.url().authority().ends_with(":0"), "{}", open.url());
+    let taken = config(&open.url().authority(), Some(TOKEN));
+    let error = BoundHttp::bind(taken).unwrap_err();
+    assert!(matches!(error, BindHttpError::Bind { .. }), "{error}");
+}
+
+#[test]
+fn garbage_is_answered_or_dropped() {
+    let both = Both::new(None);
+    let bad = both.exchange(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS hello");
+    assert!(bad.is_empty() || bad.starts_with("HTTP/1.1 400 "), "{bad}");
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}",
+        "y".repeat(20_000)
+    );
+    let many = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "X: y\r\n".repeat(100)
+    );
+    for request in [long, many] {
+        let answer = both.exchange(request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    both.client().snapshot().unwrap();
+}
+
+/// One seat, and little patience.
+const STRICT: HttpLimits = HttpLimits {
+    connections: 1,
+    head_timeout: Duration::from_millis(200),
+    connection_timeout: Duration::from_millis(600),
+};
+
+#[test]
+fn a_slow_head_and_silence_lose_their_seat() {
+    let both = Both::with(None, STRICT);
+    for sent in [&b"GET /healthz HTTP/1.1\r\nHost: local"[..], b"G", b""] {
+        let mut slow = both.connect();
+        slow.write_all(sent).unwrap();
+        both.wait_for_seat();
+        let told = ended(slow);
+        assert!(!told.contains(" 200 "), "{told}");
+    }
+}
+
+#[test]
+fn strangers_that_take_every_seat_do_not_reach_the_socket() {
+    let limits = HttpLimits::of_tcp();
+    let both = Both::new(None);
+    let strangers: Vec<TcpStream> = (0..limits.connections)
+        .map(|_stranger| both.connect())
+        .collect();
+    // Taken in the order in which they came: whoever comes now finds no seat.
+    assert_eq!(refusal(both.client().snapshot()), (503, "busy".to_owned()));
+    for _reader in 0..10 {
+        both.unix.client().snapshot().unwrap();
+    }
+    // Even those who are refused in great numbers get an answer or an end.
+    let crowd: Vec<TcpStream> = (0..200).map(|_stranger| both.connect()).collect();
+    both.unix.client().snapshot().unwrap();
+    for stranger in crowd {
+        let told = ended(stranger);
+        assert!(
+            told.is_empty() || told.starts_with("HTTP/1.1 503 "),
+            "{told}"
+        );
+    }
+    drop(strangers);
+    both.wait_for_seat();
+    both.client().snapshot().unwrap();
+}
+
+#[test]
+fn a_stream_over_tcp_has_a_place_among_a_few() {
+    let both = Both::new(None);
+    let open = |client: ApiClient| -> Result<_, ApiRequestError> {
+        let mut stream = client.events(Pace::Raw, None)?;
+        let hello = stream.next().unwrap().unwrap();
+        assert!(matches!(hello, StreamMessage::Hello(_)), "{hello:?}");
+        Ok(stream)
+    };
+    let streams: Vec<_> = (0..4).map(|_reader| open(both.client()).unwrap()).collect();
+    let too_many = (429, "too_many_streams".to_owned());
+    assert_eq!(refusal(open(both.client())), too_many);
+    // They have given their seats back, and the socket has streams of its own.
+    both.client().snapshot().unwrap();
+    let on_the_socket = open(both.unix.client()).unwrap();
+    drop(streams);
+    let began = Instant::now();
+    while open(both.client()).is_err() {
+        assert!(
+            began.elapsed() < WATCHDOG,
+            "a reader that left keeps its place"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(on_the_socket);
+}
+
+#[test]
+fn stopping_ends_listening_and_what_is_idle() {
+    let bound = BoundHttp::bind(config("127.0.0.1:0", None)).unwrap();
+    let address: SocketAddr = bound.url().authority().parse().unwrap();
+    let state = state(keeper(empty_ledger()), facts);
+    let tcp = Some((bound, HttpLimits::of_tcp()));
+    let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp).unwrap();
+    let idle = TcpStream::connect(address).unwrap();
+    let (_near, far) = UnixStream::pair().unwrap();
+    http.serve(far, UID).unwrap();
+    http.stop();
+    assert_eq!(ended(idle), "");
+    assert!(TcpStream::connect(address).is_err());
+}

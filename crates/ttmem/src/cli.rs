@@ -416,6 +416,12 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         quick: bool,
     },
+    /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
+    Api {
+        /// A tenth of the work: a check that it runs, not a figure to quote.
+        #[arg(long)]
+        quick: bool,
+    },
     /// A workload for `bench server` to kill: allocates, says so, and waits.
     #[command(hide = true)]
     Hold,

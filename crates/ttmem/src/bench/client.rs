@@ -74,7 +74,7 @@ fn record(server: &OwnServer, threads: &str, disabled: bool, quick: bool) -> Res
 }
 
 /// A hidden command of this program, as a process of its own.
-fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
+pub(super) fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command
         .arg("bench")
@@ -211,7 +211,7 @@ fn compared(server: &OwnServer, events: u64, seeds: &[u64]) -> Result<Vec<Value>
 }
 
 /// Fails unless the server's account of a process is the process's own, to the byte.
-fn compare(account: &Value, snapshot: &Snapshot) -> Result<()> {
+pub(super) fn compare(account: &Value, snapshot: &Snapshot) -> Result<()> {
     let pid = account["pid"].as_u64();
     let process = snapshot.processes.iter();
     let mut process = process.filter(|process| process.pid.map(u64::from) == pid);

@@ -1,17 +1,21 @@
 //! A server process of its own, and how to look at it.
 
 use anyhow::{Context, Result, ensure};
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The file in a server's folder that has its standard error.
+const COMPLAINTS: &str = "complaints";
 
 /// A server process on a private socket; ends with this value.
 #[derive(Debug)]
 pub(super) struct OwnServer {
     child: Child,
     pub(super) socket: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl OwnServer {
@@ -20,6 +24,8 @@ impl OwnServer {
         let folder = tempfile::tempdir().context("cannot make a private folder")?;
         let socket = folder.path().join("ttmem.sock");
         let program = std::env::current_exe().context("cannot find this program")?;
+        let complaints = folder.path().join(COMPLAINTS);
+        let complaints = File::create(&complaints).context("cannot make a file")?;
         let child = Command::new(program)
             .arg("serve")
             .arg("--socket")
@@ -28,18 +34,20 @@ impl OwnServer {
             .env_remove("TTMEM_SOCKET")
             .stdout(Stdio::null())
             .stdin(Stdio::null())
+            .stderr(complaints)
             .spawn()
             .context("cannot start a server")?;
         let server = Self {
             child,
             socket,
-            _folder: folder,
+            folder,
         };
         let begun = Instant::now();
         while UnixStream::connect(&server.socket).is_err() {
             ensure!(
                 begun.elapsed() < Duration::from_secs(10),
-                "the server did not come up"
+                "the server did not come up: {}",
+                server.complaints()
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -48,6 +56,12 @@ impl OwnServer {
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it wrote to its standard error: a panic would be there.
+    pub(super) fn complaints(&self) -> String {
+        let complaints = std::fs::read(self.folder.path().join(COMPLAINTS));
+        String::from_utf8_lossy(&complaints.unwrap_or_default()).into_owned()
     }
 
     pub(super) fn connect(&self) -> Result<UnixStream> {

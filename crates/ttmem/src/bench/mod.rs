@@ -4,6 +4,7 @@
 //! talked to over the real protocols. Nothing here asserts a time; the targets
 //! are printed beside what was measured.
 
+mod api;
 mod client;
 mod filler;
 mod harness;
@@ -33,6 +34,17 @@ pub(crate) fn server(quick: bool) -> Result<Value> {
         "old_protocol": old_client::measure(scale)?,
         "memory": memory::measure(scale)?,
         "release": release::measure()?,
+    }))
+}
+
+/// Measures the read API under load and returns what was found.
+pub(crate) fn api(quick: bool) -> Result<Value> {
+    Ok(json!({
+        "schema": 1,
+        "bench": "api",
+        "quick": quick,
+        "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        "api": api::measure(quick)?,
     }))
 }
 

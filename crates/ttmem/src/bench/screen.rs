@@ -10,8 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What begins and ends a frame: terminals show what is between as one.
-const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
+/// What ends a frame that terminals show as one.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// The longest that anything is waited for.

@@ -236,6 +236,10 @@ impl World {
         for mesh in meshes {
             world.record(What::MeshOpened { mesh });
         }
+        if world.count.is_none() {
+            let opened = (DEVICES + MESHES) as u64;
+            world.recorded.fetch_add(opened, Ordering::Relaxed);
+        }
         Ok(world)
     }
 

@@ -80,6 +80,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
                 let found = bench::top(quick)?;
                 output.print(&format!("{found:#}\n"))?;
             }
+            BenchCommand::Api { quick } => {
+                let found = bench::api(quick)?;
+                output.print(&format!("{found:#}\n"))?;
+            }
             BenchCommand::Hold => bench::hold(&reach::socket(cli.socket)?)?,
             BenchCommand::Workload(options) => bench::workload(&options, cli.socket)?,
             BenchCommand::Record(options) => {

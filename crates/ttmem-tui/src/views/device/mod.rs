@@ -272,7 +272,7 @@ impl View for DeviceView {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
             KeyHelp {
-                keys: "←→ [ ]",
+                keys: "[ ]",
                 does: "device",
             },
             KeyHelp {

@@ -313,16 +313,16 @@ impl View for L1MapView {
                     does: "device",
                 },
                 KeyHelp {
-                    keys: "Enter",
-                    does: "into the list",
+                    keys: "d t l",
+                    does: "DRAM TRACE L1",
                 },
                 KeyHelp {
-                    keys: "PgUp PgDn",
+                    keys: "Enter",
                     does: "list",
                 },
                 KeyHelp {
-                    keys: "d t l",
-                    does: "banks of DRAM, TRACE, L1",
+                    keys: "PgUp PgDn",
+                    does: "scroll",
                 },
             ],
             Page::Banks(_) => &[
@@ -336,7 +336,7 @@ impl View for L1MapView {
                 },
                 KeyHelp {
                     keys: "d t l",
-                    does: "DRAM, TRACE, L1",
+                    does: "DRAM TRACE L1",
                 },
                 KeyHelp {
                     keys: "j k",

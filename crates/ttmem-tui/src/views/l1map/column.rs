@@ -189,16 +189,11 @@ pub(super) fn draw_bar(
     let mut bottom = area.bottom();
     for (run, height) in runs.iter().zip(heights(&sizes, area.height)) {
         let top = bottom - height.min(bottom - area.y);
+        let (sign, style) = (look.fill(ink(run.kind)), look.style(ink(run.kind)));
         for row in top..bottom {
-            let fill: String =
-                std::iter::repeat_n(look.fill(ink(run.kind)), usize::from(bar)).collect();
-            text::put(
-                canvas,
-                (area.x, row),
-                &fill,
-                usize::from(bar),
-                look.style(ink(run.kind)),
-            );
+            for column in area.x..area.x + bar {
+                canvas[(column, row)].set_char(sign).set_style(style);
+            }
         }
         if height > 0 && labels {
             let said = format!("{} {}", plural(run.kind), format::bytes(run.size_bytes));

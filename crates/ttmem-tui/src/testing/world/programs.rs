@@ -162,7 +162,7 @@ impl World {
             cb_bytes: cbs * u64::from(cores),
             kernel_bytes: text * u64::from(cores),
             kernels,
-            jit_disk_hits: kernels.saturating_sub(u64::from(place % 5 == 0)),
+            jit_disk_hits: kernels.saturating_sub(u64::from(place.is_multiple_of(5))),
             dispatches,
             first_run: application.then(|| ago(10_890 - 90 * u64::from(place))),
             last_run: last,

@@ -200,7 +200,7 @@ impl World {
 
     fn buffer(self, number: u32) -> BufferRow {
         let (operation, class, layout, requested, page) = match number {
-            0..1_482 => KINDS[[0, 1, 1, 2, 3, 3, 4][chance(number, 7) as usize]],
+            0..1_482 => KINDS[[0, 1, 1, 2, 3, 3, 4][usize::try_from(chance(number, 7)).unwrap()]],
             1_482..1_600 => KINDS[5 + number as usize % 2],
             1_600..1_609 => KINDS[7],
             _trace => KINDS[8],
@@ -252,7 +252,7 @@ impl World {
             time: Some(ago(age)),
             // What a program allocates outside of any operation.
             operation: (number % 23 != 5).then(|| self.name(operation, number)),
-            stack: (number % 3 == 0).then(|| frames.to_vec()),
+            stack: number.is_multiple_of(3).then(|| frames.to_vec()),
         }
     }
 }

@@ -21,10 +21,14 @@ pub(in crate::views) const WAYS: [GroupBy; 5] = [
     GroupBy::Layout,
 ];
 
+/// Why a group cannot be opened.
+pub(in crate::views) const NO_FILTER: &str =
+    "The server cannot list just these: it has no such filter.";
+
 const FIGURES: [Column; 6] = [
     Column::figures("CHARGED", 10, 0),
     Column::figures("SHARE", 6, 0),
-    Column::figures("BUFFERS", 8, 0),
+    Column::figures("BUFFERS", 7, 0),
     Column::figures("REQUESTED", 10, 4),
     Column::figures("OLDEST", 11, 1),
     Column::figures("NEWEST", 11, 2),
@@ -93,9 +97,11 @@ pub(in crate::views) fn draw_groups(
 fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) -> Vec<Cell> {
     let key = match (&group.key, groups.by) {
         (None, _) => Cell::inked(look.unknown(), Ink::Faint),
-        (Some(key), GroupBy::Size) => {
-            Cell::new(size_of(key).map_or_else(|| key.clone(), format::bytes))
-        }
+        (Some(key), GroupBy::Size) => Cell::new(match size_of(key) {
+            // Sizes that differ by a page look alike in units.
+            Some(size) => format!("{} ({size})", format::bytes(size)),
+            None => key.clone(),
+        }),
         (Some(key), GroupBy::Class) => Cell::inked(key.as_str(), class_ink(class_of(group))),
         (Some(key), _) => Cell::new(key.as_str()),
     };

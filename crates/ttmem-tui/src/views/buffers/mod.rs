@@ -5,7 +5,7 @@
 
 pub(super) mod groups;
 mod list;
-mod question;
+pub(super) mod question;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +43,8 @@ pub(crate) struct Buffers {
     rows: u64,
     /// Where the rows were drawn.
     drawn: Rect,
+    /// Why the last key led nowhere.
+    note: Option<&'static str>,
 }
 
 impl Buffers {
@@ -50,11 +52,12 @@ impl Buffers {
     pub(super) fn of_group(
         group: &BufferGroup,
         by: GroupBy,
-        since: Timestamp,
+        (since, only_device): (Timestamp, bool),
         chosen: &mut Chosen,
     ) -> Option<Self> {
         let mut view = Self::default();
         view.question.since = Some(since);
+        view.question.only_device = only_device;
         view.narrow(group, by, chosen).then_some(view)
     }
 
@@ -152,8 +155,9 @@ impl Buffers {
         };
         let row = usize::try_from(self.group_cursor.row).unwrap_or(usize::MAX);
         let groups = self.sums(data, chosen, by);
-        if let Some(group) = groups.and_then(|groups| groups.groups.get(row)) {
-            self.narrow(group, by, chosen);
+        let group = groups.and_then(|groups| groups.groups.get(row));
+        if group.is_some_and(|group| !self.narrow(group, by, chosen)) {
+            self.note = Some(groups::NO_FILTER);
         }
         Outcome::Taken
     }
@@ -189,7 +193,9 @@ impl Buffers {
         if let Some(size) = size {
             parts.push((dot.to_owned() + &format::bytes(size), Ink::Strong));
         }
-        if let Some(more) = more {
+        if let Some(note) = self.note {
+            parts.insert(0, (format!("{note} "), Ink::Warning));
+        } else if let Some(more) = more {
             parts.push((dot.to_owned() + &more, Ink::Faint));
         }
         if self.question.operation.is_typing() {
@@ -249,6 +255,7 @@ impl View for Buffers {
         if self.question.operation.is_typing() {
             return self.handle_typing(key);
         }
+        self.note = None;
         let moved = match self.grouped {
             None => self.cursor.handle(key, self.rows),
             Some(by) => {

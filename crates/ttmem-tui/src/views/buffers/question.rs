@@ -187,7 +187,7 @@ fn since_text(since: Timestamp, data: &Data) -> String {
 }
 
 /// Whether two questions have the same rows for an answer, if not the same window of them.
-pub(super) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
+pub(in crate::views) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
     let all = |query: &BufferQuery| BufferQuery {
         offset: None,
         limit: None,

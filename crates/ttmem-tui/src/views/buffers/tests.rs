@@ -179,6 +179,7 @@ fn groups_lead_to_their_buffers() {
         asked_after(&mut view, &mut data, &mut chosen, "bbbbb"),
         None
     );
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains(groups::NO_FILTER));
     assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
     assert!(view.wants(&data, &chosen).buffers.is_some());
 }

@@ -1,46 +1,381 @@
-//! To be written.
+//! What was allocated since a mark and is still held, and what processes held when they ended.
+//!
+//! The server knows when a buffer was allocated, not whether it is still of use: this view says
+//! what grew, never that it leaked.
 
+mod growth;
+mod held;
+#[cfg(test)]
+mod tests;
+
+use super::buffers::Buffers;
+use super::buffers::groups::{self, WAYS};
+use super::buffers::question;
+use super::naming::between;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::format;
 use crate::glossary::Word;
-use crate::input::{Key, Pointer};
-use crate::look::Look;
+use crate::input::{Gesture, Key, Pointer};
+use crate::look::{Ink, Look};
 use crate::wants::Wants;
+use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{above, below, draw_line, row_of};
+use crate::widgets::table::Table;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
-/// To be written.
+/// What grew since a mark.
 #[derive(Debug, Default)]
-pub(crate) struct Leaks;
+pub(crate) struct Leaks {
+    /// The number and time of the mark; the latest if none was chosen or it is gone.
+    mark: Option<Mark>,
+    /// The place in the ways to put buffers together.
+    way: usize,
+    /// On the chosen device only.
+    only_device: bool,
+    cursor: Cursor,
+    /// The buffers of a group, and the process that was chosen before they were opened.
+    inside: Option<(Box<Buffers>, Option<u32>)>,
+    /// Where the groups were drawn.
+    drawn: Rect,
+    /// Why the last key led nowhere.
+    note: Option<&'static str>,
+}
+
+impl Leaks {
+    /// The mark that is looked at, and its place among all.
+    fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
+        let marks = &data.totals()?.marks;
+        let chosen = self.mark.as_ref();
+        let place = chosen.and_then(|chosen| marks.iter().position(|mark| mark == chosen));
+        let place = place.or(marks.len().checked_sub(1))?;
+        Some((place, marks.get(place)?))
+    }
+
+    fn by(&self) -> GroupBy {
+        WAYS.get(self.way).copied().unwrap_or(GroupBy::Operation)
+    }
+
+    /// What is asked: sums of what was allocated since the mark; nothing without one.
+    fn asked(&self, data: &Data, chosen: &Chosen) -> Option<BufferQuery> {
+        let (_place, mark) = self.mark(data)?;
+        let device = chosen.device(data).filter(|_| self.only_device);
+        let unique_id = device.and_then(|device| device.unique_id);
+        Some(BufferQuery {
+            since: Some(mark.time),
+            by: Some(self.by()),
+            pid: chosen.pid,
+            device: device
+                .map(|device| device.id)
+                .filter(|_| unique_id.is_none()),
+            unique_id,
+            ..BufferQuery::default()
+        })
+    }
+
+    /// The sums that answer it; none while they have not come.
+    fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
+        let (query, groups) = &data.groups.as_ref()?.document;
+        question::same(query, &self.asked(data, chosen)?).then_some(groups)
+    }
+
+    fn rows(&self, data: &Data, chosen: &Chosen) -> u64 {
+        self.sums(data, chosen)
+            .map_or(0, |groups| groups.groups.len() as u64)
+    }
+
+    fn step_mark(&mut self, forward: bool, data: &Data) {
+        let Some(totals) = data.totals() else { return };
+        if let Some((place, _mark)) = self.mark(data) {
+            let last = totals.marks.len() - 1;
+            let place = if forward {
+                (place + 1).min(last)
+            } else {
+                place.saturating_sub(1)
+            };
+            // The last one is whichever is the last, so that a new mark is followed.
+            self.mark = totals.marks.get(place).filter(|_| place < last).cloned();
+        }
+    }
+
+    /// Opens the buffers of the chosen group.
+    fn enter(&mut self, data: &Data, chosen: &mut Chosen) {
+        let before = chosen.pid;
+        let row = usize::try_from(self.cursor.row).unwrap_or(usize::MAX);
+        let group = self
+            .sums(data, chosen)
+            .and_then(|groups| groups.groups.get(row));
+        if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
+            let since = (mark.time, self.only_device);
+            let inside = Buffers::of_group(group, self.by(), since, chosen);
+            if inside.is_none() {
+                self.note = Some(groups::NO_FILTER);
+            }
+            self.inside = inside.map(|inside| (Box::new(inside), before));
+        }
+    }
+
+    fn draw_mark(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let dot = between(look);
+        let Some((place, mark)) = self.mark(data) else {
+            return;
+        };
+        let now = data.time().unwrap_or(mark.time);
+        let age = data.age_seconds(mark.time).unwrap_or(0);
+        let count = data.totals().map_or(0, |totals| totals.marks.len());
+        let name = if mark.name.is_empty() {
+            "without a name"
+        } else {
+            &mark.name
+        };
+        let mut parts = vec![
+            (format!("since mark {} of {count}: ", place + 1), Ink::Text),
+            (name.to_owned(), Ink::Strong),
+            (
+                format!(
+                    "{dot}{} UTC, {} ago",
+                    format::time_near(mark.time, now),
+                    format::duration(age),
+                ),
+                Ink::Faint,
+            ),
+        ];
+        if let Some(pid) = chosen.pid {
+            parts.push((format!("{dot}pid {pid}"), Ink::Key));
+        }
+        if let Some(device) = chosen.device(data).filter(|_| self.only_device) {
+            parts.push((format!("{dot}device {}", device.id), Ink::Key));
+        }
+        // A name may be as long as it likes; what follows it must be seen.
+        let rest: usize = parts[2..]
+            .iter()
+            .map(|(part, _)| part.chars().count())
+            .sum();
+        let room = usize::from(row.width).saturating_sub(rest + parts[0].0.len());
+        parts[1].0 = crate::widgets::text::clip(&parts[1].0, room.max(8));
+        draw_line(canvas, row, &parts, look);
+    }
+
+    fn draw_sum(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let Some(groups) = self.sums(data, chosen) else {
+            draw_line(canvas, row, &[("asking the server…", Ink::Faint)], look);
+            return;
+        };
+        let parts = [
+            (
+                format!(
+                    "{} with {}",
+                    format::counted(groups.buffers, "buffer"),
+                    format::bytes(groups.charged_bytes)
+                ),
+                Ink::Strong,
+            ),
+            (" allocated since and still held".to_owned(), Ink::Text),
+            (
+                format!("{}{}", between(look), groups::count_of(groups, look)),
+                Ink::Faint,
+            ),
+        ];
+        draw_line(canvas, row, &parts, look);
+    }
+}
+
+/// What can be known, and what cannot.
+const CAVEAT: &str = "Held is not leaked: weights, caches and what runs now are held on purpose.";
+
+/// Why what is shown may be too much.
+fn doubt(data: &Data) -> Option<String> {
+    let processes = &data.totals()?.processes;
+    let count = processes
+        .iter()
+        .filter(|process| process.incomplete)
+        .count();
+    (count > 0).then(|| {
+        let who = format!("{count} process{}", if count == 1 { "" } else { "es" });
+        format!("Events of {who} were lost: some of this may have been freed.")
+    })
+}
+
+/// Draws what there is to say without a mark; what is left below.
+fn draw_no_mark(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) -> Rect {
+    if data.totals().is_none() {
+        let words = [("asking the server…", Ink::Faint)];
+        draw_line(canvas, row_of(area, 0), &words, look);
+        return below(area, 2);
+    }
+    draw_line(
+        canvas,
+        row_of(area, 0),
+        &[("No mark is set.", Ink::Strong)],
+        look,
+    );
+    let words = "m sets one: what is allocated from then on and not freed is shown here.";
+    draw_line(canvas, row_of(area, 1), &[(words, Ink::Text)], look);
+    below(area, 3)
+}
 
 impl View for Leaks {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[]
+        const KEYS: &[KeyHelp] = &[
+            help("m", "set mark"),
+            help("[ ]", "mark"),
+            help("b", "group by"),
+            help("Enter", "buffers"),
+            help("d", "device only"),
+            help("< >", "device"),
+            help("Esc", "all"),
+        ];
+        match &self.inside {
+            Some((inside, _)) => inside.keys(),
+            None => KEYS,
+        }
     }
 
     fn words(&self) -> &'static [Word] {
-        &[]
+        &[
+            Word::Mark,
+            Word::LeakCandidate,
+            Word::Released,
+            Word::Charged,
+            Word::Requested,
+            Word::Peak,
+            Word::Incomplete,
+        ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
+    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
+        if let Some((inside, _)) = &self.inside {
+            return inside.wants(data, chosen);
+        }
+        let mark = self.mark(data);
+        Wants {
+            groups: self.asked(data, chosen),
+            history_seconds: mark.and_then(|(_place, mark)| growth::reach(mark.time, data)),
+            ..Wants::default()
+        }
     }
 
-    fn handle(&mut self, _key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        if let Some((inside, before)) = &mut self.inside {
+            if key == Key::Escape && !inside.is_typing() {
+                chosen.pid = *before;
+                self.inside = None;
+                return Outcome::Taken;
+            }
+            return inside.handle(key, data, chosen);
+        }
+        self.note = None;
+        let rows = self.rows(data, chosen);
+        if self.cursor.handle(key, rows) {
+            return Outcome::Taken;
+        }
+        match key {
+            Key::Char('[') => self.step_mark(false, data),
+            Key::Char(']') => self.step_mark(true, data),
+            Key::Char('b') => self.way = (self.way + 1) % WAYS.len(),
+            Key::Char('d') => self.only_device = !self.only_device,
+            Key::Char('<') | Key::Left => chosen.step(false, data),
+            Key::Char('>') | Key::Right => chosen.step(true, data),
+            Key::Enter => {
+                self.enter(data, chosen);
+                return Outcome::Taken;
+            }
+            Key::Escape if self.only_device || chosen.pid.is_some() => {
+                self.only_device = false;
+                chosen.pid = None;
+            }
+            _other => return Outcome::Unused,
+        }
+        self.cursor = Cursor::default();
+        Outcome::Taken
     }
 
-    fn point(&mut self, _pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
-        Outcome::Unused
+    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
+        if let Some((inside, _)) = &mut self.inside {
+            return inside.point(pointer, data, chosen);
+        }
+        let rows = self.rows(data, chosen);
+        match pointer.did {
+            Gesture::WheelUp => self.cursor.wheel(false, rows),
+            Gesture::WheelDown => self.cursor.wheel(true, rows),
+            Gesture::Click => {
+                let inside = self.drawn.contains((pointer.column, pointer.row).into());
+                match Table::row_at(self.drawn, &self.cursor, pointer.row, rows) {
+                    Some(row) if inside => self.cursor.row = row,
+                    _elsewhere => return Outcome::Unused,
+                }
+            }
+        }
+        Outcome::Taken
     }
 
-    fn draw(
-        &mut self,
-        _canvas: &mut Buffer,
-        _area: Rect,
-        _data: &Data,
-        _chosen: &Chosen,
-        _look: Look,
-    ) {
+    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+        let mut area = area.intersection(canvas.area);
+        let mark = self.mark(data).map(|(place, mark)| (place, mark.time));
+        self.draw_mark(canvas, row_of(area, 0), data, chosen, look);
+        if let Some((inside, _)) = &mut self.inside {
+            inside.draw(canvas, below(area, 1), data, chosen, look);
+            return;
+        }
+        let held = held::processes(data);
+        let held_rows = u16::try_from(held.len()).unwrap_or(u16::MAX);
+        // A part of the screen for each of what is below, the rest for the groups.
+        let most = area.height / 4;
+        let Some(mark) = mark else {
+            area = draw_no_mark(canvas, area, data, look);
+            if held_rows > 0 {
+                held::draw(canvas, area, &held, data, look);
+            }
+            return;
+        };
+        self.draw_sum(canvas, row_of(area, 1), data, chosen, look);
+        draw_line(canvas, row_of(area, 2), &[(CAVEAT, Ink::Faint)], look);
+        let doubt = self.note.map(str::to_owned).or_else(|| doubt(data));
+        if let Some(doubt) = doubt {
+            draw_line(canvas, row_of(area, 3), &[(doubt, Ink::Warning)], look);
+        }
+        area = below(area, 4);
+        let devices = u16::try_from(data.devices().len()).unwrap_or(u16::MAX);
+        let devices = if devices > 0 {
+            devices.saturating_add(2).min(most)
+        } else {
+            0
+        };
+        let held_high = if held_rows > 0 {
+            held_rows.saturating_add(2).min(most)
+        } else {
+            0
+        };
+        let room = area.height.saturating_sub(devices + held_high);
+        let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
+        let groups_area = above(area, rows.saturating_add(1).max(4).min(room));
+        self.drawn = groups_area;
+        if let Some(groups) = self.sums(data, chosen) {
+            groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data, look);
+            if groups.groups.is_empty() {
+                let none = [("nothing that was allocated since is still held", Ink::Good)];
+                draw_line(canvas, row_of(groups_area, 1), &none, look);
+            }
+        }
+        area = below(area, groups_area.height);
+        if devices > 0 {
+            growth::draw(canvas, below(above(area, devices), 1), mark, data, look);
+            area = below(area, devices);
+        }
+        if held_high > 0 {
+            held::draw(canvas, below(above(area, held_high), 1), &held, data, look);
+        }
     }
+
+    fn is_typing(&self) -> bool {
+        self.inside
+            .as_ref()
+            .is_some_and(|(inside, _)| inside.is_typing())
+    }
+}
+
+const fn help(keys: &'static str, does: &'static str) -> KeyHelp {
+    KeyHelp { keys, does }
 }

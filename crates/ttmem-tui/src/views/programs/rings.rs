@@ -145,7 +145,7 @@ impl Rings {
             .capacity_bytes
             .map(|capacity| at.saturating_add(capacity));
         let mut stretches = Vec::with_capacity(2 * entries.len() + 1);
-        let mut hole = |from: u64, to: u64| {
+        let hole = |from: u64, to: u64| {
             (to > from).then_some(Stretch {
                 address: from,
                 size_bytes: to.saturating_sub(from),

@@ -1,0 +1,86 @@
+//! Processes that held buffers when they should not have: at the end of a mesh, or at their own.
+
+use crate::data::Data;
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::views::naming::{age, owner};
+use crate::widgets::table::{Cell, Column, Table};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ttmem_api::Process;
+
+const COLUMNS: &[Column] = &[
+    Column::words("PROCESS", 16, 0).growing(),
+    Column::words("STATE", 8, 1),
+    Column::figures("LEAK CANDIDATES", 15, 0),
+    Column::figures("BYTES", 10, 0),
+    Column::figures("RELEASED AT EXIT", 16, 0),
+    Column::words("WHY", 9, 3),
+    Column::figures("AGO", 11, 2),
+];
+
+/// The processes to be shown, those with most bytes first.
+pub(super) fn processes(data: &Data) -> Vec<&Process> {
+    let all = data.totals().map_or(&[][..], |totals| &totals.processes);
+    let bytes = |process: &Process| {
+        let released = process
+            .released
+            .as_ref()
+            .map_or(0, |released| released.bytes);
+        process.leak_candidates.bytes.max(released)
+    };
+    let held = |process: &&Process| {
+        let released = process.released.as_ref();
+        process.leak_candidates.buffers > 0 || released.is_some_and(|released| released.bytes > 0)
+    };
+    let mut shown: Vec<&Process> = all.iter().filter(held).collect();
+    shown.sort_by_key(|process| std::cmp::Reverse(bytes(process)));
+    shown
+}
+
+/// Draws them.
+pub(super) fn draw(
+    canvas: &mut Buffer,
+    area: Rect,
+    processes: &[&Process],
+    data: &Data,
+    look: Look,
+) {
+    let table = Table {
+        columns: COLUMNS,
+        sorted: None,
+    };
+    table.draw_first(canvas, area, look, |row| {
+        Some(cells(
+            processes.get(usize::try_from(row).ok()?)?,
+            data,
+            look,
+        ))
+    });
+}
+
+fn cells(process: &Process, data: &Data, look: Look) -> Vec<Cell> {
+    let faint = |text: String| Cell::inked(text, Ink::Faint);
+    let none = || faint(look.unknown().to_owned());
+    let candidates = process.leak_candidates;
+    let released = process.released.as_ref();
+    let (buffers, bytes) = if candidates.buffers > 0 {
+        let text = format::counted(candidates.buffers, "buffer");
+        let bytes = format::bytes(candidates.bytes);
+        (
+            Cell::inked(text, Ink::Warning),
+            Cell::inked(bytes, Ink::Warning),
+        )
+    } else {
+        (none(), none())
+    };
+    vec![
+        Cell::new(owner(process.pid, process.instance.as_deref(), data, look)),
+        faint(process.state.to_string()),
+        buffers,
+        bytes,
+        released.map_or_else(none, |released| Cell::new(format::bytes(released.bytes))),
+        released.map_or_else(none, |released| faint(released.reason.clone())),
+        released.map_or_else(none, |released| faint(age(Some(released.time), data, look))),
+    ]
+}

@@ -1,0 +1,197 @@
+use super::*;
+use crate::data::Update;
+use crate::testing::screen::{self, SIZES, assert_screen, drawn};
+use crate::testing::world::{Names, World, ago};
+use std::time::Instant;
+
+const WORLD: World = World {
+    devices: 8,
+    processes: 3,
+    busy: false,
+    names: Names::Usual,
+};
+
+/// A world with one more mark, far older than the one that it has.
+fn two_marks() -> Data {
+    let mut data = WORLD.data();
+    let totals = &mut data.snapshot.as_mut().unwrap().document;
+    let older = Mark {
+        name: String::new(),
+        number: 7,
+        time: ago(5_000),
+    };
+    totals.marks.insert(0, older);
+    for device in &mut totals.devices {
+        let peaks = device.peaks_since_marks[0];
+        device.peaks_since_marks.insert(0, peaks);
+    }
+    data
+}
+
+/// Answers what the view wants, as the server of the world would.
+fn answer(view: &Leaks, data: &mut Data, chosen: &Chosen) {
+    let wants = view.wants(data, chosen);
+    if let Some(query) = wants.buffers {
+        data.apply(Update::Buffers(WORLD.answer(&query)), Instant::now());
+    }
+    if let Some(query) = wants.groups {
+        let groups = WORLD.answer_groups(&query);
+        data.apply(Update::Groups(query, groups), Instant::now());
+    }
+}
+
+fn press(view: &mut Leaks, data: &mut Data, chosen: &mut Chosen, keys: &str) {
+    for key in keys.chars() {
+        let key = if key == '\n' {
+            Key::Enter
+        } else {
+            Key::Char(key)
+        };
+        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        answer(view, data, chosen);
+    }
+}
+
+#[test]
+fn screens() {
+    screen::assert_in_every_world("leaks", || Box::<Leaks>::default());
+}
+
+#[test]
+fn screens_of_what_was_chosen() {
+    for size in SIZES {
+        for (state, keys) in [("by_size", "b"), ("opened", "j\n"), ("older_mark", "[")] {
+            let (mut view, mut data, mut chosen) =
+                (Leaks::default(), two_marks(), Chosen::default());
+            press(&mut view, &mut data, &mut chosen, keys);
+            let name = format!("leaks/state_{state}_{}x{}", size.0, size.1);
+            assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
+        }
+        let mut data = WORLD.data();
+        data.snapshot.as_mut().unwrap().document.marks.clear();
+        let screen = drawn(&mut Leaks::default(), &data, &Chosen::default(), size);
+        assert_screen(
+            &format!("leaks/state_no_mark_{}x{}", size.0, size.1),
+            &screen,
+        );
+    }
+}
+
+#[test]
+fn the_latest_mark_is_followed_unless_another_was_chosen() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
+    let since = |view: &Leaks, data: &Data| {
+        let asked = view.wants(data, &Chosen::default()).groups;
+        asked.and_then(|query| query.since)
+    };
+    assert_eq!(since(&view, &data), Some(ago(95)));
+    press(&mut view, &mut data, &mut chosen, "[[");
+    assert_eq!(since(&view, &data), Some(ago(5_000)));
+    // What devices had so long ago is not in the recent history.
+    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(7_200));
+    let newest = Mark {
+        name: "newest".to_owned(),
+        number: 9,
+        time: ago(1),
+    };
+    let set = |data: &mut Data| {
+        let totals = &mut data.snapshot.as_mut().unwrap().document;
+        totals.marks.push(newest.clone());
+    };
+    set(&mut data);
+    assert_eq!(since(&view, &data), Some(ago(5_000)));
+    press(&mut view, &mut data, &mut chosen, "]]]");
+    assert_eq!(since(&view, &data), Some(ago(1)));
+    // The chosen one is gone: the latest is looked at.
+    press(&mut view, &mut data, &mut chosen, "[");
+    data.snapshot.as_mut().unwrap().document.marks.remove(1);
+    assert_eq!(since(&view, &data), Some(ago(1)));
+    data.snapshot.as_mut().unwrap().document.marks.clear();
+    assert_eq!(view.wants(&data, &chosen), Wants::default());
+    press(&mut view, &mut data, &mut chosen, "[]\n");
+}
+
+#[test]
+fn sums_of_another_mark_are_not_shown() {
+    let (mut view, data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
+    assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("100 buffers"));
+    view.handle(Key::Char('['), &data, &mut chosen);
+    let waiting = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        waiting.contains("asking") && !waiting.contains("100 buffers"),
+        "{waiting}"
+    );
+}
+
+#[test]
+fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
+    press(&mut view, &mut data, &mut chosen, "j\n");
+    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    assert_eq!(asked.operation.as_deref(), Some("ttnn::matmul"));
+    assert_eq!(asked.since, Some(ago(95)));
+    // Keys are those of the list, typing included.
+    press(&mut view, &mut data, &mut chosen, "/x");
+    assert!(view.is_typing());
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert!(!view.is_typing() && view.inside.is_some());
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert!(view.inside.is_none());
+    // By process: the one that was chosen before is chosen again.
+    press(&mut view, &mut data, &mut chosen, "bbb\n");
+    assert_eq!(chosen.pid, Some(70_100));
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(chosen.pid, None);
+    // By layout there is no filter.
+    press(&mut view, &mut data, &mut chosen, "b\n");
+    assert!(view.inside.is_none());
+    let screen = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(screen.contains(groups::NO_FILTER), "{screen}");
+}
+
+#[test]
+fn only_the_chosen_device_or_process_until_escape() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
+    press(&mut view, &mut data, &mut chosen, "d>");
+    chosen.pid = Some(70_100);
+    let asked = view.wants(&data, &chosen).groups.unwrap();
+    assert_eq!(asked.unique_id, data.devices()[1].unique_id);
+    assert_eq!(asked.pid, Some(70_100));
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    let asked = view.wants(&data, &chosen).groups.unwrap();
+    assert_eq!((asked.unique_id, asked.pid), (None, None));
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Unused
+    );
+    assert_eq!(
+        view.handle(Key::Char('m'), &data, &mut chosen),
+        Outcome::Unused
+    );
+}
+
+#[test]
+fn no_area_is_too_small_and_groups_may_vanish() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
+    press(&mut view, &mut data, &mut chosen, "G");
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(view.cursor.row, 6);
+    let (query, mut sums) = data.groups.take().unwrap().document;
+    sums.groups.truncate(2);
+    data.apply(Update::Groups(query, sums), Instant::now());
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(view.cursor.row, 1);
+    let click = Pointer {
+        column: 3,
+        row: 5,
+        did: Gesture::Click,
+    };
+    assert_eq!(view.point(click, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.cursor.row, 0);
+    for keys in ["", "\n"] {
+        press(&mut view, &mut data, &mut chosen, keys);
+        for size in [(0, 0), (1, 1), (20, 5), (3, 40), (160, 2), (40, 9)] {
+            drawn(&mut view, &data, &chosen, size);
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod remote;
 
 pub(crate) use remote::HttpOptions;
+use remote::{host_name, tcp_address};
 
 use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
@@ -441,21 +442,6 @@ fn octal_mode(text: &str) -> Result<u32, String> {
         .flatten()
         .filter(|mode| *mode <= 0o777)
         .ok_or_else(|| "expected permission bits in octal, such as 0660".to_owned())
-}
-
-fn tcp_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_error| {
-        "expected an address with a port, such as 127.0.0.1:9400 or [::1]:9400".to_owned()
-    })
-}
-
-/// A name as the header Host has it, without a port.
-fn host_name(text: &str) -> Result<String, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let is_name = !text.is_empty() && text.len() <= 253 && text.bytes().all(plain);
-    is_name
-        .then(|| text.to_owned())
-        .ok_or_else(|| "expected a host name without a port".to_owned())
 }
 
 fn group(text: &str) -> Result<Gid, String> {

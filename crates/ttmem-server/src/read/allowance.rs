@@ -10,6 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const CHANGES: usize = 1024;
 const RAW: usize = 4;
 
+/// Of the descriptors that the server may have: each stream takes one, and clients need theirs.
+const DESCRIPTORS: u64 = 8;
+
 /// Of the threads that make documents.
 const WORKERS: usize = 2;
 
@@ -27,9 +30,11 @@ struct Counted {
 impl Allowance {
     /// What all readers over TCP share.
     pub(super) fn of_tcp() -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let share = limit.and_then(|limit| usize::try_from(limit / DESCRIPTORS).ok());
         let seats = |count| Arc::new(Semaphore::new(count));
         Self(Some(Arc::new(Counted {
-            changes: seats(CHANGES),
+            changes: seats(share.map_or(CHANGES, |share| CHANGES.min(share))),
             raw: seats(RAW),
             workers: seats(WORKERS),
         })))

@@ -9,7 +9,7 @@ use super::allowance::Allowance;
 use super::connection::{Door, HttpLimits, busy_answer, serve_connection};
 use axum::Router;
 use rustix::net::sockopt;
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const PROBES: u32 = 3;
 /// What is waited after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Refused connections that are closed in an orderly way at once; the others just end.
+/// Refused connections that are seen off at once; the others are told and left.
 const PARTINGS: usize = 32;
 
 /// How long a refused reader has to take its answer, and what is read of its request meanwhile.
@@ -145,14 +145,15 @@ impl BoundHttp {
                     };
                     tokio::spawn(serve_connection(router.clone(), limits, stream, door, seat));
                 }
-                Err(_no_seat) => {
-                    if let Ok(parting) = Arc::clone(&partings).try_acquire_owned() {
+                Err(_no_seat) => match Arc::clone(&partings).try_acquire_owned() {
+                    Ok(parting) => {
                         tokio::spawn(async move {
                             let _late = tokio::time::timeout(PARTING, part_from(stream)).await;
                             drop(parting);
                         });
                     }
-                }
+                    Err(_too_many) => leave(stream),
+                },
             }
             // Whoever connects without end does not keep the others waiting.
             tokio::task::yield_now().await;
@@ -170,6 +171,15 @@ fn watch_peer(stream: &TcpStream) -> io::Result<()> {
     let millis = u32::try_from(PEER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(stream, millis)?;
     Ok(())
+}
+
+/// Tells a reader that there is no seat, without waiting for it.
+fn leave(stream: TcpStream) {
+    // An empty socket buffer takes this much at once. If the answer is lost behind what the reader
+    // sends meanwhile, it sees its connection end.
+    let _told = stream
+        .into_std()
+        .and_then(|mut stream| stream.write(&busy_answer()));
 }
 
 /// Tells a reader that there is no seat. Closed with unread bytes, a connection would be reset,

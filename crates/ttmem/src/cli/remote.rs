@@ -1,4 +1,4 @@
-//! `--http`: a server that is asked over TCP, in the place of a socket.
+//! `--http`: a server that listens on TCP, and one that is asked there in the place of a socket.
 //!
 //! A command asks one server. Whether two places were named cannot be left to the parser: a variable
 //! that is set for other programs must not stand against what is typed.
@@ -7,6 +7,7 @@ use super::{Cli, Command};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use ttmem_api::HttpUrl;
 
@@ -60,4 +61,20 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, reason));
     }
     Ok(())
+}
+
+/// Where a server listens: an address and a port.
+pub(super) fn tcp_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_error| {
+        "expected an address with a port, such as 127.0.0.1:9400 or [::1]:9400".to_owned()
+    })
+}
+
+/// A name as the header Host has it, without a port.
+pub(super) fn host_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = !text.is_empty() && text.len() <= 253 && text.bytes().all(plain);
+    is_name
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a host name without a port".to_owned())
 }

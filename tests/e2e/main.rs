@@ -14,6 +14,7 @@ mod faults;
 mod flight_recorder;
 mod hostile;
 mod hostile_server;
+mod http;
 mod load;
 mod logging;
 mod many_clients;

@@ -124,7 +124,7 @@ impl App {
         match input {
             Input::Key(key) => self.press(key, orders),
             Input::Pointer(pointer) => {
-                self.point(pointer, orders);
+                self.point(pointer);
                 Flow::On
             }
             Input::Resized => Flow::On,
@@ -180,7 +180,7 @@ impl App {
         if outcome == Outcome::Unused && !is_typing {
             return self.press_unused(key, orders);
         }
-        self.follow(outcome, orders);
+        self.follow(outcome);
         Flow::On
     }
 
@@ -217,7 +217,7 @@ impl App {
         Flow::On
     }
 
-    fn point(&mut self, pointer: Pointer, orders: &impl Orders) {
+    fn point(&mut self, pointer: Pointer) {
         let Some(parts) = self.parts else {
             return;
         };
@@ -241,15 +241,13 @@ impl App {
         if parts.view.contains((pointer.column, pointer.row).into()) {
             let view = &mut self.views[self.tab as usize];
             let outcome = view.point(pointer, &self.data, &mut self.chosen);
-            self.follow(outcome, orders);
+            self.follow(outcome);
         }
     }
 
-    fn follow(&mut self, outcome: Outcome, orders: &impl Orders) {
-        match outcome {
-            Outcome::Unused | Outcome::Taken => {}
-            Outcome::Go(tab) => self.tab = tab,
-            Outcome::Ask(request) => orders.request(request),
+    fn follow(&mut self, outcome: Outcome) {
+        if let Outcome::Go(tab) = outcome {
+            self.tab = tab;
         }
     }
 

@@ -19,7 +19,7 @@ use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::look::Look;
-use crate::wants::{DeviceKey, Request, Wants};
+use crate::wants::{DeviceKey, Wants};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ttmem_api::Device;
@@ -156,8 +156,6 @@ pub(crate) enum Outcome {
     Taken,
     /// Another tab is to be shown.
     Go(Tab),
-    /// The server is to do something.
-    Ask(Request),
 }
 
 /// A key and what it does here, for the footer and the help.

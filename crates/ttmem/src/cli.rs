@@ -119,7 +119,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "NAME|GID", value_parser = group)]
     pub(crate) socket_group: Option<Gid>,
 
-    /// Also serve readers over TCP, on an address such as 127.0.0.1:9400 or [::1]:0.
+    /// Also serve readers over TCP, on an address such as 127.0.0.1:9400; port 0 = any that is free.
     ///
     /// Everybody on this machine can read there then. On an address that other machines can reach,
     /// --http-token-file is needed.

@@ -13,10 +13,13 @@ use ratatui::crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
-use std::io::{self, Stdout};
+use std::io::{self, IsTerminal, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 /// Whether the terminal is ours at the moment, for the panic hook.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -36,6 +39,9 @@ impl Screen {
     /// # Errors
     /// When standard input or output is no terminal.
     pub(crate) fn enter() -> io::Result<Self> {
+        if !io::stdin().is_terminal() {
+            return Err(io::Error::other("standard input is no terminal"));
+        }
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -88,6 +94,27 @@ fn take() -> io::Result<()> {
         give_back();
     }
     taken
+}
+
+/// Waits for something to be read, at most so long; whether there may be.
+///
+/// # Errors
+/// When the terminal is gone. It has to be looked at before every reading: on a terminal that was
+/// closed, the library that reads keys would try again for ever.
+pub(crate) fn wait_for_input(longest: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut stdin = [PollFd::new(&stdin, PollFlags::IN)];
+    let longest = Timespec::try_from(longest).unwrap_or_default();
+    let ready = match poll(&mut stdin, Some(&longest)) {
+        // A signal: it may have been one that tells of another size.
+        Err(Errno::INTR) => poll(&mut stdin, Some(&Timespec::default()))? + 1,
+        ready => ready?,
+    };
+    let is_gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    if stdin[0].revents().intersects(is_gone) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(ready > 0)
 }
 
 /// Leaves nothing of ours behind; a terminal that is gone needs nothing back.

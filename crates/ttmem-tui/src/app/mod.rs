@@ -13,7 +13,7 @@ pub(crate) use state::App;
 use crate::feed::{Feed, FeedEnded};
 use crate::input::Input;
 use crate::look::Look;
-use crate::terminal::{Screen, Signals};
+use crate::terminal::{Screen, Signals, wait_for_input};
 use crate::views::Tab;
 use ratatui::crossterm::event;
 use state::Flow;
@@ -171,7 +171,9 @@ impl Shown<'_> {
                 drawn = Some(now);
                 must_draw = false;
             }
-            if event::poll(frame).map_err(TopError::Terminal)? {
+            if wait_for_input(frame).map_err(TopError::Terminal)?
+                && event::poll(Duration::ZERO).map_err(TopError::Terminal)?
+            {
                 touched = Some(Instant::now());
                 must_draw = true;
                 match self.take_input(app)? {
@@ -218,7 +220,9 @@ impl Shown<'_> {
                     return Ok(flow);
                 }
             }
-            if !event::poll(Duration::ZERO).map_err(TopError::Terminal)? {
+            // What was read and not taken yet is not seen by whoever waits for the terminal.
+            let is_more = wait_for_input(Duration::ZERO).and_then(|_| event::poll(Duration::ZERO));
+            if !is_more.map_err(TopError::Terminal)? {
                 return Ok(Flow::On);
             }
         }

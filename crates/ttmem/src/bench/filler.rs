@@ -99,8 +99,19 @@ impl Filler {
 
     /// Allocates so many buffers on a chip, in an order that is not that of their addresses.
     pub(super) fn allocate(&mut self, chip: u32, first: u64, count: u64) -> Result<()> {
+        self.allocate_behind(0, chip, first, count)
+    }
+
+    /// Allocates so many buffers on a chip, behind room for so many others.
+    pub(super) fn allocate_behind(
+        &mut self,
+        others: u64,
+        chip: u32,
+        first: u64,
+        count: u64,
+    ) -> Result<()> {
         // A step that shares no factor with the count visits every place once.
-        let place = |number: u64| number * 7919 % count;
+        let place = |number: u64| others + number * 7919 % count;
         let events = (0..count).map(|number| Event {
             time: number,
             what: What::BufferAllocated {

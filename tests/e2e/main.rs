@@ -27,6 +27,7 @@ mod signals;
 mod sockets;
 mod support;
 mod surroundings;
+mod top;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.
 #[test]

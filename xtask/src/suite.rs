@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check, cheap ones first.
 
 use crate::command::{cargo, run as run_command};
-use crate::{Outcome, arrows, examples, fuzz, gate, loom, schemathesis, ttnn};
+use crate::{Outcome, arrows, examples, fuzz, gate, loom, schemathesis, tool, ttnn};
 use anyhow::{Context, bail};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ const STEPS: &[Step] = &[
         name: "tests",
         alone: "cargo nextest run --workspace (or cargo test --workspace)",
         run: || {
+            tool::TMUX.ensure()?;
             if has_nextest() {
                 passed(["nextest", "run", "--workspace"])
             } else {

@@ -8,50 +8,69 @@ use std::process::Stdio;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     program: &'static str,
+    /// The word that has it say its version and do nothing else.
+    version: &'static str,
     package: &'static str,
 }
 
 /// Counts instructions.
 pub(crate) const VALGRIND: Tool = Tool {
     program: "valgrind",
+    version: "--version",
     package: "valgrind",
 };
 
 /// libFuzzer is C++ and compiled with the fuzz targets.
 pub(crate) const CXX: Tool = Tool {
     program: "c++",
+    version: "--version",
     package: "g++",
 };
 
 /// Compiles the examples in C.
 pub(crate) const CC: Tool = Tool {
     program: "cc",
+    version: "--version",
     package: "gcc",
 };
 
 /// Tells programs how to use an installed library.
 pub(crate) const PKG_CONFIG: Tool = Tool {
     program: "pkg-config",
+    version: "--version",
     package: "pkg-config",
 };
 
 /// Builds the examples the way most C++ programs are built.
 pub(crate) const CMAKE: Tool = Tool {
     program: "cmake",
+    version: "--version",
     package: "cmake",
+};
+
+/// A terminal that tests drive by keys and read.
+pub(crate) const TMUX: Tool = Tool {
+    program: "tmux",
+    version: "-V",
+    package: "tmux",
 };
 
 impl Tool {
     /// Installs the program unless it is there; the error says why it cannot be.
     pub(crate) fn ensure(self) -> anyhow::Result<()> {
-        let Self { program, package } = self;
-        if is_there(program) {
+        let Self {
+            program,
+            version,
+            package,
+        } = self;
+        let is_there = || succeeds(&[program, version]);
+        if is_there() {
             return Ok(());
         }
         println!("{program} is not there: installing it");
         install(package)
             .with_context(|| format!("{program} is not there and cannot be installed"))?;
-        if !is_there(program) {
+        if !is_there() {
             bail!("{program} is not there, even with the package {package} installed");
         }
         Ok(())

@@ -129,7 +129,8 @@ impl Look {
     }
 
     /// Whether signs beyond ASCII can be drawn.
-    pub(crate) const fn unicode(self) -> bool {
+    #[must_use]
+    pub const fn unicode(self) -> bool {
         self.unicode
     }
 

@@ -170,3 +170,6 @@ impl Signals {
         self.go_on.swap(false, Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

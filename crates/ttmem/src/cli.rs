@@ -1,9 +1,11 @@
 //! The command line: what can be said, and where defaults come from.
 
 mod remote;
+mod top;
 
 pub(crate) use remote::HttpOptions;
 use remote::{host_name, tcp_address};
+pub(crate) use top::TopOptions;
 
 use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
@@ -19,9 +21,11 @@ use ttmem_event::catalogue::{Board, BoardKind};
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_SOCKET", "--socket"),
+    ("TTMEM_HTTP", "top --http"),
     ("TTMEM_HTTP", "status --http"),
     ("TTMEM_HTTP", "dump --http"),
     ("TTMEM_HTTP", "mark --http"),
+    ("TTMEM_HTTP_TOKEN_FILE", "top --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "status --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "mark --http-token-file"),
@@ -71,6 +75,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the server until it is interrupted.
     Serve(ServeOptions),
+    /// Show everything live on the terminal: devices, processes, programs, buffers, events.
+    Top(TopOptions),
     /// Show what is used on every device, and by whom.
     Status(StatusOptions),
     /// List live buffers, or kernels or circular buffers, or the last events.

@@ -7,6 +7,7 @@ pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
 pub(crate) mod random;
 pub(crate) mod server;
+pub(crate) mod tmux;
 pub(crate) mod tracked;
 pub(crate) mod workload;
 

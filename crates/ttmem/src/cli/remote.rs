@@ -27,6 +27,7 @@ impl Command {
     /// Where the command may look for a server besides a socket.
     fn http_options(&mut self) -> Option<&mut HttpOptions> {
         match self {
+            Self::Top(options) => Some(&mut options.http),
             Self::Status(options) => Some(&mut options.http),
             Self::Dump(options) => Some(&mut options.http),
             Self::Mark(options) => Some(&mut options.http),

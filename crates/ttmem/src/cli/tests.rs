@@ -1,7 +1,10 @@
 //! What the command line accepts, and that its manual says the same.
 
+use super::top::Colour;
 use super::*;
 use std::collections::BTreeSet;
+use std::time::Duration;
+use ttmem_tui::{ColourDepth, Tab};
 
 const MANUAL: &str = include_str!("../../../../docs/cli.md");
 
@@ -106,6 +109,26 @@ fn a_story_is_chosen_by_options() {
 }
 
 #[test]
+fn top_begins_as_it_is_told() {
+    let top = |line: &str| match parse(line).unwrap().command {
+        Command::Top(options) => options,
+        other => panic!("{other:?}"),
+    };
+    let plain = top("ttmem top");
+    assert_eq!((plain.view, plain.colour), (Tab::Overview, Colour::Auto));
+    assert_eq!(plain.interval, Duration::from_secs(1));
+    assert!(!plain.once && plain.colour.depth().is_none());
+    for tab in Tab::ALL {
+        let chosen = top(&format!("ttmem top --view {}", tab.name()));
+        assert_eq!(chosen.view, tab);
+    }
+    let other = top("ttmem top --once --color 256 --interval 0.25 --http http://x:1");
+    assert_eq!(other.colour.depth(), Some(ColourDepth::Palette));
+    assert_eq!(other.interval, Duration::from_millis(250));
+    assert!(other.once && other.http.http.is_some());
+}
+
+#[test]
 fn what_follows_a_command_is_the_commands() {
     let run = |line: &str| match parse(line).unwrap() {
         Cli {
@@ -197,6 +220,12 @@ fn nonsense_is_a_usage_error_that_helps() {
         ),
         ("ttmem status --http-token-file /t", "only for '--http"),
         ("ttmem forget --http http://x 1", "--http"),
+        ("ttmem top --view l2map", "l1map"),
+        ("ttmem top --interval 0", "from 0.1 to 60"),
+        ("ttmem top --interval nan", "from 0.1 to 60"),
+        ("ttmem top --interval 61", "from 0.1 to 60"),
+        ("ttmem top --colour 17", "256"),
+        ("ttmem top --http http://x --socket /a", "cannot be used"),
         ("ttmem dump --limit 0", "--limit"),
         ("ttmem dump --last 0", "1..=10000"),
         ("ttmem dump --last 1 --cbs", "cannot be used with"),

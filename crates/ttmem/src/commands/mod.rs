@@ -6,6 +6,7 @@ mod mark;
 pub(crate) mod reach;
 mod serve;
 mod status;
+mod top;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Serve(options) => {
             drop(output);
             serve::run(&options, cli.socket)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Top(options) => {
+            let client = reach::client(cli.socket, &options.http)?;
+            top::run(client, &options, output)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Status(options) => {

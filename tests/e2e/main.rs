@@ -4,6 +4,7 @@
 //! talks to them as users and workloads do. No test asserts a maximum time: waits
 //! have a generous watchdog, and what is asserted is what was reached.
 
+mod api_load;
 mod attach;
 mod cli;
 mod clients;

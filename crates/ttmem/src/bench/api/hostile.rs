@@ -17,7 +17,8 @@ use ttmem_api::{ApiClient, ApiRequestError};
 /// Threads that attack.
 const ATTACKERS: usize = 8;
 
-/// Half requests that each of them keeps open, so that a seat is left for others now and then.
+/// Half requests that each of them keeps open, until all are done: together more than there are
+/// seats, so that some are told to come back.
 const KEPT_HALVES: usize = 9;
 
 /// Of an answer so much is looked at.
@@ -46,7 +47,8 @@ pub(super) fn measure(scale: &Scale) -> Result<Value> {
         let failed = |_panic| anyhow!("a thread failed");
         let mut answers = Answers::default();
         for attacker in attackers {
-            answers.add(attacker.join().map_err(failed)??);
+            let (theirs, _kept_open) = attacker.join().map_err(failed)??;
+            answers.add(theirs);
         }
         Ok((answers, reader.join().map_err(failed)??, took))
     });
@@ -109,8 +111,8 @@ impl Answers {
     }
 }
 
-/// Sends requests of all kinds, one after the other.
-fn attack(socket: &Path, seed: u64, count: usize) -> Result<Answers> {
+/// Sends requests of all kinds, one after the other: what was answered, and what is still open.
+fn attack(socket: &Path, seed: u64, count: usize) -> Result<(Answers, VecDeque<UnixStream>)> {
     let mut random = Random::new(seed);
     let mut answers = Answers::default();
     let mut halves = VecDeque::new();
@@ -141,7 +143,7 @@ fn attack(socket: &Path, seed: u64, count: usize) -> Result<Answers> {
             }
         }
     }
-    Ok(answers)
+    Ok((answers, halves))
 }
 
 /// An answer, as far as it matters.

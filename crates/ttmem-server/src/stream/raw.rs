@@ -17,6 +17,36 @@ pub(super) const AT_ONCE: usize = 2000;
 /// Between two looks: what comes meanwhile is sent together.
 const GATHER: Duration = Duration::from_millis(10);
 
+/// Why a reader is behind what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// It was away, and comes back with an old id.
+    Away,
+    /// It takes less than happens.
+    Slow,
+}
+
+impl Behind {
+    /// As the reader is told.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Away => "these events are not kept any more",
+            Self::Slow => "the reader was too slow",
+        }
+    }
+
+    /// Where it goes on, of what is kept.
+    ///
+    /// At the oldest event, one that is slow would be behind again at once, and be told of one gap
+    /// after the other with nothing but old events between them: half of the room is left to it.
+    pub(super) fn resumes(self, oldest: u64, newest: u64) -> u64 {
+        match self {
+            Self::Away => oldest,
+            Self::Slow => oldest + newest.saturating_sub(oldest) / 2,
+        }
+    }
+}
+
 /// Serves a reader until it is gone or the server stops.
 pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, after: Option<u64>) {
     let mut newest = tail.watch();
@@ -29,12 +59,12 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
         return;
     }
     // Who comes back with an old id was away; later only slowness leaves one behind.
-    let mut why_behind = "these events are not kept any more";
+    let mut why_behind = Behind::Away;
     loop {
         let seen = *newest.borrow_and_update();
         // What is kept may already be newer than what was told of it.
         if seen <= last {
-            why_behind = "the reader was too slow";
+            why_behind = Behind::Slow;
             match reader.wait(&mut newest).await {
                 Waited::News => tokio::time::sleep(GATHER).await,
                 Waited::Nothing => {}
@@ -44,8 +74,9 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
         }
         let since = tail.since(last, AT_ONCE);
         if since.oldest > last + 1 {
-            let notice = gap(last, since.oldest, why_behind);
-            last = since.oldest - 1;
+            let resumes = why_behind.resumes(since.oldest, seen);
+            let notice = gap(last, resumes, why_behind.reason());
+            last = resumes - 1;
             if !reader.send(notice).await {
                 return;
             }
@@ -60,7 +91,7 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
             return;
         };
         last = reached;
-        why_behind = "the reader was too slow";
+        why_behind = Behind::Slow;
         if !reader.send(text).await {
             return;
         }

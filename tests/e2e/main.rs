@@ -24,6 +24,7 @@ mod old_vocabulary;
 mod readme;
 mod recipes;
 mod run;
+mod run_top;
 mod signals;
 mod sockets;
 mod support;

@@ -18,6 +18,9 @@ pub(crate) const TAIL_EVENTS: usize = 10_000;
 /// Figures older than so many intervals are called stale.
 const STALE_INTERVALS: u32 = 3;
 
+/// So long after a whole snapshot, what changed since is shown beside it.
+const CHANGES_FIT: Duration = Duration::from_secs(2);
+
 /// A document and when it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh<T> {
@@ -109,8 +112,19 @@ pub(crate) enum Update {
     Missed(u64),
     /// How the connection is.
     Link(Link),
-    /// What the server answered to a request, or why a view has nothing.
+    /// What the server answered to a request.
     Notice(String),
+    /// Why something that is wanted does not come, or that it does again.
+    Trouble(Source, Option<String>),
+}
+
+/// What does not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A document that a view wants.
+    Document,
+    /// The stream of changes or events.
+    Stream,
 }
 
 /// Everything that views draw from.
@@ -150,7 +164,9 @@ pub(crate) struct Data {
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,
-    /// The events counted at the last snapshot, for the rate.
+    /// Why a document that a view wants does not come, and why the stream does not.
+    pub(crate) troubles: [Option<String>; 2],
+    /// When the last whole snapshot came, and the events that it counted.
     counted: Option<(Instant, u64)>,
 }
 
@@ -175,6 +191,7 @@ impl Data {
             tail: Tail::default(),
             events_per_second: None,
             notice: None,
+            troubles: [None, None],
             counted: None,
         }
     }
@@ -182,7 +199,10 @@ impl Data {
     /// Takes in what the feed brought at a moment.
     pub(crate) fn apply(&mut self, update: Update, received: Instant) {
         match update {
-            Update::Snapshot(snapshot) => {
+            Update::Snapshot(mut snapshot) => {
+                // The server has them in the order of their meshes; people look for numbers.
+                let devices = &mut snapshot.devices;
+                devices.sort_by(|one, other| (&one.scope, one.id).cmp(&(&other.scope, other.id)));
                 self.count(received, snapshot.server.events_applied);
                 self.snapshot = fresh(*snapshot, received);
             }
@@ -199,6 +219,7 @@ impl Data {
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,
             Update::Notice(notice) => self.notice = fresh(notice, received),
+            Update::Trouble(source, reason) => self.troubles[source as usize] = reason,
         }
     }
 
@@ -229,9 +250,9 @@ impl Data {
 
     /// How old the totals are, if that is too old to be called live.
     pub(crate) fn stale(&self) -> Option<Duration> {
-        let age = self
-            .now
-            .saturating_duration_since(self.snapshot.as_ref()?.received);
+        // By the last whole snapshot: a change brings only some figures up to date.
+        let (received, _events) = self.counted?;
+        let age = self.now.saturating_duration_since(received);
         let limit = (self.interval * STALE_INTERVALS).max(Duration::from_secs(3));
         (age > limit).then_some(age)
     }
@@ -250,30 +271,38 @@ impl Data {
 
     /// Brings the totals that a change tells up to date.
     ///
-    /// What lies in L1 is left to the next snapshot: a change does not say what is occupied, and
-    /// the parts of a bar must be of one moment.
+    /// Only those that stand for themselves, and only shortly after a whole snapshot: figures that
+    /// are shown together must be of nearly one moment. What lies in L1 is left to the next
+    /// snapshot, because a change does not say what is occupied.
     fn change(&mut self, changes: &StreamChanges, received: Instant) {
-        let Some(snapshot) = &mut self.snapshot else {
+        let (Some(snapshot), Some((whole, _events))) = (&mut self.snapshot, self.counted) else {
             return;
         };
         // One that was on its way while a newer snapshot came.
-        if changes.time < snapshot.document.time {
+        let is_old = changes.time < snapshot.document.time;
+        if is_old || received.saturating_duration_since(whole) > CHANGES_FIT {
             return;
         }
         for changed in &changes.devices {
             let mut devices = snapshot.document.devices.iter_mut();
-            // A unique id tells chips apart; a bare logical id may stand for several.
-            let device = devices.find(|device| match changed.unique_id {
-                Some(_) => device.unique_id == changed.unique_id,
-                None => device.unique_id.is_none() && device.id == changed.id,
-            });
-            if let Some(device) = device {
-                bring_up_to_date(device, changed);
+            let device = devices.find(|device| is_same(device, changed));
+            // Where several have this name nobody can say which one it is.
+            if let Some(device) = device
+                && !devices.any(|other| is_same(other, changed))
+            {
+                bring_up_to_date(device, changed, changes.time);
             }
         }
         snapshot.document.time = changes.time;
-        snapshot.document.server.events_applied = changes.events_applied;
         snapshot.received = received;
+    }
+}
+
+/// Whether a change is of this device, as far as names tell.
+fn is_same(device: &Device, changed: &StreamDevice) -> bool {
+    match changed.unique_id {
+        Some(_) => device.unique_id == changed.unique_id,
+        None => device.unique_id.is_none() && device.id == changed.id,
     }
 }
 
@@ -281,7 +310,7 @@ fn fresh<T>(document: T, received: Instant) -> Option<Fresh<T>> {
     Some(Fresh { document, received })
 }
 
-fn bring_up_to_date(device: &mut Device, changed: &StreamDevice) {
+fn bring_up_to_date(device: &mut Device, changed: &StreamDevice, time: Timestamp) {
     for (class, charged) in [
         (&mut device.dram, changed.dram_bytes),
         (&mut device.trace, changed.trace_bytes),
@@ -289,15 +318,16 @@ fn bring_up_to_date(device: &mut Device, changed: &StreamDevice) {
         // Where allocators overlap only the server can say how much.
         if class
             .union_bytes
-            .is_none_or(|union| union == class.charged_bytes)
+            .is_some_and(|union| union == class.charged_bytes)
         {
-            class.union_bytes = class.union_bytes.map(|_known| charged);
+            class.union_bytes = Some(charged);
             class.charged_bytes = charged;
-            class.peak_bytes = class.peak_bytes.max(charged);
+            if charged > class.peak_bytes {
+                class.peak_bytes = charged;
+                class.peak_time = Some(time);
+            }
         }
     }
-    device.cb.registered_bytes = changed.cb_bytes;
-    device.kernel.registered_bytes = changed.kernel_bytes;
     device.dispatches = changed.dispatches;
 }
 

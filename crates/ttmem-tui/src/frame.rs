@@ -210,6 +210,12 @@ fn state(data: &Data) -> (String, Ink) {
         return (notice.document.clone(), Ink::Strong);
     }
     let every = format!("every {}", seconds(data.interval.as_millis()));
+    if data.paused {
+        let fresh = data.snapshot.as_ref();
+        let age = fresh.map(|fresh| data.now.saturating_duration_since(fresh.received));
+        let age = format::duration(age.unwrap_or_default().as_secs());
+        return (format!("PAUSED for {age}"), Ink::Warning);
+    }
     match &data.link {
         Link::Connecting => ("connecting".to_owned(), Ink::Warning),
         Link::Down { since, reason } => {
@@ -221,14 +227,6 @@ fn state(data: &Data) -> (String, Ink) {
                 reason.clone()
             };
             (words, Ink::Danger)
-        }
-        Link::Up if data.paused => {
-            let age = data
-                .snapshot
-                .as_ref()
-                .map(|fresh| data.now.saturating_duration_since(fresh.received));
-            let age = format::duration(age.unwrap_or_default().as_secs());
-            (format!("PAUSED for {age}"), Ink::Warning)
         }
         Link::Up => match data.stale() {
             Some(age) => (
@@ -247,7 +245,8 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
         .iter()
         .filter(|process| process.incomplete)
         .count();
-    let anomalies: u64 = snapshot.anomalies.0.values().sum();
+    let counts = snapshot.anomalies.0.values();
+    let anomalies = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
     let mut facts = Vec::new();
     if incomplete > 0 {
         facts.push((
@@ -257,6 +256,9 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
     }
     if let Some(error) = snapshot.errors.first() {
         facts.push((text::clip(error, 60), Ink::Danger));
+    }
+    for trouble in data.troubles.iter().flatten() {
+        facts.push((text::clip(trouble, 60), Ink::Warning));
     }
     if anomalies > 0 {
         facts.push((

@@ -49,9 +49,9 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
         app.draw_alone(&mut canvas, Instant::now());
         let wants = app.wants();
         feed::ask_all(client, &wants, |update| take(&mut app, update))?;
-        if wants.tail {
-            feed::listen_briefly(client, |update| take(&mut app, update))?;
-        }
+    }
+    if app.wants().tail {
+        feed::listen_briefly(client, |update| take(&mut app, update))?;
     }
     canvas.reset();
     app.draw_alone(&mut canvas, Instant::now());

@@ -7,8 +7,8 @@ use ratatui::Frame;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
@@ -16,10 +16,23 @@ use ratatui::crossterm::terminal::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
-use std::io::{self, IsTerminal, Stdout};
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
+
+/// Buttons and the wheel, and where: not every movement, which nothing here has a use for.
+const MOUSE_ON: &str = "\u{1b}[?1000h\u{1b}[?1006h";
+const MOUSE_OFF: &str = "\u{1b}[?1006l\u{1b}[?1000l";
+
+/// What panicked on other threads while the terminal was ours, to be said when it is not.
+static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// Whether this thread has the screen.
+    static IS_MINE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Whether the terminal is ours at the moment, for the panic hook.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -45,10 +58,18 @@ impl Screen {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                give_back();
+                if IS_MINE.get() {
+                    give_back();
+                } else if TAKEN.load(Ordering::Relaxed) {
+                    // Words on a screen that another thread draws would be lost.
+                    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.push(panic.to_string());
+                    return;
+                }
                 before(panic);
             }));
         });
+        IS_MINE.set(true);
         take()?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         if terminal.is_err() {
@@ -75,6 +96,9 @@ impl Screen {
 
     /// Takes the terminal again: while this process was stopped, others had it.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
+        // Whoever had the terminal meanwhile may have left it in any mode, and only from the usual
+        // one it is taken anew.
+        let _was_ours = disable_raw_mode();
         take()?;
         self.terminal.clear()
     }
@@ -83,13 +107,14 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
+        IS_MINE.set(false);
     }
 }
 
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::Relaxed);
-    let taken = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide);
+    let taken = execute!(io::stdout(), EnterAlternateScreen, Print(MOUSE_ON), Hide);
     if taken.is_err() {
         give_back();
     }
@@ -107,7 +132,10 @@ pub(crate) fn wait_for_input(longest: Duration) -> io::Result<bool> {
     let longest = Timespec::try_from(longest).unwrap_or_default();
     let ready = match poll(&mut stdin, Some(&longest)) {
         // A signal: it may have been one that tells of another size.
-        Err(Errno::INTR) => poll(&mut stdin, Some(&Timespec::default()))? + 1,
+        Err(Errno::INTR) => match poll(&mut stdin, Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => 1,
+            Err(error) => return Err(error.into()),
+        },
         ready => ready?,
     };
     let is_gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
@@ -123,11 +151,15 @@ fn give_back() {
         let _gone = execute!(
             io::stdout(),
             EndSynchronizedUpdate,
-            DisableMouseCapture,
+            Print(MOUSE_OFF),
             LeaveAlternateScreen,
             Show
         );
         let _gone = disable_raw_mode();
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        for panic in failed.drain(..) {
+            let _gone = writeln!(io::stderr(), "{panic}");
+        }
     }
 }
 

@@ -174,19 +174,22 @@ impl Shown<'_> {
             if wait_for_input(frame).map_err(TopError::Terminal)?
                 && event::poll(Duration::ZERO).map_err(TopError::Terminal)?
             {
-                touched = Some(Instant::now());
-                must_draw = true;
-                match self.take_input(app)? {
+                let (flow, was_used) = self.take_input(app)?;
+                match flow {
                     Flow::On => {}
-                    Flow::Suspend => self.screen.suspend().map_err(TopError::Terminal)?,
+                    Flow::Suspend => self.suspend()?,
                     Flow::Quit => return Ok(Left::Quit),
+                }
+                must_draw |= app.is_changed();
+                if was_used {
+                    touched = Some(Instant::now());
                 }
             }
             if self.signals.end() {
                 return Ok(Left::Quit);
             }
             if self.signals.stop() {
-                self.screen.suspend().map_err(TopError::Terminal)?;
+                self.suspend()?;
                 must_draw = true;
             }
             if self.signals.went_on() {
@@ -210,20 +213,30 @@ impl Shown<'_> {
         }
     }
 
-    /// Takes in everything that was typed meanwhile, as one.
-    fn take_input(&mut self, app: &mut App) -> Result<Flow, TopError> {
+    /// Gives the terminal back until the user continues.
+    fn suspend(&mut self) -> Result<(), TopError> {
+        self.screen.suspend().map_err(TopError::Terminal)?;
+        // The terminal was taken again; that this process goes on is no news any more.
+        self.signals.went_on();
+        Ok(())
+    }
+
+    /// Takes in everything that was typed meanwhile, as one; whether there was anything of use.
+    fn take_input(&mut self, app: &mut App) -> Result<(Flow, bool), TopError> {
+        let mut was_used = false;
         loop {
             let event = event::read().map_err(TopError::Terminal)?;
             if let Some(input) = Input::of(&event) {
+                was_used |= input != Input::Resized;
                 let flow = app.handle(input, &self.feed);
                 if flow != Flow::On {
-                    return Ok(flow);
+                    return Ok((flow, was_used));
                 }
             }
             // What was read and not taken yet is not seen by whoever waits for the terminal.
             let is_more = wait_for_input(Duration::ZERO).and_then(|_| event::poll(Duration::ZERO));
             if !is_more.map_err(TopError::Terminal)? {
-                return Ok(Flow::On);
+                return Ok((Flow::On, was_used));
             }
         }
     }

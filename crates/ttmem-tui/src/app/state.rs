@@ -107,12 +107,13 @@ impl App {
 
     /// Takes in what the feed brought.
     pub(crate) fn take(&mut self, update: Update, received: Instant) {
-        let always = matches!(
+        // Totals that were on their way when the user stopped it are not shown; what a view asked
+        // for since is.
+        let is_held = matches!(
             update,
-            Update::Link(_) | Update::Notice(_) | Update::Events(_) | Update::Missed(_)
+            Update::Snapshot(_) | Update::Changes(_) | Update::Recent(_)
         );
-        // What was on its way when the user stopped it is not shown.
-        if always || !self.data.paused {
+        if !(is_held && self.data.paused) {
             self.data.apply(update, received);
             self.changed = true;
         }

@@ -17,6 +17,7 @@ use crate::wants::{Request, Wants};
 use orders::Orders;
 use poller::Poller;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -51,21 +52,32 @@ impl Feed {
         let poller = Poller::new(client.clone(), Arc::clone(&orders), sender.clone());
         let listener = Listener::new(client, Arc::clone(&orders), sender);
         let feed = Self { orders, updates };
-        // Not waited for at the end: a thread may be waiting for a server that hangs.
-        std::thread::Builder::new()
-            .name("ttmem-poll".to_owned())
-            .spawn(move || poller.run())?;
-        std::thread::Builder::new()
-            .name("ttmem-listen".to_owned())
-            .spawn(move || listener.run())?;
+        feed.spawn("ttmem-poll", move || poller.run())?;
+        feed.spawn("ttmem-listen", move || listener.run())?;
         Ok(feed)
+    }
+
+    /// Starts a thread; not waited for at the end, because it may be waiting for a server that hangs.
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let orders = Arc::clone(&self.orders);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || {
+            // Nothing of it is used afterwards, so nothing can be seen half done.
+            if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                orders.fail();
+            }
+        })?;
+        Ok(())
     }
 
     /// What has come, if anything has.
     ///
     /// # Errors
-    /// When no thread is left that could bring anything.
+    /// When a thread has failed: what is on the screen would never change again.
     pub(crate) fn next(&self) -> Result<Option<Update>, FeedEnded> {
+        if self.orders.has_failed() {
+            return Err(FeedEnded);
+        }
         match self.updates.try_recv() {
             Ok(update) => Ok(Some(update)),
             Err(TryRecvError::Empty) => Ok(None),

@@ -19,6 +19,8 @@ pub(super) struct Order {
     pub(super) requests: Vec<Request>,
     /// The threads are to end.
     pub(super) ended: bool,
+    /// A thread has failed.
+    pub(super) failed: bool,
     /// Grows with every change of the above.
     version: u64,
 }
@@ -40,6 +42,7 @@ impl Orders {
                 refreshed: 0,
                 requests: Vec::new(),
                 ended: false,
+                failed: false,
                 version: 0,
             }),
             changed: Condvar::new(),
@@ -75,6 +78,19 @@ impl Orders {
 
     pub(super) fn end(&self) {
         self.change(|order| order.ended = true);
+    }
+
+    /// Notes that a thread has failed; the others are to end.
+    pub(super) fn fail(&self) {
+        self.change(|order| {
+            order.failed = true;
+            order.ended = true;
+        });
+    }
+
+    /// Whether a thread has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.lock().failed
     }
 
     /// What is wanted now; requests stay until they are taken.

@@ -3,7 +3,7 @@
 use super::RETRY;
 use super::orders::{Order, Orders};
 use super::questions::{KINDS, Question, wanted};
-use crate::data::{Link, Update};
+use crate::data::{Link, Source, Update};
 use crate::wants::Request;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -29,6 +29,8 @@ pub(super) struct Poller {
     down: Option<Instant>,
     /// What was sent of the connection last.
     was_up: bool,
+    /// What was told last of documents that do not come.
+    told: Option<String>,
 }
 
 /// Nobody takes updates any more.
@@ -45,6 +47,7 @@ impl Poller {
             wanted: Default::default(),
             down: None,
             was_up: false,
+            told: None,
         }
     }
 
@@ -74,17 +77,21 @@ impl Poller {
         for request in self.orders.take_requests() {
             self.perform(&request)?;
         }
-        if order.paused {
-            return Ok(Instant::now() + RETRY);
-        }
         let slow = order.interval.max(RECENT_INTERVAL);
-        let mut turns = vec![
-            (Question::Snapshot, order.interval, Slot::Snapshot),
-            (Question::Recent, slow, Slot::Recent),
-        ];
+        let mut turns = Vec::new();
+        // While the user holds it, only what a view does not have yet is asked for.
+        if !order.paused {
+            turns.push((Question::Snapshot, order.interval, Slot::Snapshot));
+            turns.push((Question::Recent, slow, Slot::Recent));
+        }
         for (place, question) in wanted(&order.wants).into_iter().enumerate() {
-            if let Some(question) = question {
-                turns.push((question, order.interval, Slot::Wanted(place)));
+            let turn = &self.wanted[place];
+            match question {
+                Some(question) if !order.paused || turn.asked.as_ref() != Some(&question) => {
+                    turns.push((question, order.interval, Slot::Wanted(place)));
+                }
+                Some(_held) => {}
+                None => self.wanted[place].forget(),
             }
         }
         let mut next = Instant::now() + order.interval;
@@ -94,24 +101,36 @@ impl Poller {
                 match question.ask(&self.client) {
                     Ok(update) => {
                         self.answered()?;
+                        self.turn(slot).trouble = None;
                         if let Some(update) = update {
                             self.send(update)?;
                         }
                     }
-                    Err(error) if is_refusal(&error) => {
-                        self.answered()?;
-                        self.send(Update::Notice(error.to_string()))?;
-                    }
-                    Err(error) => {
+                    // Without totals nothing on the screen is live.
+                    Err(error) if slot == Slot::Snapshot || is_unreachable(&error) => {
                         self.failed(&error)?;
                         return Ok(Instant::now() + RETRY);
                     }
+                    // The server is there and cannot answer this one: the others go on.
+                    Err(error) => self.turn(slot).trouble = Some(error.to_string()),
                 }
                 self.turn(slot).taken(question, began, interval);
             }
             next = next.min(self.turn(slot).due.unwrap_or(next));
         }
+        self.tell_trouble()?;
         Ok(next)
+    }
+
+    /// Tells why something does not come, when that changed.
+    fn tell_trouble(&mut self) -> Result<(), Unheard> {
+        let turns = self.wanted.iter().chain([&self.recent]);
+        let trouble = turns.filter_map(|turn| turn.trouble.clone()).next();
+        if trouble == self.told {
+            return Ok(());
+        }
+        self.told.clone_from(&trouble);
+        self.send(Update::Trouble(Source::Document, trouble))
     }
 
     fn perform(&mut self, request: &Request) -> Result<(), Unheard> {
@@ -159,7 +178,7 @@ impl Poller {
 }
 
 /// Where the turn of a question is kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Snapshot,
     Recent,
@@ -171,6 +190,8 @@ enum Slot {
 struct Turn {
     asked: Option<Question>,
     due: Option<Instant>,
+    /// Why it was not answered the last time.
+    trouble: Option<String>,
 }
 
 impl Turn {
@@ -189,9 +210,14 @@ impl Turn {
     }
 }
 
-/// Whether the server is there and only has nothing to say to this question.
-fn is_refusal(error: &ApiRequestError) -> bool {
-    matches!(error, ApiRequestError::Status { code, .. } if (400..500).contains(code))
+/// Whether nobody is there who could answer anything.
+fn is_unreachable(error: &ApiRequestError) -> bool {
+    matches!(
+        error,
+        ApiRequestError::NotRunning { .. }
+            | ApiRequestError::Connect { .. }
+            | ApiRequestError::Broken { .. }
+    )
 }
 
 #[cfg(test)]

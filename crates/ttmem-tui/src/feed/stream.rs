@@ -2,16 +2,19 @@
 
 use super::RETRY;
 use super::orders::Orders;
-use crate::data::{TAIL_EVENTS, Update};
+use crate::data::{Source, TAIL_EVENTS, Update};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use ttmem_api::{
-    ApiClient, ApiRequestError, EventReader, Pace, StreamEvent, StreamMessage, Streamed,
+    ApiClient, ApiRequestError, EventReader, Pace, StreamEvent, StreamMessage, Streamed, Timestamp,
 };
 
 /// Events are handed over so often, however many they are.
 const BATCH: Duration = Duration::from_millis(100);
+
+/// How long those who look once wait for an event that the server has applied.
+const BRIEFLY: Duration = Duration::from_secs(5);
 
 /// Events from before that a view of events begins with.
 const LOOK_BACK: u64 = 500;
@@ -26,6 +29,10 @@ pub(super) struct Listener {
     newest: Option<u64>,
     /// The newest event that was handed over; from there the raw stream goes on.
     told: Option<u64>,
+    /// The start of the server whose ids these are.
+    started: Option<Timestamp>,
+    /// Why the stream does not come, as was told.
+    refused: bool,
 }
 
 /// Why listening to a stream ended.
@@ -46,6 +53,8 @@ impl Listener {
             updates,
             newest: None,
             told: None,
+            started: None,
+            refused: false,
         }
     }
 
@@ -64,9 +73,16 @@ impl Listener {
                 Pace::Changes => None,
             };
             let ended = match self.client.events(pace, after) {
-                Ok(mut reader) => self.listen(&mut reader, pace),
+                Ok(mut reader) => match self.tell_trouble(None) {
+                    Ok(()) => self.listen(&mut reader, pace),
+                    Err(ended) => ended,
+                },
+                Err(error @ ApiRequestError::Status { .. }) => {
+                    let told = self.tell_trouble(Some(error.to_string()));
+                    told.err().unwrap_or(Ended::Broken)
+                }
                 // The other thread tells the user that the server is gone.
-                Err(_error) => Ended::Broken,
+                Err(_unreachable) => Ended::Broken,
             };
             match ended {
                 Ended::Otherwise => {}
@@ -74,6 +90,17 @@ impl Listener {
                 Ended::Unheard => return,
             }
         }
+    }
+
+    /// Tells why there is no stream, or that there is one again.
+    fn tell_trouble(&mut self, reason: Option<String>) -> Result<(), Ended> {
+        let refused = reason.is_some();
+        if !refused && !self.refused {
+            return Ok(());
+        }
+        self.refused = refused;
+        let sent = self.updates.send(Update::Trouble(Source::Stream, reason));
+        sent.map_err(|_gone| Ended::Unheard)
     }
 
     fn listen(&mut self, reader: &mut EventReader, listening: Pace) -> Ended {
@@ -87,8 +114,8 @@ impl Listener {
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
                     Ok(Streamed::Message(message)) => {
-                        if self.take(*message, &mut events).is_err() {
-                            return Ended::Unheard;
+                        if let Err(ended) = self.take(*message, listening, &mut events) {
+                            return ended;
                         }
                     }
                     Ok(Streamed::Quiet) => break,
@@ -109,14 +136,21 @@ impl Listener {
         }
     }
 
-    fn take(&mut self, message: StreamMessage, events: &mut Vec<StreamEvent>) -> Result<(), ()> {
+    fn take(
+        &mut self,
+        message: StreamMessage,
+        listening: Pace,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Ended> {
         let update = match message {
             StreamMessage::Hello(hello) => {
-                // A server that was started anew counts anew.
-                if self.newest.is_some_and(|newest| newest > hello.newest) {
-                    self.told = None;
-                }
+                let before = self.started.replace(hello.started);
                 self.newest = Some(hello.newest);
+                if before.is_some_and(|before| before != hello.started) {
+                    // Another server counts anew: where we were means nothing there.
+                    self.told = None;
+                    return Err(Ended::Otherwise);
+                }
                 return Ok(());
             }
             StreamMessage::Changes(changes) => {
@@ -132,12 +166,14 @@ impl Listener {
                 events.push(event);
                 return Ok(());
             }
+            // Of changes nothing is missing: the next one has all totals.
+            StreamMessage::Gap(_gap) if listening == Pace::Changes => return Ok(()),
             StreamMessage::Gap(gap) => {
                 let missed = gap.resumes.saturating_sub(gap.after.saturating_add(1));
                 Update::Missed(missed)
             }
         };
-        self.updates.send(update).map_err(|_gone| ())
+        self.updates.send(update).map_err(|_gone| Ended::Unheard)
     }
 }
 
@@ -147,14 +183,16 @@ pub(crate) fn listen_briefly(
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {
     let newest = client.snapshot()?.server.events_applied;
-    let mut reader = client.events(Pace::Raw, Some(newest.saturating_sub(LOOK_BACK)))?;
     let mut events = Vec::new();
-    while let Streamed::Message(message) = reader.wait(BATCH)? {
-        if let StreamMessage::Event(event) = *message {
-            let is_last = event.id >= newest;
-            events.push(event);
-            if is_last {
-                break;
+    if newest > 0 {
+        let mut reader = client.events(Pace::Raw, Some(newest.saturating_sub(LOOK_BACK)))?;
+        while let Streamed::Message(message) = reader.wait(BRIEFLY)? {
+            if let StreamMessage::Event(event) = *message {
+                let is_last = event.id >= newest;
+                events.push(event);
+                if is_last {
+                    break;
+                }
             }
         }
     }

@@ -1,17 +1,18 @@
 //! `ttmem run --top`: the terminal view on the terminal of a program that runs.
 //!
-//! A terminal has one screen. While the view has it, what the program would write there is kept in
-//! a file without a name; the view shows its last line, and all of it comes out when the view is
-//! left. Keys are the view's: the program reads nothing. Leaving the view does not end the program.
+//! A terminal has one screen. While the view has it, what the program would write there is kept,
+//! as much as [`KEPT_BYTES`] hold; the view shows the last line, and all of it comes out when the
+//! view is left. Keys are the view's: the program reads nothing. Leaving the view does not end the
+//! program.
 
 use super::child::{Child, Ended, Signals, Streams};
 use anyhow::{Context, Result, anyhow};
-use std::cell::RefCell;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
 use ttmem_tui::{Companion, CompanionLine, Look, Tab, TopOptions, format, top};
@@ -19,8 +20,17 @@ use ttmem_tui::{Companion, CompanionLine, Look, Tab, TopOptions, format, top};
 /// How often the view asks the server.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often what the program writes is passed on after the view was left.
-const PASS_ON: Duration = Duration::from_millis(50);
+/// What is kept of a program's output: the newest, enough for any screen's history.
+const KEPT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long what a program started may be silent after its end before nobody listens any more.
+const AFTER_THE_END: Duration = Duration::from_millis(200);
+
+/// How often the end of a program is looked for while it is silent.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// What is looked at for the last line of the program's output.
 const LAST_BYTES: usize = 1024;
@@ -33,19 +43,34 @@ pub(super) fn obstacle() -> Option<&'static str> {
     (!io::stdout().is_terminal()).then_some("standard output is no terminal")
 }
 
-/// Where a program's output goes while the view has the terminal.
+/// What becomes of a program's output while the view has the terminal.
 #[derive(Debug)]
 pub(super) struct Beside {
-    kept: File,
+    output: PipeReader,
+    input: PipeWriter,
+    kept: Mutex<Kept>,
     title: String,
     begun: Instant,
+}
+
+/// What a program wrote and the terminal has not got yet.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    /// Bytes that were dropped because there were too many.
+    dropped: u64,
+    /// The terminal is free: nothing is kept any more.
+    passes: bool,
 }
 
 impl Beside {
     /// Makes room for the output of a program.
     pub(super) fn new(title: String) -> Result<Self> {
+        let (output, input) = io::pipe().context("cannot make a pipe for the program")?;
         Ok(Self {
-            kept: tempfile::tempfile().context("cannot keep what the program writes")?,
+            output,
+            input,
+            kept: Mutex::default(),
             title,
             begun: Instant::now(),
         })
@@ -54,7 +79,7 @@ impl Beside {
     /// The streams that a program is to have: those that are not the terminal stay as they are.
     pub(super) fn streams(&self) -> Result<Streams> {
         let nothing = File::open("/dev/null").context("cannot open /dev/null")?;
-        let kept = || self.kept.as_fd().try_clone_to_owned();
+        let kept = || self.input.as_fd().try_clone_to_owned();
         let error = io::stderr().is_terminal().then(kept).transpose();
         Ok(Streams {
             input: Some(nothing.into()),
@@ -64,26 +89,33 @@ impl Beside {
     }
 
     /// Shows the view until the user leaves it or the program ends; waits for the program.
-    pub(super) fn show(
-        &self,
-        child: Child,
-        signals: &Signals,
-        server: &ApiClient,
-    ) -> Result<Ended> {
+    pub(super) fn show(self, child: Child, signals: &Signals, server: &ApiClient) -> Result<Ended> {
+        let Self {
+            output,
+            input,
+            kept,
+            title,
+            begun,
+        } = self;
+        // From here on only the program has it: when it is gone, the pipe ends.
+        drop(input);
         let ended = OnceLock::new();
         std::thread::scope(|scope| {
-            let waiting = std::thread::Builder::new().name("ttmem-wait".to_owned());
-            let waiting = waiting.spawn_scoped(scope, || {
+            let keeper = std::thread::Builder::new().name("ttmem-output".to_owned());
+            let keeping = keeper.spawn_scoped(scope, || keep(output, &kept, &ended));
+            keeping.context("cannot start a thread for the program's output")?;
+            let waiter = std::thread::Builder::new().name("ttmem-wait".to_owned());
+            let waiting = waiter.spawn_scoped(scope, || {
                 let outcome = child.wait(signals);
-                let told = outcome.as_ref().ok().copied();
-                let _first = ended.set(told);
+                let _first = ended.set(outcome.as_ref().ok().copied());
                 outcome
             });
             let waiting = waiting.context("cannot start a thread for the program")?;
             let running = Running {
-                beside: self,
+                title: &title,
+                begun,
+                kept: &kept,
                 ended: &ended,
-                last: RefCell::default(),
             };
             let shown = top(TopOptions {
                 client: server.clone(),
@@ -93,67 +125,100 @@ impl Beside {
                 look: Look::detect(|name| std::env::var_os(name)),
                 companion: Some(&running),
             });
+            lock(&kept).pass();
             if let Err(error) = shown {
                 let _unheard = writeln!(io::stderr(), "ttmem: no view: {error}");
             }
-            let mut passed = 0;
-            while ended.get().is_none() {
-                passed = self.pass_on(passed);
-                std::thread::sleep(PASS_ON);
-            }
             let outcome = waiting.join();
-            self.pass_on(passed);
             outcome.map_err(|_panic| anyhow!("the thread that waits has failed"))?
         })
     }
+}
 
-    /// Writes what was kept from a place on to the terminal; how far it got.
-    fn pass_on(&self, mut from: u64) -> u64 {
-        let mut stdout = io::stdout().lock();
-        let mut bytes = [0; 8192];
-        while let Ok(count @ 1..) = self.kept.read_at(&mut bytes, from) {
-            // A terminal that is gone needs nothing any more; the program goes on.
-            let _gone = stdout.write_all(&bytes[..count]);
-            from += count as u64;
+/// Takes what a program writes, until nobody writes any more.
+///
+/// What it started may outlive it and keep the pipe open: some time after its end nobody listens.
+fn keep(mut output: PipeReader, kept: &Mutex<Kept>, ended: &OnceLock<Option<Ended>>) {
+    let mut bytes = [0; 65_536];
+    let mut silent_since = None;
+    loop {
+        let mut ready = [PollFd::new(&output, PollFlags::IN)];
+        let is_ready = poll(&mut ready, Some(&PATIENCE)).is_ok_and(|count| count > 0);
+        if !is_ready {
+            let over = ended.get().is_some();
+            let since = *silent_since.get_or_insert_with(Instant::now);
+            if over && since.elapsed() > AFTER_THE_END {
+                return;
+            }
+            continue;
         }
-        let _gone = stdout.flush();
-        from
-    }
-
-    /// The last line that the program wrote.
-    fn last_line(&self, last: &mut LastLine) {
-        let Ok(length) = self.kept.metadata().map(|kept| kept.len()) else {
-            return;
-        };
-        if length == last.length {
-            return;
+        silent_since = None;
+        match output.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(count) => lock(kept).take(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_gone) => return,
         }
-        last.length = length;
-        let mut bytes = [0; LAST_BYTES];
-        let from = length.saturating_sub(LAST_BYTES as u64);
-        let count = self.kept.read_at(&mut bytes, from).unwrap_or(0);
-        let text = String::from_utf8_lossy(&bytes[..count]);
-        let mut lines = text.lines().rev().map(str::trim);
-        last.text = lines
-            .find(|line| !line.is_empty())
-            .unwrap_or_default()
-            .to_owned();
     }
 }
 
-/// The last line of a program's output, and how long the output was then.
-#[derive(Debug, Default)]
-struct LastLine {
-    length: u64,
-    text: String,
+impl Kept {
+    fn take(&mut self, bytes: &[u8]) {
+        if self.passes {
+            write_out(bytes);
+            return;
+        }
+        self.bytes.extend(bytes);
+        let over = self.bytes.len().saturating_sub(KEPT_BYTES);
+        self.bytes.drain(..over);
+        self.dropped += over as u64;
+    }
+
+    /// Writes out all that was kept, and what comes from now on as it comes.
+    fn pass(&mut self) {
+        self.passes = true;
+        if self.dropped > 0 {
+            let dropped = format::bytes(self.dropped);
+            let said =
+                format!("ttmem: the first {dropped} of the program's output were not kept\n");
+            write_out(said.as_bytes());
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        let (first, second) = bytes.as_slices();
+        write_out(first);
+        write_out(second);
+    }
+
+    /// The last line that says anything.
+    fn last_line(&self) -> String {
+        let from = self.bytes.len().saturating_sub(LAST_BYTES);
+        let bytes: Vec<u8> = self.bytes.range(from..).copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.lines().rev().map(str::trim);
+        lines
+            .find(|line| !line.is_empty())
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// Writes to the terminal; one that is gone needs nothing, and the program goes on.
+fn write_out(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    let _gone = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The program, as the view knows it.
 struct Running<'a> {
-    beside: &'a Beside,
+    title: &'a str,
+    begun: Instant,
+    kept: &'a Mutex<Kept>,
     /// Set when it has ended: how, if that could be learned.
     ended: &'a OnceLock<Option<Ended>>,
-    last: RefCell<LastLine>,
 }
 
 impl Companion for Running<'_> {
@@ -161,7 +226,7 @@ impl Companion for Running<'_> {
         let state = match self.ended.get() {
             None => format!(
                 "runs for {}",
-                format::duration(self.beside.begun.elapsed().as_secs())
+                format::duration(self.begun.elapsed().as_secs())
             ),
             Some(Some(Ended::Exited(code))) => {
                 format!("ended with code {code}, q shows the report")
@@ -171,13 +236,12 @@ impl Companion for Running<'_> {
             }
             Some(None) => "ended, q shows the report".to_owned(),
         };
-        let mut last = self.last.borrow_mut();
-        self.beside.last_line(&mut last);
+        let last = lock(self.kept).last_line();
         let is_warning = !matches!(self.ended.get(), None | Some(Some(Ended::Exited(0))));
         let line = |text, is_warning| CompanionLine { text, is_warning };
         vec![
-            line(format!("{}: {state}", self.beside.title), is_warning),
-            line(format!("> {}", last.text), false),
+            line(format!("{}: {state}", self.title), is_warning),
+            line(format!("> {last}"), false),
         ]
     }
 
@@ -188,5 +252,21 @@ impl Companion for Running<'_> {
     fn must_leave(&self) -> bool {
         // Whoever ended it by a signal wants to be rid of us as well.
         matches!(self.ended.get(), Some(Some(Ended::Killed(_))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_kept_and_what_was_not_is_counted() {
+        let mut kept = Kept::default();
+        kept.take(&vec![b'a'; KEPT_BYTES]);
+        kept.take(b"\nstep 7 of 9\n\n  \n");
+        assert_eq!(kept.bytes.len(), KEPT_BYTES);
+        assert_eq!(kept.dropped, 17);
+        assert_eq!(kept.last_line(), "step 7 of 9");
+        assert_eq!(Kept::default().last_line(), "");
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     )?;
     drop(streams);
     let pid = child.pid();
-    let ended = match &beside {
+    let ended = match beside {
         Some(beside) => beside.show(child, &signals, &target.server)?,
         None => child.wait(&signals)?,
     };

@@ -55,7 +55,7 @@ impl Family {
     pub(super) fn has(self, event: &LastEvent) -> bool {
         match self {
             Self::All => true,
-            Self::Failures => Weight::of(event) > Weight::Usual,
+            Self::Failures => Weight::of(event) == Weight::Failure,
             other => Self::of(&event.event) == Some(other),
         }
     }
@@ -227,6 +227,7 @@ mod tests {
             let fields = vec![("stalled".to_owned(), FieldValue::Flag(stalled))];
             Weight::of(&event("ring_reserved", fields))
         };
+        // Waiting is usual where much runs: it would hide what failed.
         assert_eq!(stalled(true), Weight::Notable);
         assert_eq!(stalled(false), Weight::Usual);
         assert!(Family::All.has(&event("of_a_newer_server", Vec::new())));

@@ -185,10 +185,15 @@ fn number(fields: &EventFields, name: &str) -> Option<u64> {
     }
 }
 
-/// The devices of an event; neighbours as `0-7`.
+/// The devices of an event in the order of their ids; neighbours as `0-7`.
 fn devices(fields: &EventFields) -> String {
     let devices = match value(fields, "devices").or(value(fields, "device")) {
-        Some(FieldValue::Devices(devices)) => devices,
+        // A mesh has them in an order of its own.
+        Some(FieldValue::Devices(devices)) => {
+            let mut devices = devices.clone();
+            devices.sort_unstable();
+            devices
+        }
         Some(FieldValue::Unknown) | None => return String::new(),
         Some(one) => return one.to_string(),
     };
@@ -271,7 +276,7 @@ mod tests {
     #[test]
     fn key_fields_have_columns_and_the_rest_follows() {
         let event = event(&[
-            ("devices", FieldValue::Devices(vec![0, 1, 2, 3, 6, 8, 9])),
+            ("devices", FieldValue::Devices(vec![6, 1, 0, 2, 3, 9, 8])),
             ("class", FieldValue::Text("l1".to_owned())),
             ("banks", FieldValue::Number(64)),
             ("requested_bytes", FieldValue::Number(1 << 20)),
@@ -296,7 +301,7 @@ mod tests {
         let full = in_full(&event);
         assert!(full.starts_with("2026-11-15T08:25:03.123456789Z allocation_failed, event 7, rec"));
         assert!(full.ends_with(
-            "devices=0,1,2,3,6,8,9 class=l1 banks=64 requested_bytes=1048576 \
+            "devices=6,1,0,2,3,9,8 class=l1 banks=64 requested_bytes=1048576 \
              per_bank_bytes=16384 operation=ttnn::add"
         ));
     }
@@ -320,7 +325,7 @@ mod tests {
         assert_eq!(devices(&fields(vec![u32::MAX])), u32::MAX.to_string());
         assert_eq!(
             devices(&fields(vec![u32::MAX - 2, u32::MAX - 1, u32::MAX, 0])),
-            "4294967293-4294967295,0"
+            "0,4294967293-4294967295"
         );
         assert_eq!(devices(&fields(Vec::new())), "");
     }

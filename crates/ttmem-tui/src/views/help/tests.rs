@@ -127,3 +127,14 @@ fn it_lies_over_the_events() {
         screen::assert_screen(&name, &screen::text(&canvas));
     }
 }
+
+#[test]
+fn the_help_of_every_view_is_as_it_was_looked_at() {
+    for tab in Tab::ALL {
+        for size in SIZES {
+            let screen = drawn(&mut Help::default(), &*tab.view(), size);
+            let name = format!("help/of_{}_{}x{}", tab.name(), size.0, size.1);
+            screen::assert_screen(&name, &screen);
+        }
+    }
+}

@@ -25,6 +25,7 @@ mod readme;
 mod recipes;
 mod run;
 mod run_top;
+mod screens;
 mod signals;
 mod sockets;
 mod support;

@@ -17,6 +17,7 @@ mod gate;
 mod install;
 mod loom;
 mod schemathesis;
+mod screens;
 mod server;
 mod suite;
 mod tool;
@@ -45,6 +46,7 @@ usage: cargo xtask WORD
                               it removes again after its row (about 500 MB each), but the newest
   schemathesis [WORD...]      the read API of a running server held against its own description, with
                               more words for schemathesis if there are any
+  screens                     the screens in README.md and docs/top.md, captured anew from the program
   install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
 ";
 
@@ -81,6 +83,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
         ["loom"] => loom::run()?,
         ["schemathesis", rest @ ..] => schemathesis::run(rest)?,
+        ["screens"] => screens::run()?,
         ["ttnn", rest @ ..] => ttnn::run(rest)?,
         ["ttnn-bench"] => ttnn::bench()?,
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels)?,

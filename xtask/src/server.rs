@@ -185,14 +185,20 @@ impl Drop for Running {
 
 /// A folder for a socket: the path of one must be short, and the build directory's may not be.
 #[derive(Debug)]
-struct SocketFolder(PathBuf);
+pub(crate) struct SocketFolder(PathBuf);
 
 impl SocketFolder {
-    fn make() -> anyhow::Result<Self> {
+    /// Makes one; a process has one at a time.
+    pub(crate) fn make() -> anyhow::Result<Self> {
         let name = format!("ttmem-xtask-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

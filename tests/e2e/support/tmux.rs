@@ -30,7 +30,8 @@ impl Tmux {
         Self::with(columns, rows, &format!("exec {TTMEM} {arguments}"))
     }
 
-    fn with(columns: u16, rows: u16, command: &str) -> Self {
+    /// A terminal of some size with a command of a shell in it, and nothing else.
+    pub(crate) fn with(columns: u16, rows: u16, command: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let terminal = Self { folder };
         let (columns, rows) = (columns.to_string(), rows.to_string());

@@ -1,0 +1,163 @@
+//! The screens in README and docs are what the program draws: each is made again as the document
+//! says, and what does not depend on the moment must be the same.
+
+// The same reader as that of `cargo xtask screens`, which wrote them.
+#[path = "../../xtask/src/screens/document.rs"]
+mod document;
+
+use super::support::server::TTMEM;
+use super::support::tmux::Tmux;
+use document::{Screen, Step, screens};
+use std::path::Path;
+
+const README: &str = include_str!("../../README.md");
+const TOP: &str = include_str!("../../docs/top.md");
+
+/// The views in docs/top.md, the eight tabs, two of their pages, and the help.
+const SHOWN: [&str; 11] = [
+    "overview",
+    "processes",
+    "device",
+    "l1map",
+    "dram",
+    "programs",
+    "rings",
+    "buffers",
+    "events",
+    "leaks",
+    "help",
+];
+
+/// The screen of a name, and its text.
+fn shown(document: &'static str, name: &str) -> (Screen<'static>, &'static str) {
+    let all = screens(document).expect("every screen says how it is made");
+    let found = all.into_iter().find(|screen| screen.name == name);
+    let screen = found.expect("the screen is shown");
+    let text = &document[screen.place.clone()];
+    (screen, text)
+}
+
+/// Makes a screen again.
+fn drawn(screen: &Screen<'_>) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.ancestors().nth(2).expect("the repository").display();
+    let command = format!("cd {root} && exec {TTMEM} {}", screen.arguments);
+    let terminal = Tmux::with(screen.columns, screen.rows, &command);
+    let mut seen = String::new();
+    for step in &screen.steps {
+        match step {
+            Step::Press(keys) => terminal.press(keys),
+            Step::Wait(texts) => {
+                let what = format!("{texts:?}");
+                let all = |seen: &str| texts.iter().all(|text| seen.contains(text));
+                seen = terminal.wait_until(&what, all);
+            }
+        }
+    }
+    seen
+}
+
+/// The headings of columns: lines with three words or more that are all in capitals.
+///
+/// Only the words: how far apart they stand depends on the figures below.
+fn headings(screen: &str) -> Vec<Vec<&str>> {
+    let is_heading = |words: &Vec<&str>| {
+        let lower = |word: &&str| word.contains(|sign: char| sign.is_ascii_lowercase());
+        let long = words.iter().filter(|word| word.len() > 1).count();
+        long >= 3 && !words.iter().any(lower)
+    };
+    screen.lines().map(words).filter(is_heading).collect()
+}
+
+/// The words of a line that have a letter.
+fn words(line: &str) -> Vec<&str> {
+    let words = line.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+    let has_letter = |word: &&str| word.contains(|sign: char| sign.is_ascii_alphabetic());
+    words.filter(has_letter).collect()
+}
+
+fn assert_still_drawn(document: &'static str, name: &str) {
+    let (screen, text) = shown(document, name);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), usize::from(screen.rows), "its size\n{text}");
+    let widest = lines.iter().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(usize::from(screen.columns)), "{text}");
+    // Nobody's machine: only the status line has such things.
+    let status = lines[1];
+    let neutral = "  /tmp/ttmem-demo/ttmem.sock  ";
+    assert!(
+        status.starts_with("host  ") && status.contains(neutral),
+        "{status}"
+    );
+    assert_eq!(text.matches("ttmem.sock").count(), 1, "{text}");
+
+    let now = drawn(&screen);
+    let now_lines: Vec<&str> = now.lines().collect();
+    assert_eq!(lines[0], now_lines[0], "the tabs");
+    assert_eq!(lines.last(), now_lines.last(), "the keys");
+    let now_headings = headings(&now);
+    for heading in headings(text) {
+        assert!(
+            now_headings.contains(&heading),
+            "{heading:?} is not in\n{now}"
+        );
+    }
+}
+
+#[test]
+fn every_view_is_shown_once() {
+    let all = screens(TOP).expect("every screen says how it is made");
+    let names: Vec<&str> = all.iter().map(|screen| screen.name).collect();
+    assert_eq!(names, SHOWN);
+    let with_columns = names.iter().filter(|name| {
+        let (_screen, text) = shown(TOP, name);
+        !headings(text).is_empty()
+    });
+    assert!(with_columns.count() >= 8, "headings are recognised");
+    assert_eq!(screens(README).expect("likewise").len(), 1);
+}
+
+#[test]
+fn headings_are_told_from_rows() {
+    let screen = "\
+  TIME (UTC)  PID  EVENT   WHAT
+  DRAM  1.1 GiB  11.9 GiB
+ 0 [  ]  ███   ADDRESS   SIZE KIND▼ L1_SMALL
+SYSTEM          0 B          –      –        0 B
+keys of this view
+";
+    let expected = [
+        vec!["TIME", "UTC", "PID", "EVENT", "WHAT"],
+        vec!["ADDRESS", "SIZE", "KIND", "L1_SMALL"],
+    ];
+    assert_eq!(headings(screen), expected);
+}
+
+#[test]
+fn the_screen_of_readme_is_still_drawn() {
+    assert_still_drawn(README, "overview");
+}
+
+macro_rules! still_drawn {
+    ($($test:ident: $name:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            assert_still_drawn(TOP, $name);
+        }
+    )*};
+}
+
+// One test each, so that they run side by side.
+still_drawn! {
+    overview_is_still_drawn: "overview",
+    processes_are_still_drawn: "processes",
+    a_device_is_still_drawn: "device",
+    the_l1_map_is_still_drawn: "l1map",
+    dram_is_still_drawn: "dram",
+    programs_are_still_drawn: "programs",
+    rings_are_still_drawn: "rings",
+    buffers_are_still_drawn: "buffers",
+    events_are_still_drawn: "events",
+    leaks_are_still_drawn: "leaks",
+    the_help_is_still_drawn: "help",
+}

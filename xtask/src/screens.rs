@@ -105,8 +105,8 @@ impl Privates {
 
     /// The line of state, as wide as it was: two blanks or more stand between its parts.
     fn status_hidden(&self, line: &str) -> anyhow::Result<String> {
-        let mut parts = line.split("  ").filter(|part| !part.trim().is_empty());
-        let mut facts: Vec<&str> = parts.by_ref().map(str::trim).collect();
+        let parts = line.split("  ").map(str::trim);
+        let mut facts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
         let state = facts.pop().unwrap_or_default();
         let (mut has_host, mut has_socket) = (false, false);
         for fact in &mut facts {
@@ -144,8 +144,7 @@ mod tests {
         let shown = privates()
             .hidden(&format!("1 Overview\n{status}\nDRAM   \n"))
             .expect("nothing else is private");
-        let expected =
-            "host  21:55:45 UTC  7 events/s  /tmp/ttmem-demo/ttmem.sock          live, every 0.5 s";
+        let expected = "host  21:55:45 UTC  7 events/s  /tmp/ttmem-demo/ttmem.sock            live, every 0.5 s";
         assert_eq!(shown, format!("1 Overview\n{expected}\nDRAM\n"));
         assert_eq!(status.len(), expected.len());
     }

@@ -30,7 +30,7 @@ impl Busy {
         let server = TestServer::start(&["--no-legacy-socket", "--quiet"]);
         let load = ttmem()
             .args(["load", "--clients", "1", "--rate", "300"])
-            .args(["--duration", "3600", "--socket"])
+            .args(["--duration", "300", "--socket"])
             .arg(server.socket())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,7 +1,8 @@
 //! The config rings and prefetcher caches of a device.
 //!
 //! A ring is drawn by address: where entries lie and where nothing does. The server does not say
-//! where a ring begins; every time it wraps its entries do, so the lowest address seen is taken.
+//! where a ring begins; every time it wraps its entries do, so it is drawn from the lowest address
+//! seen, and the line above the picture says so.
 
 use super::list;
 use crate::data::Data;
@@ -19,7 +20,7 @@ use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use ttmem_api::{CoreType, Device, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
 
-/// Rings whose beginning is remembered.
+/// Rings whose lowest address is remembered.
 const RINGS: usize = 1_024;
 
 const COLUMNS: &[Column] = &[
@@ -68,6 +69,7 @@ pub(super) struct Rings {
     pub(super) cursor: Cursor,
     /// The chosen entry of it.
     pub(super) entries: Cursor,
+    /// The lowest address of an entry, of every ring that ever had one.
     lowest: BTreeMap<Key, u64>,
 }
 
@@ -119,11 +121,10 @@ impl Rings {
         }
     }
 
-    /// A ring by address, from its beginning to its end.
+    /// A ring by address, from the lowest seen to its end; nothing while no entry was seen.
     fn stretches<'r>(&mut self, device: &Device, ring: &'r RingUsage) -> Vec<Stretch<'r>> {
         let mut entries: Vec<&RingEntry> = ring.entries.iter().collect();
         entries.sort_by_key(|entry| entry.address);
-        let lowest = entries.first().map_or(0, |entry| entry.address);
         let unique_id = device.unique_id.map(|id| id.0);
         let key = (
             unique_id,
@@ -133,14 +134,17 @@ impl Rings {
             ring.core_type,
             ring.sub_device,
         );
-        if self.lowest.len() >= RINGS {
-            self.lowest.clear();
+        if let Some(first) = entries.first() {
+            if self.lowest.len() >= RINGS && !self.lowest.contains_key(&key) {
+                self.lowest.clear();
+            }
+            let lowest = self.lowest.entry(key).or_insert(first.address);
+            *lowest = first.address.min(*lowest);
         }
-        let known = self.lowest.entry(key).or_insert(lowest);
-        if !entries.is_empty() {
-            *known = lowest.min(*known);
-        }
-        let mut at = *known;
+        // An empty ring lies at some address all the same, which nothing told yet.
+        let Some(mut at) = self.lowest.get(&key).copied() else {
+            return Vec::new();
+        };
         let end = ring
             .capacity_bytes
             .map(|capacity| at.saturating_add(capacity));
@@ -239,7 +243,9 @@ fn draw_picture(
     let from = first.address;
     let to = last.address.saturating_add(last.size_bytes);
     let mut parts = vec![
-        (format!("{from:#x} to {to:#x}"), Ink::Strong),
+        (format!("{from:#x}"), Ink::Strong),
+        (" (lowest seen) ".to_owned(), Ink::Faint),
+        (format!("to {to:#x}"), Ink::Strong),
         (
             format!(
                 "{dot}{} in {}",

@@ -254,6 +254,33 @@ fn a_ring_may_be_anything() {
 }
 
 #[test]
+fn a_ring_that_was_empty_at_first_is_drawn_where_its_entries_lie() {
+    let mut data = WORLD.data();
+    let (mut view, chosen) = (on(Page::Rings), Chosen::default());
+    let ring = |data: &mut Data, entries: Vec<RingEntry>| {
+        let snapshot = &mut data.snapshot.as_mut().unwrap().document;
+        snapshot.devices[0].ring[0].entries = entries;
+    };
+    let entries = data.devices()[0].ring[0].entries.clone();
+    let lowest = entries.iter().map(|entry| entry.address).min();
+    let from = format!("{:#x} (lowest seen) to ", lowest.unwrap());
+    ring(&mut data, Vec::new());
+    let empty = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(empty.contains("nothing lies in this ring"), "{empty}");
+    ring(&mut data, entries);
+    let filled = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert_eq!(
+        filled,
+        drawn(&mut on(Page::Rings), &data, &chosen, SIZES[0])
+    );
+    assert!(filled.contains(&from), "{filled}");
+    // Empty again: it still lies where it did.
+    ring(&mut data, Vec::new());
+    let empty = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(empty.contains(&from), "{empty}");
+}
+
+#[test]
 fn no_area_is_too_small_and_lists_may_shrink() {
     let (mut data, mut chosen) = (WORLD.data(), Chosen::default());
     for page in Page::ALL {

@@ -68,7 +68,8 @@ pub(super) fn draw_medium(
     let mut pen = Pen::new(canvas, inner, inner.y + 4, look);
     let device = figures.device;
     pen.skip(5);
-    pen.piece(&format!("CBs {}", bytes(resident(figures))), Ink::Text);
+    let resident = resident(figures).map_or_else(|| look.unknown().to_owned(), bytes);
+    pen.piece(&format!("CBs {resident}"), Ink::Text);
     pen.piece(
         &format!("kernels {}", bytes(device.kernel.registered_bytes)),
         Ink::Text,
@@ -336,11 +337,11 @@ fn draw_region(
     pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
 }
 
-/// What programs have in L1 now.
-fn resident(figures: &Figures<'_>) -> u64 {
-    let parts = figures.l1.parts.iter();
-    let storage = parts.filter(|(ink, _)| *ink == Ink::Storage);
-    storage.map(|(_, part)| *part).sum()
+/// What programs have in L1 now; none where only the buffers in it are known.
+fn resident(figures: &Figures<'_>) -> Option<u64> {
+    let mut parts = figures.l1.parts.iter();
+    let storage = parts.find(|(ink, _)| *ink == Ink::Storage);
+    storage.map(|(_, part)| *part)
 }
 
 type Pieces = Vec<(String, Ink)>;

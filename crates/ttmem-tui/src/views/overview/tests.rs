@@ -155,6 +155,32 @@ fn a_device_of_which_nothing_is_known_has_dashes() {
 }
 
 #[test]
+fn what_programs_have_in_l1_is_a_dash_where_it_is_not_known() {
+    let mut data = devices(2);
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    let device = &mut snapshot.document.devices[0];
+    device.l1.occupied_bytes = None;
+    let screen = drawn(
+        &mut Overview::default(),
+        &data,
+        &Chosen::default(),
+        (80, 24),
+    );
+    assert!(screen.contains("CBs –"), "{screen}");
+    // Of the other it is known, and may be nothing.
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    let device = &mut snapshot.document.devices[1];
+    device.l1.occupied_bytes = Some(0);
+    let screen = drawn(
+        &mut Overview::default(),
+        &data,
+        &Chosen::default(),
+        (80, 24),
+    );
+    assert!(screen.contains("CBs 0 B"), "{screen}");
+}
+
+#[test]
 fn warnings_say_what_is_wrong() {
     let mut data = devices(1);
     let snapshot = data.snapshot.as_mut().expect("this world has one");

@@ -1,13 +1,17 @@
-//! What devices have now beyond what they had at a mark.
+//! What devices have now beyond about what they had at a mark.
 //!
-//! What they had then is read off the history, which is kept in memory and may not reach back as
-//! far: then it is not known. The highest values since are the server's own, for each mark.
+//! What they had then is read off the history: the highest value of the step that ended before the
+//! mark, because the step that the mark lies in also has what came after it. Steps are 1, 10 or 60
+//! seconds wide, as the mark is older: so growth is "about", and the width is said below. The
+//! history is kept in memory and may not reach back as far: then it is not known. The highest
+//! values since are the server's own, for each mark.
 
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::known;
 use crate::wants::DeviceKey;
+use crate::widgets::line::{above, draw_line, row_of};
 use crate::widgets::table::{Cell, Column, Table};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -22,16 +26,16 @@ const REACHES: [u32; 2] = [7_200, 86_400];
 const COLUMNS: &[Column] = &[
     Column::words("DEVICE", 10, 0).growing(),
     Column::figures("DRAM NOW", 10, 0),
-    Column::figures("GREW", 11, 0),
+    Column::figures("~GREW", 11, 0),
     Column::figures("PEAK SINCE", 10, 0),
     Column::figures("L1 NOW", 10, 0),
-    Column::figures("GREW", 11, 0),
+    Column::figures("~GREW", 11, 0),
     Column::figures("PEAK SINCE", 10, 0),
     Column::figures("L1_SMALL NOW", 12, 3),
-    Column::figures("GREW", 11, 3),
+    Column::figures("~GREW", 11, 3),
     Column::figures("PEAK SINCE", 10, 3),
     Column::figures("TRACE NOW", 10, 4),
-    Column::figures("GREW", 11, 4),
+    Column::figures("~GREW", 11, 4),
     Column::figures("PEAK SINCE", 10, 4),
 ];
 
@@ -71,6 +75,9 @@ impl Grown {
     }
 }
 
+/// Rows besides those of devices: the heading, and what growth is measured against.
+pub(super) const OTHER_ROWS: u16 = 2;
+
 /// Draws devices, those that grew most first; `mark` is its place and its time.
 pub(super) fn draw(
     canvas: &mut Buffer,
@@ -79,10 +86,10 @@ pub(super) fn draw(
     data: &Data,
     look: Look,
 ) {
-    let history = history_at(time, data);
+    let history = before(time, data);
     let devices = data.devices().iter();
     let mut rows: Vec<(&Device, [Grown; 4])> = devices
-        .map(|device| (device, grown(device, place, history, time)))
+        .map(|device| (device, grown(device, place, history)))
         .collect();
     let sum = |grown: &[Grown; 4]| grown.iter().filter_map(|class| class.by()).max();
     rows.sort_by_key(|(_, grown)| std::cmp::Reverse(sum(grown)));
@@ -90,7 +97,11 @@ pub(super) fn draw(
         columns: COLUMNS,
         sorted: None,
     };
-    table.draw_first(canvas, area, look, |row| {
+    let count = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    let high = count
+        .saturating_add(1)
+        .min(area.height.saturating_sub(1).max(1));
+    table.draw_first(canvas, above(area, high), look, |row| {
         let (device, grown) = rows.get(usize::try_from(row).ok()?)?;
         let board = known(device.board.as_deref(), look);
         let mut cells = vec![Cell::new(format!("{} {board}", device.id))];
@@ -103,17 +114,26 @@ pub(super) fn draw(
         }
         Some(cells)
     });
+    let note = [(against(history), Ink::Faint)];
+    draw_line(canvas, row_of(area, high), &note, look);
 }
 
-fn grown(device: &Device, place: usize, history: Option<&History>, time: Timestamp) -> [Grown; 4] {
+/// What growth is measured against, in words.
+fn against(history: Option<(&History, usize)>) -> String {
+    let Some((history, _step)) = history else {
+        return "~GREW: what devices had before the mark is not in the history".to_owned();
+    };
+    let width = format::duration(history.step_seconds.into());
+    format!("~GREW: beyond the highest of the {width} that ended before the mark")
+}
+
+fn grown(device: &Device, place: usize, history: Option<(&History, usize)>) -> [Grown; 4] {
     let peaks = device.peaks_since_marks.get(place);
-    let then = history.and_then(|history| {
+    let then = history.and_then(|(history, step)| {
         let key = DeviceKey::of(device);
         let mut devices = history.devices.iter();
         let of = devices
             .find(|of| (of.id, of.unique_id, &of.scope) == (key.id, key.unique_id, &key.scope))?;
-        // The step that the mark lies in: times are the ends of steps.
-        let step = history.times.iter().position(|end| *end >= time)?;
         Some((of, step))
     });
     CLASSES.map(|class| Grown {
@@ -123,12 +143,22 @@ fn grown(device: &Device, place: usize, history: Option<&History>, time: Timesta
     })
 }
 
-/// The history that reaches back to a time; none if there is none.
-fn history_at(time: Timestamp, data: &Data) -> Option<&History> {
+/// The finest history that has a step which ended just before a time, and that step.
+fn before(time: Timestamp, data: &Data) -> Option<(&History, usize)> {
     let recent = data.recent.as_ref().map(|fresh| &fresh.document);
     let longer = data.history.as_ref().map(|fresh| &fresh.document.1);
-    let reaches = |history: &&History| history.times.first().is_some_and(|first| *first <= time);
-    recent.filter(reaches).or(longer.filter(reaches))
+    let found = |history| Some((history, step_before(history, time)?));
+    recent.and_then(found).or(longer.and_then(found))
+}
+
+/// The last step that ended before a time, unless that is more than two steps ago.
+fn step_before(history: &History, time: Timestamp) -> Option<usize> {
+    // Times are the ends of steps, oldest first.
+    let step = history.times.partition_point(|end| *end <= time);
+    let step = step.checked_sub(1)?;
+    let ago = time.unix_nanos() - history.times.get(step)?.unix_nanos();
+    // The server may have missed a step; what was long before the mark says nothing of it.
+    (ago / 1_000_000_000 < 2 * u64::from(history.step_seconds)).then_some(step)
 }
 
 const fn now(device: &Device, class: MemoryClass) -> u64 {
@@ -176,6 +206,52 @@ fn difference(by: Option<i128>, look: Look) -> (String, Ink) {
 mod tests {
     use super::*;
     use crate::testing::screen::LOOK;
+    use crate::testing::world::{Names, World, ago};
+
+    const WORLD: World = World {
+        devices: 1,
+        processes: 1,
+        busy: false,
+        names: Names::Usual,
+    };
+
+    /// What the device had in DRAM before a mark so many seconds ago, of these steps.
+    ///
+    /// A step is its end, in seconds ago, and its value.
+    fn had(mark: u64, width: u32, steps: &[(u64, Option<u64>)]) -> Option<u64> {
+        let mut data = WORLD.data();
+        let history = &mut data.recent.as_mut()?.document;
+        history.step_seconds = width;
+        history.times = steps.iter().map(|(end, _)| ago(*end)).collect();
+        history.devices[0].dram_bytes = steps.iter().map(|(_, value)| *value).collect();
+        data.history = None;
+        let history = before(ago(mark), &data);
+        grown(&data.devices()[0], 0, history)[0].then
+    }
+
+    #[test]
+    fn what_was_there_is_that_of_the_step_which_ended_before_the_mark() {
+        let steps = [(100, Some(5)), (90, Some(7)), (80, Some(900))];
+        // Not the highest of the step of the mark, which came after it.
+        assert_eq!(had(85, 10, &steps), Some(7));
+        assert_eq!(had(90, 10, &steps), Some(7));
+        assert_eq!(had(91, 10, &steps), Some(5));
+        // One step that the server missed is no matter; older ones are.
+        assert_eq!(had(62, 10, &steps), Some(900));
+        assert_eq!(had(59, 10, &steps), None);
+        assert_eq!(had(101, 10, &steps), None);
+        assert_eq!(had(85, 10, &[(90, None), (80, Some(1))]), None);
+        assert_eq!(had(85, 10, &[]), None);
+    }
+
+    #[test]
+    fn the_width_of_the_step_is_said() {
+        let mut data = WORLD.data();
+        data.recent.as_mut().unwrap().document.step_seconds = 10;
+        let said = against(before(ago(95), &data));
+        assert!(said.contains("highest of the 10 s that ended"), "{said}");
+        assert!(against(before(ago(5_000), &data)).contains("not in the history"));
+    }
 
     #[test]
     fn growth_has_a_sign_and_what_is_not_known_has_none() {

@@ -339,7 +339,8 @@ impl View for Leaks {
         area = below(area, 4);
         let devices = u16::try_from(data.devices().len()).unwrap_or(u16::MAX);
         let devices = if devices > 0 {
-            devices.saturating_add(2).min(most)
+            // With a blank row before them.
+            devices.saturating_add(growth::OTHER_ROWS + 1).min(most)
         } else {
             0
         };

@@ -36,12 +36,22 @@ pub(crate) struct Leaks {
     /// On the chosen device only.
     only_device: bool,
     cursor: Cursor,
-    /// The buffers of a group, and the process that was chosen before they were opened.
-    inside: Option<(Box<Buffers>, Option<u32>)>,
+    /// The group that was opened.
+    opened: Option<Opened>,
     /// Where the groups were drawn.
     drawn: Rect,
     /// Why the last key led nowhere.
     note: Option<&'static str>,
+}
+
+/// The buffers of a group.
+#[derive(Debug)]
+struct Opened {
+    list: Box<Buffers>,
+    /// The mark that they are since: a newer one is followed only when the list is closed.
+    mark: Mark,
+    /// The process that was chosen before.
+    pid: Option<u32>,
 }
 
 impl Leaks {
@@ -109,29 +119,44 @@ impl Leaks {
             .and_then(|groups| groups.groups.get(row));
         if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
             let since = (mark.time, self.only_device);
-            let inside = Buffers::of_group(group, self.by(), since, chosen);
-            if inside.is_none() {
+            let list = Buffers::of_group(group, self.by(), since, chosen);
+            if list.is_none() {
                 self.note = Some(groups::NO_FILTER);
             }
-            self.inside = inside.map(|inside| (Box::new(inside), before));
+            self.opened = list.map(|list| Opened {
+                list: Box::new(list),
+                mark: mark.clone(),
+                pid: before,
+            });
         }
     }
 
+    /// What all below is since: the mark of the opened group, or the one that is looked at.
+    ///
+    /// The filters as well, but of an opened group: its own line says those.
     fn draw_mark(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
         let dot = between(look);
-        let Some((place, mark)) = self.mark(data) else {
-            return;
+        let marks = data.totals().map_or(&[][..], |totals| &totals.marks);
+        let (place, mark) = match &self.opened {
+            Some(Opened { mark, .. }) => (marks.iter().position(|known| known == mark), mark),
+            None => match self.mark(data) {
+                Some((place, mark)) => (Some(place), mark),
+                None => return,
+            },
         };
         let now = data.time().unwrap_or(mark.time);
         let age = data.age_seconds(mark.time).unwrap_or(0);
-        let count = data.totals().map_or(0, |totals| totals.marks.len());
+        let which = match place {
+            Some(place) => format!("since mark {} of {}: ", place + 1, marks.len()),
+            None => "since a mark that is gone: ".to_owned(),
+        };
         let name = if mark.name.is_empty() {
             "without a name"
         } else {
             &mark.name
         };
         let mut parts = vec![
-            (format!("since mark {} of {count}: ", place + 1), Ink::Text),
+            (which, Ink::Text),
             (name.to_owned(), Ink::Strong),
             (
                 format!(
@@ -142,10 +167,10 @@ impl Leaks {
                 Ink::Faint,
             ),
         ];
-        if let Some(pid) = chosen.pid {
-            parts.push((format!("{dot}pid {pid}"), Ink::Key));
-        }
-        if let Some(device) = chosen.device(data).filter(|_| self.only_device) {
+        let pid = chosen.pid.filter(|_| self.opened.is_none());
+        parts.extend(pid.map(|pid| (format!("{dot}pid {pid}"), Ink::Key)));
+        let only_device = self.only_device && self.opened.is_none();
+        if let Some(device) = chosen.device(data).filter(|_| only_device) {
             parts.push((format!("{dot}device {}", device.id), Ink::Key));
         }
         // A name may be as long as it likes; what follows it must be seen.
@@ -227,8 +252,8 @@ impl View for Leaks {
             help("< >", "device"),
             help("Esc", "all"),
         ];
-        match &self.inside {
-            Some((inside, _)) => inside.keys(),
+        match &self.opened {
+            Some(opened) => opened.list.keys(),
             None => KEYS,
         }
     }
@@ -246,8 +271,8 @@ impl View for Leaks {
     }
 
     fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
-        if let Some((inside, _)) = &self.inside {
-            return inside.wants(data, chosen);
+        if let Some(opened) = &self.opened {
+            return opened.list.wants(data, chosen);
         }
         let mark = self.mark(data);
         Wants {
@@ -258,13 +283,13 @@ impl View for Leaks {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        if let Some((inside, before)) = &mut self.inside {
-            if key == Key::Escape && !inside.is_typing() {
-                chosen.pid = *before;
-                self.inside = None;
+        if let Some(opened) = &mut self.opened {
+            if key == Key::Escape && !opened.list.is_typing() {
+                chosen.pid = opened.pid;
+                self.opened = None;
                 return Outcome::Taken;
             }
-            return inside.handle(key, data, chosen);
+            return opened.list.handle(key, data, chosen);
         }
         self.note = None;
         let rows = self.rows(data, chosen);
@@ -293,8 +318,8 @@ impl View for Leaks {
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
-        if let Some((inside, _)) = &mut self.inside {
-            return inside.point(pointer, data, chosen);
+        if let Some(opened) = &mut self.opened {
+            return opened.list.point(pointer, data, chosen);
         }
         let rows = self.rows(data, chosen);
         match pointer.did {
@@ -315,8 +340,9 @@ impl View for Leaks {
         let mut area = area.intersection(canvas.area);
         let mark = self.mark(data).map(|(place, mark)| (place, mark.time));
         self.draw_mark(canvas, row_of(area, 0), data, chosen, look);
-        if let Some((inside, _)) = &mut self.inside {
-            inside.draw(canvas, below(area, 1), data, chosen, look);
+        if let Some(opened) = &mut self.opened {
+            let list = below(area, 1);
+            opened.list.draw(canvas, list, data, chosen, look);
             return;
         }
         let held = held::processes(data);
@@ -371,9 +397,8 @@ impl View for Leaks {
     }
 
     fn is_typing(&self) -> bool {
-        self.inside
-            .as_ref()
-            .is_some_and(|(inside, _)| inside.is_typing())
+        let opened = self.opened.as_ref();
+        opened.is_some_and(|opened| opened.list.is_typing())
     }
 }
 

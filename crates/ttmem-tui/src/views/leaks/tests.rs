@@ -134,9 +134,9 @@ fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
     press(&mut view, &mut data, &mut chosen, "/x");
     assert!(view.is_typing());
     assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    assert!(!view.is_typing() && view.inside.is_some());
+    assert!(!view.is_typing() && view.opened.is_some());
     assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    assert!(view.inside.is_none());
+    assert!(view.opened.is_none());
     // By process: the one that was chosen before is chosen again.
     press(&mut view, &mut data, &mut chosen, "bbb\n");
     assert_eq!(chosen.pid, Some(70_100));
@@ -144,9 +144,70 @@ fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
     assert_eq!(chosen.pid, None);
     // By layout there is no filter.
     press(&mut view, &mut data, &mut chosen, "b\n");
-    assert!(view.inside.is_none());
+    assert!(view.opened.is_none());
     let screen = drawn(&mut view, &data, &chosen, SIZES[0]);
     assert!(screen.contains(groups::NO_FILTER), "{screen}");
+}
+
+#[test]
+fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
+    let heading = |view: &mut Leaks, data: &Data, chosen: &Chosen| {
+        let screen = drawn(view, data, chosen, SIZES[1]);
+        let mut lines = screen.lines().map(str::to_owned);
+        (lines.next().unwrap(), lines.next().unwrap())
+    };
+    press(&mut view, &mut data, &mut chosen, "j\n");
+    let (mark, _filters) = heading(&mut view, &data, &chosen);
+    assert!(
+        mark.starts_with("since mark 2 of 2: before the second epoch"),
+        "{mark}"
+    );
+    // A newer mark: the rows are still since the one before.
+    let newest = Mark {
+        name: "newest".to_owned(),
+        number: 9,
+        time: ago(50),
+    };
+    let totals = &mut data.snapshot.as_mut().unwrap().document;
+    totals.marks.push(newest);
+    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    assert_eq!(asked.since, Some(ago(95)));
+    let (mark, _filters) = heading(&mut view, &data, &chosen);
+    assert!(
+        mark.starts_with("since mark 2 of 3: before the second epoch"),
+        "{mark}"
+    );
+    let totals = &mut data.snapshot.as_mut().unwrap().document;
+    totals.marks.remove(1);
+    let (mark, _filters) = heading(&mut view, &data, &chosen);
+    assert!(
+        mark.starts_with("since a mark that is gone: before the second epoch"),
+        "{mark}"
+    );
+    // The filters are those of the list, said once.
+    press(&mut view, &mut data, &mut chosen, "d]");
+    let (mark, filters) = heading(&mut view, &data, &chosen);
+    assert!(
+        filters.contains("device 1") && !mark.contains("device"),
+        "{mark}\n{filters}"
+    );
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    press(&mut view, &mut data, &mut chosen, "d");
+    answer(&view, &mut data, &chosen);
+    press(&mut view, &mut data, &mut chosen, "\nd");
+    assert!(view.opened.is_some());
+    let (mark, filters) = heading(&mut view, &data, &chosen);
+    assert!(
+        !filters.contains("device 1") && !mark.contains("device"),
+        "{mark}\n{filters}"
+    );
+    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    let (mark, _sums) = heading(&mut view, &data, &chosen);
+    assert!(
+        mark.starts_with("since mark 2 of 2: newest") && mark.ends_with("device 1"),
+        "{mark}"
+    );
 }
 
 #[test]

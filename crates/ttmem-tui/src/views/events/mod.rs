@@ -1,7 +1,8 @@
 //! What happens, as it happens: the newest events of the server's stream.
 //!
-//! The list runs by itself until the user stops it or scrolls up. Then the events of that moment
-//! are held, so that nothing moves under the user's eyes, while newer ones go on being kept.
+//! The list runs by itself until the user stops it, here or on another tab, or scrolls up. Then the
+//! events of that moment are held, so that nothing moves under the user's eyes, while newer ones go
+//! on being kept.
 
 mod family;
 mod line;
@@ -52,17 +53,27 @@ struct Held {
     first: u64,
     /// The place behind the last.
     end: u64,
-    /// Whether the user stopped it; scrolling up does so too, until the end is reached again.
-    paused: bool,
+    why: Why,
+}
+
+/// Why the list stands still, which says what lets it run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The user scrolled up; the end lets it run.
+    Scrolled,
+    /// The user stopped it here; the same key lets it run.
+    Paused,
+    /// The whole app is stopped; it runs when the app does.
+    AppPaused,
 }
 
 impl Held {
-    fn of(data: &Data, paused: bool) -> Self {
+    fn of(data: &Data, why: Why) -> Self {
         Self {
             events: data.tail.events.clone(),
             first: data.tail.gone,
             end: data.tail.end(),
-            paused,
+            why,
         }
     }
 }
@@ -174,6 +185,9 @@ impl View for Events {
             return;
         }
         self.follow(data, chosen.pid);
+        if self.stop_with_the_app(data) {
+            self.follow(data, chosen.pid);
+        }
         self.draw_head(canvas, Rect { height: 1, ..area }, data, look);
         let mut list = below(area, 1);
         if self.draw_note(canvas, list, data, chosen, look) {
@@ -222,6 +236,16 @@ impl Events {
         }
     }
 
+    /// Stands still while the app does, though events go on coming; whether that changed now.
+    fn stop_with_the_app(&mut self, data: &Data) -> bool {
+        match &self.held {
+            None if data.paused => self.hold(data, Why::AppPaused),
+            Some(held) if held.why == Why::AppPaused && !data.paused => self.held = None,
+            _as_it_is => return false,
+        }
+        true
+    }
+
     /// Brings the rows up to date; the chosen one stays the same event where it can.
     fn follow(&mut self, data: &Data, pid: Option<u32>) {
         let wanted = Wanted {
@@ -244,9 +268,9 @@ impl Events {
     /// Stops the list, or lets it run again from the newest on.
     fn pause(&mut self, data: &Data) {
         match &mut self.held {
-            Some(held) if held.paused => self.held = None,
-            Some(held) => held.paused = true,
-            None => self.hold(data, true),
+            Some(held) if held.why == Why::Paused => self.held = None,
+            Some(held) => held.why = Why::Paused,
+            None => self.hold(data, Why::Paused),
         }
     }
 
@@ -254,18 +278,18 @@ impl Events {
     fn settle(&mut self, data: &Data) {
         let at_end = self.cursor.row + 1 >= self.rows.len();
         match &self.held {
-            None if !at_end => self.hold(data, false),
-            Some(held) if at_end && !held.paused => self.held = None,
+            None if !at_end => self.hold(data, Why::Scrolled),
+            Some(held) if at_end && held.why == Why::Scrolled && !data.paused => self.held = None,
             _as_it_is => {}
         }
     }
 
     /// Holds the events of this moment; some may have gone since the rows were drawn.
-    fn hold(&mut self, data: &Data, paused: bool) {
+    fn hold(&mut self, data: &Data, why: Why) {
         let gone = self.rows.number_of(data.tail.gone);
         self.cursor.row = self.cursor.row.saturating_sub(gone);
         self.cursor.top = self.cursor.top.saturating_sub(gone);
-        self.held = Some(Held::of(data, paused));
+        self.held = Some(Held::of(data, why));
     }
 
     /// From now on only events of the process of the chosen one.
@@ -317,14 +341,10 @@ impl Events {
         let Some(held) = &self.held else {
             let kept = u64::try_from(data.tail.events.len()).unwrap_or(u64::MAX);
             let kept = format::counted(kept, "event");
-            return if data.paused {
-                (format!("{kept} {dot} paused"), Ink::Warning)
-            } else {
-                (format!("{kept} {dot} following"), Ink::Faint)
-            };
+            return (format!("{kept} {dot} following"), Ink::Faint);
         };
         let since = format::count(data.tail.end().saturating_sub(held.end));
-        if held.paused {
+        if held.why != Why::Scrolled || data.paused {
             (format!("paused {dot} {since} came since"), Ink::Warning)
         } else {
             let state = format!("scrolled up {dot} {since} came since {dot} G follows");

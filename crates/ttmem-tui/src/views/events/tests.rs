@@ -312,7 +312,23 @@ fn a_pause_of_the_app_is_the_apps() {
     let mut stage = Stage::new(busy());
     stage.data.paused = true;
     assert_eq!(stage.press(Key::Char(' ')), Outcome::Unused);
-    assert!(stage.screen().contains("paused"));
+    let before = stage.screen();
+    assert!(before.contains("paused · 0 came since"), "{before}");
+    // Events go on coming, but nothing moves.
+    stage.come(900_000, 40);
+    let rows = |screen: &str| {
+        screen
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let during = stage.screen();
+    assert_eq!(rows(&before), rows(&during));
+    assert!(during.contains("paused · 40 came since"), "{during}");
+    // Its end does not let it run: only the app does.
+    stage.keys("kG");
+    assert_eq!(rows(&before), rows(&stage.screen()));
     for key in [
         Key::Char('q'),
         Key::Char('?'),
@@ -322,6 +338,45 @@ fn a_pause_of_the_app_is_the_apps() {
     ] {
         assert_eq!(stage.press(key), Outcome::Unused, "{key:?}");
     }
+    stage.data.paused = false;
+    let screen = stage.screen();
+    assert!(
+        screen.contains("following") && screen.contains("marked_900039"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn what_was_paused_before_it_was_ever_looked_at_begins_at_its_end() {
+    let mut data = Stage::with_coming(100).data;
+    data.paused = true;
+    let mut stage = Stage::new(data);
+    stage.come(101, 5);
+    let screen = stage.screen();
+    assert!(
+        screen.contains("marked_100") && screen.contains("paused · 5 came since"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn a_list_that_was_scrolled_up_stays_so_through_a_pause_of_the_app() {
+    let mut stage = Stage::with_coming(100);
+    stage.keys("k");
+    stage.data.paused = true;
+    assert!(stage.screen().contains("paused"));
+    stage.come(101, 5);
+    stage.keys("j");
+    let screen = stage.screen();
+    assert!(
+        screen.contains("paused · 5 came since") && !screen.contains("marked_105"),
+        "{screen}"
+    );
+    stage.keys("k");
+    stage.data.paused = false;
+    assert!(stage.screen().contains("scrolled up"));
+    stage.keys("j");
+    assert!(stage.screen().contains("marked_105"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A view keeps only what the user chose in it. It is drawn from the data as it is now; it never
 //! asks the server itself but says what it wants.
 
+mod age;
 pub(crate) mod buffers;
 pub(crate) mod device;
 pub(crate) mod events;

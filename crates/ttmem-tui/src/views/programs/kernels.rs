@@ -1,7 +1,8 @@
 //! The table of kernels: each once, with how many programs have it.
 //!
 //! The server lists a kernel for every program that has it. Unique is what it takes once, where it
-//! takes most; shared is what the other programs register beyond that.
+//! takes most; shared is what the other programs register beyond that. All that is put together is
+//! at least so much while the server has rows that it did not list.
 
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
@@ -13,8 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use ttmem_api::{HexId, KernelRow};
 
-/// The columns.
-pub(super) const COLUMNS: &[Column] = &[
+/// The columns, of all rows that the server has or of some.
+pub(super) const fn columns(all: bool) -> &'static [Column] {
+    if all { COLUMNS } else { COLUMNS_OF_SOME }
+}
+
+const COLUMNS: &[Column] = &[
     Column::words("KERNEL", 18, 0).growing(),
     Column::words("OWNER", 14, 6),
     Column::words("KIND", 11, 4),
@@ -26,6 +31,21 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::figures("SHARED", 10, 5),
     Column::figures("PROGRAMS", 8, 0),
     Column::figures("RUNS", 6, 2),
+];
+
+/// Rows that are not listed would add to what is put together.
+const COLUMNS_OF_SOME: &[Column] = &[
+    COLUMNS[0],
+    COLUMNS[1],
+    COLUMNS[2],
+    COLUMNS[3],
+    COLUMNS[4],
+    COLUMNS[5],
+    Column::figures("≥TOTAL", 10, 0),
+    Column::figures("≥UNIQUE", 10, 0),
+    Column::figures("≥SHARED", 10, 5),
+    Column::figures("≥PROGRAMS", 10, 0),
+    Column::figures("≥RUNS", 6, 2),
 ];
 
 /// The columns that rows can be sorted by, in the order of the key.

@@ -7,6 +7,7 @@ mod kernels;
 mod list;
 mod order;
 mod rings;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -15,10 +16,8 @@ use self::kernels::Kernels;
 use self::order::Ordered;
 use self::rings::Rings;
 use self::timeline::Timeline;
-use super::naming::{between, known, known_bytes};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
@@ -27,11 +26,10 @@ use crate::widgets::cursor::Cursor;
 use crate::widgets::line::{below, draw_line, row_of};
 use crate::widgets::pane::{self, Pane};
 use crate::widgets::prompt::Prompt;
-use crate::widgets::share::{Share, percent};
 use crate::widgets::table::Table;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ttmem_api::{Device, ProgramRow};
+use ttmem_api::ProgramRow;
 
 /// Programs, kernels and where they lie.
 #[derive(Debug, Default)]
@@ -235,14 +233,12 @@ impl Programs {
     fn draw_kernels(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
         self.drawn = area;
         let sort = kernels::SORTS.get(self.kernel_list.sort);
+        let document = data.kernels.as_ref().map(|fresh| &fresh.document);
         let table = Table {
-            columns: kernels::COLUMNS,
+            columns: kernels::columns(document.is_none_or(|listed| !listed.has_more)),
             sorted: sort.map(|column| (*column, !self.kernel_list.ascending)),
         };
-        let rows = data
-            .kernels
-            .as_ref()
-            .map_or(&[][..], |fresh| &fresh.document.rows);
+        let rows = document.map_or(&[][..], |listed| &listed.rows);
         let mut cursor = self.kernel_list.cursor;
         let (list, each) = (&self.kernel_list, &self.kernels.each);
         table.draw(canvas, area, &mut cursor, list.rows(), look, |at| {
@@ -250,56 +246,6 @@ impl Programs {
             Some(kernels::cells(kernel, rows.get(kernel.first)?, data, look))
         });
         self.kernel_list.cursor = cursor;
-    }
-
-    fn summary(&self, data: &Data, chosen: &Chosen, look: Look) -> Vec<(String, Ink)> {
-        let dot = between(look);
-        let device = chosen.device(data);
-        let mut parts: Vec<(String, Ink)> = Vec::new();
-        let (rows, noun, more) = match self.page {
-            Page::Programs => {
-                let document = data.programs.as_ref().map(|fresh| &fresh.document);
-                let more = document.map(|listed| listed.has_more);
-                (self.list.rows(), "program", more)
-            }
-            Page::Kernels => {
-                let document = data.kernels.as_ref().map(|fresh| &fresh.document);
-                (
-                    self.kernel_list.rows(),
-                    "kernel",
-                    document.map(|listed| listed.has_more),
-                )
-            }
-            Page::Timeline => {
-                parts.push((timeline::legend(look), Ink::Faint));
-                return parts;
-            }
-            Page::Rings => {
-                let title = device.map(|device| device_title(device, look));
-                parts.push((known(title, look), Ink::Strong));
-                parts.extend(device.map(|device| (caches(device, look), Ink::Text)));
-                return parts;
-            }
-        };
-        match more {
-            None => parts.push(("asking…".to_owned(), Ink::Faint)),
-            Some(more) => {
-                parts.push((format::counted(rows, noun), Ink::Strong));
-                if more {
-                    parts.push((format!("{dot}the server has more"), Ink::Warning));
-                }
-            }
-        }
-        if let Some(device) = device {
-            let words = if self.page == Page::Programs {
-                caches(device, look)
-            } else {
-                code(device, look)
-            };
-            parts.push((format!("{dot}{}", device_title(device, look)), Ink::Faint));
-            parts.push((words, Ink::Text));
-        }
-        parts
     }
 }
 
@@ -398,12 +344,8 @@ impl View for Programs {
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
         self.take(data, chosen, look);
         self.draw_titles(canvas, area, chosen, look);
-        draw_line(
-            canvas,
-            row_of(area, 1),
-            &self.summary(data, chosen, look),
-            look,
-        );
+        let summary = self.summary(data, chosen, look);
+        draw_line(canvas, row_of(area, 1), &summary, look);
         let area = below(area, 2);
         match self.page {
             Page::Programs => self.draw_programs(canvas, area, data, look),
@@ -441,49 +383,4 @@ fn is_of(row: &ProgramRow, pid: Option<u32>) -> bool {
 
 fn is_named(row: &ProgramRow, filter: &Prompt) -> bool {
     filter.matches(row.name.as_deref().unwrap_or_default())
-}
-
-fn device_title(device: &Device, look: Look) -> String {
-    let board = device.board.as_deref().unwrap_or(look.unknown());
-    format!("device {} {board}", device.id)
-}
-
-/// What the caches of a device saved.
-fn caches(device: &Device, look: Look) -> String {
-    let dot = between(look);
-    let count = |count: Option<u64>| known(count.map(format::count), look);
-    let found = |hits: Option<u64>, misses: Option<u64>| {
-        let asked = hits
-            .zip(misses)
-            .map(|(hits, misses)| hits.saturating_add(misses));
-        let share = hits.and_then(|hits| Share::of(hits, asked));
-        percent(share, look.unknown()).trim_start().to_owned()
-    };
-    let counts = &device.caches;
-    format!(
-        "{dot}{} runs{dot}program cache {} hits{dot}JIT cache {}{dot}binaries reused {}{dot}\
-         prefetch hits {}",
-        format::count(device.dispatches),
-        found(counts.program_cache_hits, counts.program_cache_misses),
-        found(counts.jit_disk_hits, counts.jit_disk_misses),
-        count(counts.binary_reuses),
-        count(counts.prefetch_hits),
-    )
-}
-
-/// What code a device has.
-fn code(device: &Device, look: Look) -> String {
-    let dot = between(look);
-    let kernel = &device.kernel;
-    format!(
-        "{dot}registered {}{dot}unique {}{dot}shared {}{dot}resident {}{dot}application {}{dot}\
-         fabric {}{dot}dispatch {}",
-        format::bytes(kernel.registered_bytes),
-        format::bytes(kernel.unique_bytes),
-        format::bytes(kernel.shared_bytes),
-        known_bytes(kernel.resident_bytes, look),
-        format::bytes(kernel.application_bytes),
-        format::bytes(kernel.fabric_bytes),
-        format::bytes(kernel.dispatch_bytes),
-    )
 }

@@ -217,6 +217,68 @@ fn the_timeline_tells_runs_from_answer_to_answer_and_is_bounded() {
 }
 
 #[test]
+fn what_ran_while_nobody_looked_is_a_gap_and_not_one_burst() {
+    let mut view = on(Page::Timeline);
+    let mut data = ran(&mut view, 10);
+    let chosen = Chosen::default();
+    let ask = |view: &mut Programs, data: &mut Data, seconds: u64, runs: u64| {
+        data.now += Duration::from_secs(seconds);
+        let mut listed = data.programs.take().unwrap().document;
+        listed.rows[3].dispatches += runs;
+        data.apply(Update::Programs(listed), data.now);
+        let screen = drawn(view, data, &chosen, SIZES[0]);
+        let row = screen.lines().nth(3).unwrap();
+        let cells: String = row.chars().rev().take(4).collect();
+        cells.chars().rev().collect::<String>()
+    };
+    assert_eq!(ask(&mut view, &mut data, 3, 1), "·▄·▁");
+    // The runs of ten minutes are of no moment in them.
+    assert_eq!(ask(&mut view, &mut data, 600, 4_000), "▄·▁┊");
+    assert_eq!(ask(&mut view, &mut data, 1, 16), "·▁┊▅");
+    // A server that takes its time is asked less often: that is no gap.
+    for _frame in 0..9 {
+        data.now += Duration::from_secs(1);
+        drawn(&mut view, &data, &chosen, SIZES[0]);
+    }
+    assert_eq!(ask(&mut view, &mut data, 1, 1), "▁┊▅▁");
+    // A pause is one, however many frames were drawn meanwhile.
+    data.paused = true;
+    drawn(&mut view, &data, &chosen, SIZES[0]);
+    data.paused = false;
+    assert_eq!(ask(&mut view, &mut data, 1, 9), "┊▅▁┊");
+    data.interval = Duration::from_secs(60);
+    assert_eq!(ask(&mut view, &mut data, 60, 1), "▅▁┊▁");
+}
+
+#[test]
+fn rows_that_the_server_did_not_list_are_told() {
+    let mut data = WORLD.data();
+    let chosen = Chosen::default();
+    let programs = data.programs.as_ref().unwrap().document.rows.len();
+    let kernels = data.kernels.as_ref().unwrap().document.rows.len();
+    for (page, of) in [
+        (Page::Programs, programs),
+        (Page::Timeline, programs),
+        (Page::Kernels, kernels),
+    ] {
+        let all = drawn(&mut on(page), &data, &chosen, SIZES[1]);
+        assert!(!all.contains("of the first") && !all.contains('≥'), "{all}");
+        data.programs.as_mut().unwrap().document.has_more = true;
+        data.kernels.as_mut().unwrap().document.has_more = true;
+        let some = drawn(&mut on(page), &data, &chosen, SIZES[1]);
+        let more = format!("s · of the first {of}; the server has more");
+        assert!(some.contains(&more), "{some}");
+        // What is put together from some rows is not said as if it were from all.
+        for title in ["TOTAL", "UNIQUE", "SHARED", "PROGRAMS", "RUNS"] {
+            let at_least = some.contains(&format!("≥{title}"));
+            assert_eq!(at_least, page == Page::Kernels, "{some}");
+        }
+        data.programs.as_mut().unwrap().document.has_more = false;
+        data.kernels.as_mut().unwrap().document.has_more = false;
+    }
+}
+
+#[test]
 fn a_ring_may_be_anything() {
     let mut data = WORLD.data();
     let mut view = on(Page::Rings);

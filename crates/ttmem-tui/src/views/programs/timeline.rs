@@ -1,11 +1,15 @@
 //! Which programs ran when: how often each ran from one answer of the server to the next.
 //!
 //! Bounded: so many answers, so many programs. A program that did not run for as long is dropped.
+//! Answers come only while the tab is on screen, the app runs and the server answers. When what ran
+//! between two of them is not known to have run at any time in between, the timeline has a gap
+//! there, and counts anew.
 
 use super::list;
-use crate::data::{Data, Fresh, Listed};
+use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::age;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::line::{below, draw_line, row_of};
 use crate::widgets::prompt::Prompt;
@@ -40,8 +44,8 @@ type Key = (Option<u32>, Option<u64>, Timestamp);
 /// How often programs ran of late.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// When the answers came that are kept; the newest last.
-    polls: VecDeque<Instant>,
+    /// The answers that are kept; the newest last.
+    polls: VecDeque<Poll>,
     /// The number of the newest answer.
     newest: u64,
     /// The server's time at the newest answer.
@@ -49,6 +53,18 @@ pub(super) struct Timeline {
     /// How often each program had run then.
     counted: BTreeMap<Key, u64>,
     tracks: BTreeMap<Key, Track>,
+    /// The moment of the newest frame.
+    seen: Option<Instant>,
+    /// Whether nothing kept the server from being asked since the newest answer.
+    watched: bool,
+}
+
+/// An answer of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Poll {
+    received: Instant,
+    /// Whether it is known when programs ran since the one before: between the two.
+    follows: bool,
 }
 
 #[derive(Debug)]
@@ -75,11 +91,17 @@ impl Track {
 impl Timeline {
     /// Takes in an answer, if it is a new one.
     pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, look: Look) {
-        if self.polls.back() == Some(&document.received) {
+        let follows = self.watch(data);
+        let received = document.received;
+        if self
+            .polls
+            .back()
+            .is_some_and(|poll| poll.received == received)
+        {
             return;
         }
-        let first = self.polls.is_empty();
-        self.polls.push_back(document.received);
+        self.watched = true;
+        self.polls.push_back(Poll { received, follows });
         if self.polls.len() > usize::from(POLLS) {
             self.polls.pop_front();
         }
@@ -89,10 +111,10 @@ impl Timeline {
             let key = (row.pid, row.program, row.created);
             counted.insert(key, row.dispatches);
             let before = match self.counted.get(&key) {
-                Some(before) => *before,
+                Some(before) if follows => *before,
                 // One that was built since ran only since; of any other nothing is known.
-                None if !first && self.asked.is_some_and(|asked| row.created >= asked) => 0,
-                None => row.dispatches,
+                None if follows && self.asked.is_some_and(|asked| row.created >= asked) => 0,
+                _unknown => row.dispatches,
             };
             let runs = row.dispatches.saturating_sub(before);
             if runs > 0 {
@@ -108,6 +130,20 @@ impl Timeline {
         self.counted = counted;
         self.asked = data.time();
         self.forget();
+    }
+
+    /// Whether the server was asked all the time since the newest answer.
+    ///
+    /// By being called for every frame, not by how long an answer took: a server that has much to
+    /// list is asked less often.
+    fn watch(&mut self, data: &Data) -> bool {
+        let before = self.seen.replace(data.now);
+        let away = before
+            .is_none_or(|before| data.now.saturating_duration_since(before) > age::limit(data));
+        if away || data.paused || matches!(data.link, Link::Down { .. }) {
+            self.watched = false;
+        }
+        self.watched
     }
 
     /// Drops what is older than the answers that are kept, and programs beyond the limit.
@@ -208,7 +244,7 @@ impl Timeline {
         let place = self.polls.len().checked_sub(usize::from(back));
         let oldest = place.and_then(|place| self.polls.get(place));
         let ago = oldest.map_or(0, |poll| {
-            data.now.saturating_duration_since(*poll).as_secs()
+            data.now.saturating_duration_since(poll.received).as_secs()
         });
         let left = format!("{} ago", format::duration(ago));
         let gap = usize::from(back).saturating_sub(left.len() + "now".len());
@@ -235,18 +271,14 @@ impl Timeline {
     ) {
         let mut runs = track.runs.iter().rev().peekable();
         let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
-        for back in 0..cells {
-            let Some(poll) = self.newest.checked_sub(u64::from(back)) else {
-                break;
-            };
-            // What ran before the first answer is not known.
-            if poll < self.oldest() || poll <= 1 {
-                break;
-            }
-            let ran = runs.next_if(|(at, _)| *at == poll);
+        for (back, poll) in (0..cells).zip(self.polls.iter().rev()) {
+            let number = self.newest.saturating_sub(u64::from(back));
+            let ran = runs.next_if(|(at, _)| *at == number);
             let (sign, ink) = match ran {
                 Some((_, count)) => (levels[level(*count)], Ink::Kernel),
-                None => (look.fill(Ink::Free), Ink::Free),
+                None if poll.follows => (look.fill(Ink::Free), Ink::Free),
+                // What ran before the first answer, or since one long before, is not known.
+                None => (gap(look), Ink::Faint),
             };
             let column = row.x.saturating_add(begin).saturating_add(cells - 1 - back);
             if canvas.area.contains((column, row.y).into()) {
@@ -263,11 +295,19 @@ fn level(runs: u64) -> usize {
     usize::try_from(runs.max(1).ilog2()).unwrap_or(7).min(7)
 }
 
+/// The sign of a time that was not watched.
+const fn gap(look: Look) -> char {
+    if look.unicode() { '┊' } else { ':' }
+}
+
 /// What the cells mean.
 pub(super) fn legend(look: Look) -> String {
     let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
     format!(
-        "{} ran once  {} 16 times  {} 128 or more",
-        levels[0], levels[4], levels[7]
+        "{} ran once  {} 16 times  {} 128 or more  {} not watched before",
+        levels[0],
+        levels[4],
+        levels[7],
+        gap(look)
     )
 }

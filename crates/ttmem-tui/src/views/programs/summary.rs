@@ -1,0 +1,113 @@
+//! The line above every page: how many there are, and what the chosen device says of them itself.
+
+use super::super::Chosen;
+use super::super::naming::{between, known, known_bytes};
+use super::{Page, Programs, timeline};
+use crate::data::{Data, Fresh, Listed};
+use crate::format;
+use crate::look::{Ink, Look};
+use crate::widgets::share::{Share, percent};
+use ttmem_api::Device;
+
+/// Texts and what they mean, one behind the other.
+type Parts = Vec<(String, Ink)>;
+
+impl Programs {
+    /// The line above the page.
+    pub(super) fn summary(&self, data: &Data, chosen: &Chosen, look: Look) -> Parts {
+        let device = chosen.device(data);
+        let dot = between(look);
+        let mut parts = match self.page {
+            Page::Programs => {
+                let count = format::counted(self.list.rows(), "program");
+                listed(data.programs.as_ref(), count, look)
+            }
+            Page::Kernels => {
+                let count = format::counted(self.kernel_list.rows(), "kernel");
+                listed(data.kernels.as_ref(), count, look)
+            }
+            Page::Timeline => {
+                let rows = self.timeline.rows(&self.filter, chosen.pid);
+                let count = format::counted(rows, "program");
+                let mut parts = listed(data.programs.as_ref(), count, look);
+                parts.push((dot.to_owned() + &timeline::legend(look), Ink::Faint));
+                return parts;
+            }
+            Page::Rings => {
+                let title = device.map(|device| device_title(device, look));
+                let mut parts = vec![(known(title, look), Ink::Strong)];
+                parts.extend(device.map(|device| (caches(device, look), Ink::Text)));
+                return parts;
+            }
+        };
+        if let Some(device) = device {
+            let words = if self.page == Page::Programs {
+                caches(device, look)
+            } else {
+                code(device, look)
+            };
+            parts.push((format!("{dot}{}", device_title(device, look)), Ink::Faint));
+            parts.push((words, Ink::Text));
+        }
+        parts
+    }
+}
+
+/// How many rows of a document are shown, and whether the server has more than it has.
+fn listed<R>(document: Option<&Fresh<Listed<R>>>, count: String, look: Look) -> Parts {
+    let Some(Fresh { document, .. }) = document else {
+        return vec![("asking…".to_owned(), Ink::Faint)];
+    };
+    let mut parts = vec![(count, Ink::Strong)];
+    if document.has_more {
+        let first = format::count(document.rows.len() as u64);
+        let words = format!("{}of the first {first}; the server has more", between(look));
+        parts.push((words, Ink::Warning));
+    }
+    parts
+}
+
+fn device_title(device: &Device, look: Look) -> String {
+    let board = device.board.as_deref().unwrap_or(look.unknown());
+    format!("device {} {board}", device.id)
+}
+
+/// What the caches of a device saved.
+fn caches(device: &Device, look: Look) -> String {
+    let dot = between(look);
+    let count = |count: Option<u64>| known(count.map(format::count), look);
+    let found = |hits: Option<u64>, misses: Option<u64>| {
+        let asked = hits
+            .zip(misses)
+            .map(|(hits, misses)| hits.saturating_add(misses));
+        let share = hits.and_then(|hits| Share::of(hits, asked));
+        percent(share, look.unknown()).trim_start().to_owned()
+    };
+    let counts = &device.caches;
+    format!(
+        "{dot}{} runs{dot}program cache {} hits{dot}JIT cache {}{dot}binaries reused {}{dot}\
+         prefetch hits {}",
+        format::count(device.dispatches),
+        found(counts.program_cache_hits, counts.program_cache_misses),
+        found(counts.jit_disk_hits, counts.jit_disk_misses),
+        count(counts.binary_reuses),
+        count(counts.prefetch_hits),
+    )
+}
+
+/// What code a device has, by the device itself rather than by the rows that are listed.
+fn code(device: &Device, look: Look) -> String {
+    let dot = between(look);
+    let kernel = &device.kernel;
+    format!(
+        "{dot}registered {}{dot}unique {}{dot}shared {}{dot}resident {}{dot}application {}{dot}\
+         fabric {}{dot}dispatch {}",
+        format::bytes(kernel.registered_bytes),
+        format::bytes(kernel.unique_bytes),
+        format::bytes(kernel.shared_bytes),
+        known_bytes(kernel.resident_bytes, look),
+        format::bytes(kernel.application_bytes),
+        format::bytes(kernel.fabric_bytes),
+        format::bytes(kernel.dispatch_bytes),
+    )
+}

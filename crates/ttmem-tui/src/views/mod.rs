@@ -15,6 +15,7 @@ pub(crate) mod notice;
 pub(crate) mod overview;
 pub(crate) mod processes;
 pub(crate) mod programs;
+mod taken;
 
 use crate::data::Data;
 use crate::glossary::Word;

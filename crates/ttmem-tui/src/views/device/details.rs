@@ -6,6 +6,7 @@ use super::columns::{ALLOCATORS, CLASSES, MARKS};
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::taken;
 use crate::widgets::bar::Bar;
 use crate::widgets::share::{Share, percent};
 use crate::widgets::table::{Cell, Table};
@@ -28,6 +29,8 @@ type Field = (&'static str, String);
 pub(super) enum Line<'d> {
     /// Nothing.
     Blank,
+    /// What the user should know.
+    Warning(String),
     /// The heading of the classes.
     ClassHead,
     /// A class.
@@ -46,16 +49,19 @@ pub(super) enum Line<'d> {
     Mark(&'d Mark, PeakBytes),
 }
 
-/// The classes.
+/// The classes, and those of which more is taken than there is.
 pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
-    vec![
+    let mut lines = vec![
         Line::ClassHead,
         Line::Class("DRAM", Ink::Dram, device.dram),
         Line::Class("L1", Ink::L1, device.l1.class()),
         Line::Class("L1_SMALL", Ink::L1Small, device.l1_small),
         Line::Class("TRACE", Ink::Trace, device.trace),
         Line::Class("SYSTEM", Ink::System, device.system),
-    ]
+    ];
+    let beyond = taken::beyond(device).into_iter();
+    lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
+    lines
 }
 
 /// What L1 is taken by, circular buffers, and kernels, in lines of so many columns.
@@ -71,13 +77,17 @@ pub(super) fn programs<'d>(
         .occupied_bytes
         .and_then(|used| Share::of(used, l1.physical_bytes));
     let share = percent(share, look.unknown());
+    // As the bar has it, where that is known.
+    let reserved = taken::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
+        l1.reserved_bytes.map(|_known| part)
+    });
     let in_use = vec![
         (
             "occupied",
             format!("{} {}", size(l1.occupied_bytes), share.trim_start()),
         ),
         ("of", size(l1.physical_bytes)),
-        ("reserved", size(l1.reserved_bytes)),
+        ("reserved", size(reserved)),
     ];
     let cbs = vec![
         ("registered", size(Some(cb.registered_bytes))),
@@ -189,6 +199,10 @@ impl Line<'_> {
         }
         match self {
             Self::Blank => {}
+            Self::Warning(text) => {
+                let (at, room) = ((area.x, area.y), usize::from(area.width));
+                text::put(canvas, at, text, room, look.style(Ink::Warning));
+            }
             Self::ClassHead => table(CLASSES).draw_head(canvas, area, look),
             Self::Class(name, ink, usage) => {
                 let (table_area, bar_area) = beside(area, CLASSES);
@@ -367,20 +381,10 @@ fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], lo
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
 fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
-    let l1 = &device.l1;
-    let reserved = l1.reserved_bytes.unwrap_or(0);
-    let (large, small) = (l1.class().used_bytes(), device.l1_small.used_bytes());
-    // What is left of the union, because storage of programs may lie in a buffer.
-    let others = reserved.saturating_add(large).saturating_add(small);
-    let storage = l1.occupied_bytes.unwrap_or(0).saturating_sub(others);
+    let parts = taken::parts_of_l1(device);
     let bar = Bar {
-        parts: &[
-            (Ink::Reserved, reserved),
-            (Ink::Storage, storage),
-            (Ink::L1, large),
-            (Ink::L1Small, small),
-        ],
-        whole: l1.physical_bytes.filter(|_| l1.occupied_bytes.is_some()),
+        parts: parts.as_ref().map_or(&[][..], |parts| parts),
+        whole: device.l1.physical_bytes.filter(|_| parts.is_some()),
         peak: None,
     };
     let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);

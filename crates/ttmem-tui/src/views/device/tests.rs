@@ -117,6 +117,24 @@ fn what_is_not_known_leaves_a_gap_and_what_is_nothing_a_line() {
 }
 
 #[test]
+fn more_than_there_is_is_told_below_the_classes() {
+    let mut data = BUSY.data();
+    let (mut view, chosen) = (DeviceView::default(), Chosen::default());
+    let usual = drawn(&mut view, &data, &chosen, (80, 24));
+    assert!(!usual.contains("! DRAM"), "{usual}");
+    let snapshot = &mut data.snapshot.as_mut().expect("totals").document;
+    let dram = &mut snapshot.devices[0].dram;
+    dram.capacity_bytes = Some(10 << 30);
+    dram.union_bytes = Some(12 << 30);
+    let screen = drawn(&mut view, &data, &chosen, (80, 24));
+    assert!(
+        screen.contains("! DRAM charged 12.0 GiB of 10.0 GiB"),
+        "{screen}"
+    );
+    assert!(screen.contains("100.0%"), "{screen}");
+}
+
+#[test]
 fn any_area_and_any_data_can_be_drawn() {
     let mut data = BUSY.data();
     let mut chosen = Chosen::default();

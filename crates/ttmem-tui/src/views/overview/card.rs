@@ -270,7 +270,9 @@ fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
 
 /// What L1 is taken by, each part with the sign of the bar; the row below.
 fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look: Look) -> u16 {
-    let free = memory.whole.map(|whole| (Ink::Free, whole - memory.used));
+    let free = memory
+        .whole
+        .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
     let [first @ .., last] = memory.parts;
     let rows = if inner.width < WIDE { 2 } else { 1 };
     for line in 0..rows {

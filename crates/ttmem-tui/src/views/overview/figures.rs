@@ -5,6 +5,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::Ink;
+use crate::views::taken;
 use crate::widgets::bar::Bar;
 use crate::widgets::share::{Share, percent};
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ const NEARLY_FULL_PERMILLE: u16 = 900;
 pub(crate) struct Filled {
     /// What it is taken by, in the order in which it lies there; parts of 0 are not there.
     pub(crate) parts: [(Ink, u64); 4],
-    /// What is taken of it: the parts together.
+    /// What is taken of it: the parts together. May be more than there is.
     pub(crate) used: u64,
     /// What there is.
     pub(crate) whole: Option<u64>,
@@ -34,9 +35,6 @@ impl Filled {
     /// A class of which nothing but its allocators is known.
     pub(crate) fn class(ink: Ink, class: &ClassUsage) -> Self {
         let used = class.used_bytes();
-        let used = class
-            .capacity_bytes
-            .map_or(used, |capacity| used.min(capacity));
         Self {
             parts: [(ink, used), (ink, 0), (ink, 0), (ink, 0)],
             used,
@@ -48,27 +46,18 @@ impl Filled {
     }
 
     /// L1 as *occupied* is split, where that is known; else the buffers that allocators gave out.
-    ///
-    /// What programs have resident is what is left of *occupied*: buffers that lie below circular
-    /// buffers are counted once, so the parts always add up.
     pub(crate) fn l1(device: &Device, recent: Option<&DeviceHistory>) -> Self {
         let buffers = Self::class(Ink::L1, &device.l1.class());
-        let (Some(occupied), Some(physical)) = (device.l1.occupied_bytes, device.l1.physical_bytes)
-        else {
+        let (Some(parts), Some(used), Some(physical)) = (
+            taken::parts_of_l1(device),
+            device.l1.occupied_bytes,
+            device.l1.physical_bytes,
+        ) else {
             return buffers;
         };
-        let used = occupied.min(physical);
-        let reserved = device.l1.reserved_bytes.unwrap_or(0).min(used);
-        let l1 = device.l1.class().used_bytes().min(used - reserved);
-        let small = device.l1_small.used_bytes().min(used - reserved - l1);
         let highest = recent.and_then(|recent| recent.occupied_bytes.iter().flatten().max());
         Self {
-            parts: [
-                (Ink::Reserved, reserved),
-                (Ink::Storage, used - reserved - l1 - small),
-                (Ink::L1, l1),
-                (Ink::L1Small, small),
-            ],
+            parts,
             used,
             whole: Some(physical),
             peak: highest.map(|highest| used.max(*highest)),
@@ -178,14 +167,20 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if overlap > 0 {
         warn("overlap", format!("{} overlap", format::bytes(overlap)));
     }
+    let beyond = taken::beyond(device);
     for (word, memory) in [("DRAM full", dram), ("L1 full", l1)] {
-        if memory.is_nearly_full() {
-            let name = word.trim_end_matches(" full");
+        let name = word.trim_end_matches(" full");
+        // What is more than full is told below.
+        let told = beyond.iter().any(|(told, _)| *told == name);
+        if memory.is_nearly_full() && !told {
             warn(
                 word,
                 format!("{name} {} full", percent(memory.share(), "").trim()),
             );
         }
+    }
+    for (_name, text) in beyond {
+        warn("beyond 100%", text);
     }
     warnings
 }

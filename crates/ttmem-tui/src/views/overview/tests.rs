@@ -94,25 +94,32 @@ fn a_server_that_is_gone_is_named_with_its_reason() {
 }
 
 #[test]
-fn the_parts_of_l1_add_up_to_what_is_occupied() {
-    let data = devices(1);
-    let mut device = data.devices()[0].clone();
-    let numbers = [0, 1, 1 << 20, 90 << 20, u64::MAX];
-    for occupied in numbers {
-        for taken in numbers {
-            device.l1.occupied_bytes = Some(occupied);
-            device.l1.reserved_bytes = Some(taken / 3);
-            device.l1.union_bytes = Some(taken);
-            device.l1_small.union_bytes = Some(taken / 2);
-            let l1 = Filled::l1(&device, None);
-            let sum: u64 = l1.parts.iter().map(|(_, part)| *part).sum();
-            assert_eq!(sum, l1.used);
-            assert_eq!(
-                Some(l1.used),
-                device.l1.physical_bytes.map(|all| all.min(occupied))
-            );
-        }
-    }
+fn more_than_there_is_stays_what_it_is_though_the_bar_ends() {
+    let mut data = devices(1);
+    let snapshot = data.snapshot.as_mut().expect("this world has one");
+    let device = &mut snapshot.document.devices[0];
+    device.dram.capacity_bytes = Some(10 << 30);
+    device.dram.union_bytes = Some(12 << 30);
+    device.l1.physical_bytes = Some(90 << 20);
+    device.l1.occupied_bytes = Some(95 << 20);
+    let l1 = Filled::l1(device, None);
+    let sum: u64 = l1.parts.iter().map(|(_, part)| *part).sum();
+    assert_eq!((sum, l1.used), (95 << 20, 95 << 20));
+    assert_eq!(l1.percent("–").0, "100.0%!");
+    let screen = drawn(
+        &mut Overview::default(),
+        &data,
+        &Chosen::default(),
+        (120, 24),
+    );
+    assert!(
+        screen.contains("12.0 GiB of 10.0 GiB") && screen.contains("95.0 MiB of 90.0 MiB"),
+        "{screen}"
+    );
+    assert!(
+        screen.contains("! DRAM charged 12.0 GiB of 10.0 GiB, L1 occupied 95.0 MiB of 90.0 MiB"),
+        "{screen}"
+    );
 }
 
 #[test]

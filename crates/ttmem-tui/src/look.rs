@@ -4,8 +4,10 @@
 //! and Ito, which people with any kind of colour vision can tell apart. Without colours, kinds of
 //! memory differ by the sign they are drawn with; without Unicode, signs are ASCII.
 
+use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use std::ffi::OsStr;
+use unicode_width::UnicodeWidthStr;
 
 /// How many colours a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,6 +214,33 @@ impl Look {
         if self.unicode { "–" } else { "-" }
     }
 
+    /// Replaces what is beyond ASCII on a canvas, if this terminal cannot draw it.
+    ///
+    /// Last of all: then it holds for everything that was drawn, names of others included. Nothing
+    /// moves, because a sign takes as many columns as the one that it stands for.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "called where the whole screen is drawn")
+    )]
+    pub(crate) fn ascii(self, canvas: &mut Buffer) {
+        if self.unicode {
+            return;
+        }
+        // The columns that the sign before takes beyond its first.
+        let mut covered = 0;
+        for cell in &mut canvas.content {
+            if covered > 0 && cell.symbol() == " " {
+                covered -= 1;
+                cell.set_char('?');
+            } else if !cell.symbol().is_ascii() {
+                covered = cell.symbol().width().saturating_sub(1);
+                cell.set_char(ascii_sign(cell.symbol()));
+            } else {
+                covered = 0;
+            }
+        }
+    }
+
     fn colour(self, ink: Ink) -> Option<Color> {
         let (plain, palette, (red, green, blue)) = match ink {
             Ink::Frame => (Color::DarkGray, 240, (88, 88, 88)),
@@ -239,9 +268,25 @@ impl Look {
     }
 }
 
+/// What stands for a sign on a terminal without Unicode.
+fn ascii_sign(sign: &str) -> char {
+    match sign {
+        // The end of what was cut.
+        "…" => '~',
+        "–" => '-',
+        "·" => '.',
+        "≥" => '>',
+        _any => '?',
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::screen::{SIZES, text};
+    use crate::testing::world;
+    use crate::views::{Chosen, Tab};
+    use ratatui::layout::Rect;
 
     fn detected(variables: &[(&str, &str)]) -> Look {
         Look::detect(|name| {
@@ -296,6 +341,40 @@ mod tests {
                 assert_eq!(look.style(ink).fg, None);
             }
         }
+    }
+
+    #[test]
+    fn without_unicode_everything_is_ascii_and_where_it_was() {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, 12, 2));
+        canvas.set_string(0, 0, "ab模型cé…", Style::new());
+        canvas.set_string(0, 1, "\u{fffd}≥ – x    模", Style::new());
+        let before = text(&canvas);
+        Look::new(ColourDepth::None, true).ascii(&mut canvas);
+        assert_eq!(text(&canvas), before);
+        Look::new(ColourDepth::None, false).ascii(&mut canvas);
+        assert_eq!(text(&canvas), "ab????c?~\n?> - x    ??\n");
+    }
+
+    #[test]
+    fn without_unicode_there_is_nothing_but_ascii_in_any_view() {
+        let look = Look::new(ColourDepth::None, false);
+        let mut replaced = 0;
+        for tab in Tab::ALL {
+            for (world, data) in world::all() {
+                for (width, height) in SIZES {
+                    let mut canvas = Buffer::empty(Rect::new(0, 0, width, height));
+                    let area = canvas.area;
+                    let mut view = tab.view();
+                    view.draw(&mut canvas, area, &data, &Chosen::default(), look);
+                    replaced += usize::from(!text(&canvas).is_ascii());
+                    look.ascii(&mut canvas);
+                    let screen = text(&canvas);
+                    assert!(screen.is_ascii(), "{tab:?} {world}\n{screen}");
+                }
+            }
+        }
+        // Else the test would hold without what it tests.
+        assert!(replaced > 0);
     }
 
     #[test]

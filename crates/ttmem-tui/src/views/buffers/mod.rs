@@ -11,6 +11,7 @@ mod tests;
 
 use self::groups::WAYS;
 use self::question::Question;
+use super::age;
 use super::naming::between;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
@@ -114,6 +115,14 @@ impl Buffers {
         question::same(query, &asked).then_some(groups)
     }
 
+    /// How old what is shown is, if that is too old.
+    fn age(&self, data: &Data) -> Option<String> {
+        let rows = data.buffers.as_ref().map(|fresh| fresh.received);
+        let sums = data.groups.as_ref().map(|fresh| fresh.received);
+        let received = if self.grouped.is_some() { sums } else { rows };
+        age::note(data, received?)
+    }
+
     /// The chosen row, if it is here.
     fn row<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferRow> {
         row_at(self.window(data, chosen)?, self.cursor.row)
@@ -193,6 +202,11 @@ impl Buffers {
         if let Some(size) = size {
             parts.push((dot.to_owned() + &format::bytes(size), Ink::Strong));
         }
+        parts.extend(
+            self.age(data)
+                .filter(|_| count.is_some())
+                .map(|age| (dot.to_owned() + &age, Ink::Faint)),
+        );
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
         } else if let Some(more) = more {

@@ -14,7 +14,7 @@ mod title;
 pub(crate) use details::class_name;
 pub(crate) use title::draw_title;
 
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::{Chosen, KeyHelp, Outcome, Tab, View, age};
 use crate::data::Data;
 use crate::format;
 use crate::glossary::Word;
@@ -153,7 +153,9 @@ impl DeviceView {
         }
         let Some(shown) = shown else { return };
         let step = u64::from(shown.history.step_seconds);
-        let mut note = format!(" steps of {}, UTC", format::duration(step));
+        let age = shown.age.as_ref().map(|age| format!(" {age},"));
+        let mut note = age.unwrap_or_default();
+        note.push_str(&format!(" steps of {}, UTC", format::duration(step)));
         if self.zoomed {
             note.push_str(", zoomed");
         }
@@ -245,6 +247,8 @@ struct Shown<'d> {
     seconds: u32,
     history: &'d History,
     device: &'d DeviceHistory,
+    /// How old the history that was asked for is, if that is too old.
+    age: Option<String>,
 }
 
 impl<'d> Shown<'d> {
@@ -264,6 +268,10 @@ impl<'d> Shown<'d> {
             seconds,
             history,
             device,
+            age: data
+                .history
+                .as_ref()
+                .and_then(|fresh| age::note(data, fresh.received)),
         })
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn draw(
     if area.height < 3 {
         return Rect::default();
     }
-    draw_verdict(canvas, area, map, look);
+    draw_verdict(canvas, area, map, data, look);
     let (columns, rows) = cells_of(area);
     let cells = Rect::new(area.x, area.y + 4, columns + ADDRESSES, rows);
     draw_cells(canvas, cells.intersection(area), map, look);
@@ -110,7 +110,10 @@ pub(super) fn draw(
 }
 
 /// What the bank is, and what still fits into it.
-fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
+fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, look: Look) {
+    let received = data.blocks.as_ref().map(|fresh| fresh.received);
+    let old = received.and_then(|received| crate::views::age::note(data, received));
+    let old = old.map_or_else(String::new, |old| format!(", {old}"));
     let unknown = || look.unknown().to_owned();
     let size = |bytes: Option<u64>| bytes.map_or_else(unknown, format::bytes);
     let banks = map.banks.map_or_else(unknown, |banks| banks.to_string());
@@ -118,7 +121,7 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
     let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
-        "{} bank: {} of {} taken, {}; all {banks} banks are alike",
+        "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
         size(taken),
         size(map.per_bank_bytes),

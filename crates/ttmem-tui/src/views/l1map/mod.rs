@@ -11,6 +11,7 @@ mod grid;
 #[cfg(test)]
 mod tests;
 
+use super::age;
 use super::device::{class_name, draw_title, is_of};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
@@ -143,8 +144,13 @@ impl L1MapView {
     }
 
     /// The second line: the smallest gap, and when all this held.
-    fn draw_summary(canvas: &mut Buffer, area: Rect, map: &L1Map, look: Look) {
+    fn draw_summary(canvas: &mut Buffer, area: Rect, map: &L1Map, data: &Data, look: Look) {
+        let received = data.l1map.as_ref().map(|fresh| fresh.received);
+        let old = received.and_then(|received| age::note(data, received));
         let mut parts: Vec<(String, Ink)> = Vec::new();
+        // First, because what follows gives way.
+        let is_old = old.is_some();
+        parts.extend(old.map(|old| (format!("{old} "), Ink::Faint)));
         match Gap::smallest(map) {
             Some((core, gap)) => {
                 let ink = gap.ink(map.bytes_per_core);
@@ -166,8 +172,10 @@ impl L1MapView {
             let left_out = format::counted(map.buffers_left_out, "buffer");
             parts.push((format!(" {left_out} not listed"), Ink::Warning));
         }
-        let time = &format::date_time(map.time)[11..];
-        parts.push((format!(" as of {time} UTC"), Ink::Faint));
+        if !is_old {
+            let time = &format::date_time(map.time)[11..];
+            parts.push((format!(" as of {time} UTC"), Ink::Faint));
+        }
         let parts: Vec<_> = parts
             .into_iter()
             .map(|(part, ink)| (part, look.style(ink)))
@@ -188,7 +196,7 @@ impl L1MapView {
             return;
         };
         let summary = Rect { height: 1, ..area };
-        Self::draw_summary(canvas, summary, map, look);
+        Self::draw_summary(canvas, summary, map, data, look);
         let body = Rect {
             y: area.y + 1,
             height: area.height - 1,

@@ -8,6 +8,7 @@ mod held;
 #[cfg(test)]
 mod tests;
 
+use super::age;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question;
@@ -188,6 +189,9 @@ impl Leaks {
             draw_line(canvas, row, &[("asking the server…", Ink::Faint)], look);
             return;
         };
+        let received = data.groups.as_ref().map(|fresh| fresh.received);
+        let age = received.and_then(|received| age::note(data, received));
+        let age = age.map_or_else(String::new, |age| format!("{}{age}", between(look)));
         let parts = [
             (
                 format!(
@@ -198,6 +202,7 @@ impl Leaks {
                 Ink::Strong,
             ),
             (" allocated since and still held".to_owned(), Ink::Text),
+            (age, Ink::Faint),
             (
                 format!("{}{}", between(look), groups::count_of(groups, look)),
                 Ink::Faint,

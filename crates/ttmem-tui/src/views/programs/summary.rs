@@ -1,6 +1,7 @@
 //! The line above every page: how many there are, and what the chosen device says of them itself.
 
 use super::super::Chosen;
+use super::super::age;
 use super::super::naming::{between, known, known_bytes};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
@@ -20,16 +21,16 @@ impl Programs {
         let mut parts = match self.page {
             Page::Programs => {
                 let count = format::counted(self.list.rows(), "program");
-                listed(data.programs.as_ref(), count, look)
+                listed(data.programs.as_ref(), count, data, look)
             }
             Page::Kernels => {
                 let count = format::counted(self.kernel_list.rows(), "kernel");
-                listed(data.kernels.as_ref(), count, look)
+                listed(data.kernels.as_ref(), count, data, look)
             }
             Page::Timeline => {
                 let rows = self.timeline.rows(&self.filter, chosen.pid);
                 let count = format::counted(rows, "program");
-                let mut parts = listed(data.programs.as_ref(), count, look);
+                let mut parts = listed(data.programs.as_ref(), count, data, look);
                 parts.push((dot.to_owned() + &timeline::legend(look), Ink::Faint));
                 return parts;
             }
@@ -53,12 +54,14 @@ impl Programs {
     }
 }
 
-/// How many rows of a document are shown, and whether the server has more than it has.
-fn listed<R>(document: Option<&Fresh<Listed<R>>>, count: String, look: Look) -> Parts {
-    let Some(Fresh { document, .. }) = document else {
+/// How many rows of a document are shown, how old it is, and whether the server has more.
+fn listed<R>(document: Option<&Fresh<Listed<R>>>, count: String, data: &Data, look: Look) -> Parts {
+    let Some(Fresh { document, received }) = document else {
         return vec![("asking…".to_owned(), Ink::Faint)];
     };
     let mut parts = vec![(count, Ink::Strong)];
+    let age = age::note(data, *received);
+    parts.extend(age.map(|age| (between(look).to_owned() + &age, Ink::Faint)));
     if document.has_more {
         let first = format::count(document.rows.len() as u64);
         let words = format!("{}of the first {first}; the server has more", between(look));

@@ -218,10 +218,6 @@ impl Look {
     ///
     /// Last of all: then it holds for everything that was drawn, names of others included. Nothing
     /// moves, because a sign takes as many columns as the one that it stands for.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "called where the whole screen is drawn")
-    )]
     pub(crate) fn ascii(self, canvas: &mut Buffer) {
         if self.unicode {
             return;

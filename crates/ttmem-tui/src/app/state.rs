@@ -137,17 +137,21 @@ impl App {
         self.changed = false;
         self.data.now = now;
         self.parts = Parts::of(canvas.area, companion.len());
-        let Some(parts) = self.parts else {
-            frame::draw_too_small(canvas, self.look);
-            return;
-        };
+        match self.parts {
+            Some(parts) => self.draw_parts(canvas, &parts, companion),
+            None => frame::draw_too_small(canvas, self.look),
+        }
+        self.look.ascii(canvas);
+    }
+
+    fn draw_parts(&mut self, canvas: &mut Buffer, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
         let around = Surroundings {
             tab: self.tab,
             keys: view.keys(),
             companion,
         };
-        frame::draw(canvas, &parts, &around, &self.data, self.look);
+        frame::draw(canvas, parts, &around, &self.data, self.look);
         view.draw(canvas, parts.view, &self.data, &self.chosen, self.look);
         if let Some(help) = &mut self.help {
             help.draw(canvas, parts.view, &**view, self.look);
@@ -161,6 +165,7 @@ impl App {
         frame::draw_facts(canvas, status, &self.data, self.look);
         let view = &mut self.views[self.tab as usize];
         view.draw(canvas, area, &self.data, &self.chosen, self.look);
+        self.look.ascii(canvas);
     }
 
     fn press(&mut self, key: Key, orders: &impl Orders) -> Flow {

@@ -65,6 +65,11 @@ pub struct StreamDevice {
     pub id: u32,
     /// The chip's unique id.
     pub unique_id: Option<HexId>,
+    /// The visible-device set under which `id` counts; `null` is the default.
+    ///
+    /// With it and the two ids a device is told from every other, as in a snapshot.
+    #[serde(default)]
+    pub scope: Option<String>,
     /// Charged in DRAM.
     pub dram_bytes: u64,
     /// Charged in L1.

@@ -185,7 +185,7 @@ fn marks(view: &View) -> Vec<Mark> {
 }
 
 /// What tells one device from another, in the words of the read API.
-pub(super) fn device_scope(device: &Device) -> Option<String> {
+pub(crate) fn device_scope(device: &Device) -> Option<String> {
     match &device.key {
         DeviceKey::Unique(_) => None,
         DeviceKey::Logical { visible, .. } => words::known_text(visible),

@@ -4,6 +4,7 @@ use super::tail::Tail;
 use super::{Reader, Waited, foreign_gap, gap, message};
 use crate::clock::unix_nanos;
 use crate::keeper::LedgerHandle;
+use crate::read::snapshot::device_scope;
 use axum::body::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -234,6 +235,7 @@ fn totals_of(device: &Device) -> StreamDevice {
     StreamDevice {
         id: device.facts.logical_id,
         unique_id: device.facts.unique_id.map(HexId),
+        scope: device_scope(device),
         dram_bytes: charged(Class::Dram),
         l1_bytes: charged(Class::L1),
         l1_small_bytes: charged(Class::L1Small),

@@ -165,6 +165,56 @@ fn changes_begin_with_everything_and_go_on_with_what_changed() {
 }
 
 #[test]
+fn devices_of_different_scopes_are_told_apart() {
+    let mut ledger = empty_ledger();
+    // Each set of visible devices has a device 0, and an old client knows no unique id.
+    for (visible, size_bytes) in [("", 64), ("2", 128), ("3", 256)] {
+        let process = ledger.join(ProcessIdentity {
+            visible_devices: visible.into(),
+            ..identity(Some(9), Source::Legacy)
+        });
+        let what = What::LegacyAllocated {
+            device: 0,
+            class: Class::Dram,
+            size_bytes,
+            id: 64,
+        };
+        apply(&mut ledger, process, 1, what);
+    }
+    let served = Served::new(ledger);
+    let mut reader = served.client().events(Pace::Changes, None).unwrap();
+    assert!(matches!(next(&mut reader), StreamMessage::Hello(_)));
+    let changes = next_changes(&mut reader);
+    let mut told: Vec<_> = changes
+        .devices
+        .iter()
+        .map(|each| {
+            (
+                each.scope.as_deref(),
+                each.id,
+                each.unique_id,
+                each.dram_bytes,
+            )
+        })
+        .collect();
+    told.sort_unstable_by_key(|each| each.0);
+    assert_eq!(
+        told,
+        [
+            (None, 0, None, 64),
+            (Some("2"), 0, None, 128),
+            (Some("3"), 0, None, 256),
+        ]
+    );
+    let snapshot = served.client().snapshot().unwrap();
+    for device in snapshot.devices {
+        let same = |each: &&(Option<&str>, u32, _, u64)| each.0 == device.scope.as_deref();
+        let streamed = told.iter().find(same).expect("the snapshot's scope");
+        assert_eq!(streamed.3, device.dram.charged_bytes);
+    }
+}
+
+#[test]
 fn a_raw_stream_has_every_event_with_its_names() {
     let live = Live::new();
     live.apply([buffer(1, BOTH)]);

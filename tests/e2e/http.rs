@@ -239,6 +239,11 @@ fn what_strangers_send_is_refused_with_a_reason() {
     for (headers, code, word) in [
         ("Host: evil.example\r\n", 421, "foreign_host"),
         ("Host: localhost\r\nOrigin: null\r\n", 403, "foreign_origin"),
+        (
+            "Host: localhost\r\nSec-Fetch-Site: cross-site\r\n",
+            403,
+            "foreign_origin",
+        ),
         ("Host: localhost\r\nHost: localhost\r\n", 400, "bad_request"),
         ("", 400, "bad_request"),
     ] {

@@ -2,9 +2,12 @@
 //!
 //! The kernel says nothing about the other end of a TCP connection. What is known is what the
 //! request says: for whom it is meant, which web page made it, and the token it shows. Requests
-//! that web pages of others make a browser send are refused, whatever they ask: one by its name
-//! (`Host`), with which a page gets round the browser's rules by pointing a name of its own to this
-//! machine, or by its `Origin`.
+//! that web pages of others make a browser send are refused, whatever they ask, by one of three
+//! headers. `Host` gives away the page that gets round the browser's rules by pointing a name of its
+//! own to this machine. `Origin` is sent with what a script asks and with every `POST`, but not with
+//! what a page has as an image, a frame or a link; `Sec-Fetch-Site` is sent with those as well, by
+//! browsers of today, to loopback addresses and `localhost`. Old ones, and all of them under another
+//! name of this machine, are stopped by the token alone.
 
 use super::http::Refusal;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -12,6 +15,9 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use std::net::IpAddr;
 use ttmem_api::{Token, routes};
+
+/// From where a page asks, in a browser's words.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// What a request over TCP may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +71,13 @@ impl Admission {
     /// Lets a request in that came to the address `here`, or says why not.
     pub(super) fn admit<B>(&self, request: &Request<B>, here: IpAddr) -> Result<Who, Refusal> {
         let host = self.own_host(request, here)?;
-        for origin in request.headers().get_all(ORIGIN) {
-            if !is_same_origin(origin, &host) {
-                let detail = "requests of other web pages are not answered";
-                return Err(Refusal::new(
-                    StatusCode::FORBIDDEN,
-                    "foreign_origin",
-                    detail,
-                ));
-            }
+        if is_of_another_page(request.headers(), &host) {
+            let detail = "requests of other web pages are not answered";
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "foreign_origin",
+                detail,
+            ));
         }
         match &self.token {
             None => Ok(Who::Guest),
@@ -130,6 +134,16 @@ impl Admission {
         }
         name == "localhost" || self.hosts.contains(&name)
     }
+}
+
+/// Whether a browser says that a web page asks which is not this server's.
+fn is_of_another_page(headers: &HeaderMap, host: &Authority) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    // `none` is a person who typed the address. Another port or name of this machine is `same-site`
+    // and belongs to another program.
+    let is_own_site = |site: &HeaderValue| site == "same-origin" || site == "none";
+    origins.any(|origin| !is_same_origin(origin, host)) || sites.any(|site| !is_own_site(site))
 }
 
 /// Whether an origin is that of the pages which this server itself would serve.
@@ -252,6 +266,30 @@ mod tests {
             ("origin", "http://evil.example"),
         ];
         assert_eq!(asked(None, "/", &twice), Err(403));
+    }
+
+    #[test]
+    fn what_a_page_shows_from_here_is_refused_though_it_has_no_origin() {
+        let own = ("host", "127.0.0.1:9400");
+        let from = |sites: &[&str]| {
+            let sites = sites.iter().map(|site| ("sec-fetch-site", *site));
+            let headers: Vec<_> = std::iter::once(own).chain(sites).collect();
+            asked(None, "/api/v1/events?pace=raw", &headers)
+        };
+        for site in ["same-origin", "none"] {
+            assert_eq!(from(&[site]), Ok(Who::Guest), "{site}");
+        }
+        for site in ["cross-site", "same-site", "", "None", "same-origin, none"] {
+            assert_eq!(from(&[site]), Err(403), "{site:?}");
+        }
+        assert_eq!(from(&["none", "cross-site"]), Err(403));
+        // A token does not make up for it.
+        let headers = [
+            own,
+            ("authorization", "Bearer s3cret"),
+            ("sec-fetch-site", "cross-site"),
+        ];
+        assert_eq!(asked(Some("s3cret"), "/", &headers), Err(403));
     }
 
     #[test]

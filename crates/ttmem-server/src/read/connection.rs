@@ -10,13 +10,15 @@ use super::allowance::Allowance;
 use super::http::{Asker, ReadState, Refusal, Seat, busy_body, router};
 use super::tcp::BoundHttp;
 use axum::Router;
-use axum::http::Request;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::{HeaderValue, Request};
 use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -182,7 +184,7 @@ pub(super) fn busy_answer() -> Vec<u8> {
     let body = busy_body();
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
+         X-Content-Type-Options: nosniff\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     let mut answer = head.into_bytes();
@@ -295,10 +297,14 @@ pub(super) async fn serve_connection(
             paths.call(request)
         });
         async {
-            match admitted {
-                Ok(answering) => answering.await,
-                Err(refusal) => Ok(refusal.into_response()),
-            }
+            let mut response = match admitted {
+                Ok(answering) => answering.await?,
+                Err(refusal) => refusal.into_response(),
+            };
+            // No browser takes an answer for something else than it says.
+            let headers = response.headers_mut();
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            Ok::<_, Infallible>(response)
         }
     });
     let connection = http1::Builder::new()

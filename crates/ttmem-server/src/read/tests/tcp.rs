@@ -2,6 +2,7 @@
 
 use super::hostility::{WATCHDOG, refusal};
 use super::*;
+use crate::read::connection::busy_answer;
 use crate::read::{BindHttpError, BoundHttp, HttpConfig};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -73,6 +74,9 @@ fn config(address: &str, token: Option<&str>) -> HttpConfig {
         hosts: vec!["Node-7.example".to_owned()],
     }
 }
+
+/// In every answer, in lower case: no browser takes one for something else than it says.
+const NOSNIFF: &str = "\r\nx-content-type-options: nosniff\r\n";
 
 /// What comes until the server ends the connection, in whatever way.
 fn ended(mut stream: TcpStream) -> String {
@@ -157,6 +161,16 @@ fn what_others_make_a_browser_ask_is_refused_with_a_reason() {
             403,
             "\"foreign_origin\"",
         ),
+        (
+            "Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n",
+            403,
+            "\"foreign_origin\"",
+        ),
+        (
+            "Host: 127.0.0.1\r\nSec-Fetch-Site: none\r\n",
+            200,
+            "\"schema\":1",
+        ),
     ] {
         let answer = ask(headers);
         assert!(
@@ -166,7 +180,29 @@ fn what_others_make_a_browser_ask_is_refused_with_a_reason() {
         assert!(answer.contains(word), "{headers}: {answer}");
         let lower = answer.to_ascii_lowercase();
         assert!(!lower.contains("access-control-"), "{answer}");
+        assert!(lower.contains(NOSNIFF), "{answer}");
     }
+}
+
+#[test]
+fn answers_of_every_kind_say_that_they_are_nothing_else() {
+    let both = Both::new(None);
+    for target in ["/healthz", "/openapi.json", "/none", "/api/v1/events"] {
+        let mut stream = both.connect();
+        let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = String::new();
+        while !head.contains("\r\n\r\n") {
+            let mut part = [0; 4096];
+            let count = stream.read(&mut part).unwrap();
+            assert!(count > 0, "{target}: {head}");
+            head.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+        let head = head.to_ascii_lowercase();
+        assert!(head.contains(NOSNIFF), "{target}: {head}");
+    }
+    let busy = String::from_utf8(busy_answer()).unwrap();
+    assert!(busy.to_ascii_lowercase().contains(NOSNIFF), "{busy}");
 }
 
 #[test]

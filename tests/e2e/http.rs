@@ -286,26 +286,19 @@ fn what_strangers_send_is_refused_with_a_reason() {
 }
 
 #[test]
-fn slow_strangers_lose_their_seats_and_the_socket_never_notices() {
+fn slow_strangers_take_no_seats_and_the_socket_never_notices() {
     let server = TestServer::start(LOOPBACK);
     let url = url(&server);
-    let mut slow: Vec<TcpStream> = (0..100).map(|_stranger| connect(&url)).collect();
+    let mut slow: Vec<TcpStream> = (0..200).map(|_stranger| connect(&url)).collect();
     for stream in &mut slow {
-        // Those without a seat may be gone already.
+        // Those who had to go for others may be gone already.
         let _sent = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: local");
     }
-    let full = ran(ttmem()
-        .args(["status", "--http", &url, "--json"])
-        .env("COLUMNS", "80"));
+    let read = ran(ttmem().args(["status", "--http", &url, "--json"]));
+    assert!(read.status.success(), "{}", said(&read));
     for _reader in 0..20 {
         assert!(server.ask(&["status"]).status.success());
     }
-    // The command waits a little for a seat; the strangers have ten seconds for their heads.
-    assert!(
-        full.status.success() || said(&full).contains("503: busy"),
-        "{}",
-        said(&full)
-    );
     let answers: Vec<String> = slow.iter_mut().map(ended).collect();
     let refused = answers
         .iter()
@@ -315,11 +308,6 @@ fn slow_strangers_lose_their_seats_and_the_socket_never_notices() {
         !answers.iter().any(|answer| answer.contains(" 200 ")),
         "{answers:?}"
     );
-    wait_until("there is a seat again", || {
-        ran(ttmem().args(["status", "--http", &url]))
-            .status
-            .success()
-    });
 }
 
 /// What a stream brings until something is there.

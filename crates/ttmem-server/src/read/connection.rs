@@ -2,7 +2,8 @@
 //!
 //! Those of the socket come from the sessions' thread, which has seen that they speak HTTP; those
 //! over TCP are taken here. Either kind has as many seats as its [`HttpLimits`] say; who finds none
-//! is refused at once. A connection is for one request, so a reader that stalls can hold its seat
+//! is refused at once. On the socket a connection takes its seat when it comes, over TCP when its
+//! request was let in. A connection is for one request, so a reader that stalls can hold its seat
 //! only until its deadline.
 
 use super::admission::{Admission, Who};
@@ -25,8 +26,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, mpsc};
 
 /// Connections that may wait to be looked at: a burst of readers, not a backlog.
 const QUEUE: usize = 256;
@@ -46,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// What readers of one kind may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Connections at once.
+    /// Requests at once.
     pub connections: usize,
     /// How long a request's head may take.
     pub head_timeout: Duration,
@@ -65,11 +66,12 @@ impl Default for HttpLimits {
 }
 
 impl HttpLimits {
-    /// What readers over TCP may cost: fewer, since anybody may try.
+    /// What readers over TCP may cost: less, since anybody may try.
     #[must_use]
     pub fn of_tcp() -> Self {
         Self {
             connections: 32,
+            head_timeout: Duration::from_secs(3),
             ..Self::default()
         }
     }
@@ -237,7 +239,10 @@ async fn serve_arrivals(
         // Without a descriptor to wait on the connection ends, which the reader sees.
         if let Ok(stream) = stream {
             let door = Door::Unix(uid);
-            tokio::spawn(serve_connection(router.clone(), limits, stream, door, seat));
+            let seat = Seat::new(seat);
+            let stays = std::future::pending();
+            let served = serve_connection(router.clone(), limits, stream, door, seat, stays);
+            tokio::spawn(served);
         }
     }
 }
@@ -255,17 +260,27 @@ pub(super) enum Door {
         here: IpAddr,
         /// What all of them share.
         allowance: Allowance,
+        /// The seats of those who are let in.
+        seats: Arc<Semaphore>,
     },
 }
 
 impl Door {
-    /// As whom a request is let in, or why it is not.
-    fn admit(&self, request: &Request<Incoming>) -> Result<Who, Refusal> {
+    /// As whom a request is let in and has a seat, or why it is not.
+    fn admit(&self, request: &Request<Incoming>, seat: &Seat) -> Result<Who, Refusal> {
         match self {
             Self::Unix(uid) => Ok(Who::User(*uid)),
             Self::Tcp {
-                admission, here, ..
-            } => admission.admit(request, *here),
+                admission,
+                here,
+                seats,
+                ..
+            } => {
+                let who = admission.admit(request, *here)?;
+                let free = Arc::clone(seats).try_acquire_owned();
+                seat.take(free.map_err(|_none_free| Refusal::busy())?);
+                Ok(who)
+            }
         }
     }
 
@@ -277,18 +292,21 @@ impl Door {
     }
 }
 
-/// Serves one connection until it ends or its time is over.
+/// Serves one connection until it ends, its time is over, or its place goes to another one before it
+/// said what it wants.
 pub(super) async fn serve_connection(
     router: Router,
     limits: HttpLimits,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     door: Door,
-    seat: OwnedSemaphorePermit,
+    seat: Seat,
+    evicted: impl Future<Output = ()>,
 ) {
-    let seat = Arc::new(Seat::new(seat));
+    let seat = Arc::new(seat);
     let paths = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let admitted = door.admit(&request).map(|who| {
+        let admitted = door.admit(&request, &seat);
+        let admitted = admitted.inspect_err(|_refusal| seat.refuse()).map(|who| {
             request.extensions_mut().insert(Asker {
                 who,
                 seat: Arc::clone(&seat),
@@ -307,7 +325,7 @@ pub(super) async fn serve_connection(
             Ok::<_, Infallible>(response)
         }
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_header_size(MAX_HEADER_BYTES)
@@ -325,8 +343,27 @@ pub(super) async fn serve_connection(
             tokio::time::sleep(GRACE).await;
         }
     };
+    let evicted = async {
+        evicted.await;
+        if !seat.is_waiting() {
+            // It said what it wants meanwhile, and is answered.
+            std::future::pending::<()>().await;
+        }
+    };
     tokio::select! {
-        _outcome = connection => {}
+        _outcome = &mut connection => {}
         () = deadline => {}
+        () = evicted => part_from(connection.into_parts().io.into_inner()).await,
     }
+}
+
+/// Tells a reader that it was too slow to say what it wants.
+async fn part_from(mut stream: impl AsyncWrite + Unpin) {
+    let answer = busy_answer();
+    let parting = async {
+        stream.write_all(&answer).await?;
+        stream.shutdown().await
+    };
+    // An empty socket buffer takes this much at once; who cannot be told sees its connection end.
+    let _told = tokio::time::timeout(GRACE, parting).await;
 }

@@ -7,6 +7,7 @@ use super::admission::Who;
 use super::allowance::Allowance;
 use super::connection::BLOCKING_THREADS;
 use super::handlers;
+use super::heads::Head;
 use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
@@ -85,6 +86,8 @@ pub(super) struct Asker {
 }
 
 /// A seat for one request, which a reader that stays gives back for one among its like.
+///
+/// Over TCP it is taken only when the request was let in.
 #[derive(Debug)]
 pub(super) struct Seat {
     taken: Mutex<Taken>,
@@ -93,6 +96,12 @@ pub(super) struct Seat {
 /// What kind of seat a connection has.
 #[derive(Debug)]
 enum Taken {
+    /// None: a place among those that were not let in yet, or not at all.
+    Outside {
+        #[expect(dead_code, reason = "held for as long as the connection has no seat")]
+        head: Head,
+        is_refused: bool,
+    },
     /// One among the requests.
     Request(#[expect(dead_code, reason = "held for as long as the request")] OwnedSemaphorePermit),
     /// One among the streams, which tells when it is given up.
@@ -110,6 +119,39 @@ impl Seat {
         }
     }
 
+    /// The seat of a connection that has none yet.
+    pub(super) fn waiting(head: Head) -> Self {
+        Self {
+            taken: Mutex::new(Taken::Outside {
+                head,
+                is_refused: false,
+            }),
+        }
+    }
+
+    /// The request is let in: it takes its seat, and leaves the place where it waited.
+    pub(super) fn take(&self, permit: OwnedSemaphorePermit) {
+        *self.taken() = Taken::Request(permit);
+    }
+
+    /// The request is not let in, and is told so.
+    pub(super) fn refuse(&self) {
+        if let Taken::Outside { is_refused, .. } = &mut *self.taken() {
+            *is_refused = true;
+        }
+    }
+
+    /// Whether there was no request yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(
+            *self.taken(),
+            Taken::Outside {
+                is_refused: false,
+                ..
+            }
+        )
+    }
+
     /// Gives the seat back: this reader stays until its stream ends, at a place for streams if its
     /// like are counted.
     pub(super) fn stay(&self, ended: StreamEnd, place: Option<OwnedSemaphorePermit>) {
@@ -120,8 +162,8 @@ impl Seat {
     /// The end of the stream of a reader that stays, for the one who waits for it.
     pub(super) fn stays(&self) -> Option<StreamEnd> {
         match &mut *self.taken() {
-            Taken::Request(_) => None,
             Taken::Stream { ended, .. } => ended.take(),
+            _does_not_stay => None,
         }
     }
 
@@ -191,6 +233,15 @@ impl Refusal {
         )
     }
 
+    /// For who finds no seat.
+    pub(super) fn busy() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            "too many readers at once",
+        )
+    }
+
     /// The body, also for those who write it without a router.
     fn problem(&self) -> Problem {
         Problem {
@@ -226,12 +277,7 @@ impl IntoResponse for Refusal {
 
 /// The body of the refusal for those who find no seat.
 pub(super) fn busy_body() -> Vec<u8> {
-    let refusal = Refusal::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "busy",
-        "too many readers at once",
-    );
-    serde_json::to_vec(&refusal.problem()).unwrap_or_default()
+    serde_json::to_vec(&Refusal::busy().problem()).unwrap_or_default()
 }
 
 fn json(code: StatusCode, body: impl Into<Body>) -> Response {

@@ -13,6 +13,7 @@ mod blocks;
 mod connection;
 mod device;
 mod handlers;
+mod heads;
 mod http;
 mod l1map;
 mod places;

@@ -1,19 +1,21 @@
 //! The read API over TCP: where it listens, and how connections are taken.
 //!
 //! Runs on the HTTP thread. Readers here have seats of their own, so that strangers never take those
-//! of the socket; a connection that finds none is told so and closed. On an address that other
+//! of the socket; a request that is let in and finds none is told so. Connections wait for that at
+//! places of their own, so that who only connects never takes a seat. On an address that other
 //! machines can reach nobody is answered without a token.
 
 use super::admission::Admission;
 use super::allowance::Allowance;
-use super::connection::{Door, HttpLimits, busy_answer, serve_connection};
+use super::connection::{Door, HttpLimits, serve_connection};
+use super::heads::Heads;
+use super::http::Seat;
 use axum::Router;
 use rustix::net::sockopt;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use ttmem_api::{HttpUrl, Token};
@@ -28,12 +30,8 @@ const PROBES: u32 = 3;
 /// What is waited after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Refused connections that are seen off at once; the others are told and left.
-const PARTINGS: usize = 32;
-
-/// How long a refused reader has to take its answer, and what is read of its request meanwhile.
-const PARTING: Duration = Duration::from_secs(1);
-const PARTING_BYTES: usize = 64 * 1024;
+/// Connections that were not let in yet: more than readers that come at once.
+const HEADS: usize = 128;
 
 /// Where to offer the read API over TCP, and to whom.
 #[derive(Clone, Debug)]
@@ -120,7 +118,7 @@ impl BoundHttp {
         };
         let admission = Arc::new(self.admission);
         let allowance = Allowance::of_tcp();
-        let partings = Arc::new(Semaphore::new(PARTINGS));
+        let heads = Heads::new(HEADS);
         loop {
             let (stream, _peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -136,25 +134,21 @@ impl BoundHttp {
             let (Ok(here), Ok(())) = (stream.local_addr(), watch_peer(&stream)) else {
                 continue;
             };
-            match Arc::clone(&seats).try_acquire_owned() {
-                Ok(seat) => {
-                    let door = Door::Tcp {
-                        admission: Arc::clone(&admission),
-                        here: here.ip(),
-                        allowance: allowance.clone(),
-                    };
-                    tokio::spawn(serve_connection(router.clone(), limits, stream, door, seat));
-                }
-                Err(_no_seat) => match Arc::clone(&partings).try_acquire_owned() {
-                    Ok(parting) => {
-                        tokio::spawn(async move {
-                            let _late = tokio::time::timeout(PARTING, part_from(stream)).await;
-                            drop(parting);
-                        });
-                    }
-                    Err(_too_many) => leave(stream),
-                },
-            }
+            let door = Door::Tcp {
+                admission: Arc::clone(&admission),
+                here: here.ip(),
+                allowance: allowance.clone(),
+                seats: Arc::clone(&seats),
+            };
+            let (head, eviction) = heads.enter();
+            tokio::spawn(serve_connection(
+                router.clone(),
+                limits,
+                stream,
+                door,
+                Seat::waiting(head),
+                eviction.wait(),
+            ));
             // Whoever connects without end does not keep the others waiting.
             tokio::task::yield_now().await;
         }
@@ -171,29 +165,4 @@ fn watch_peer(stream: &TcpStream) -> io::Result<()> {
     let millis = u32::try_from(PEER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(stream, millis)?;
     Ok(())
-}
-
-/// Tells a reader that there is no seat, without waiting for it.
-fn leave(stream: TcpStream) {
-    // An empty socket buffer takes this much at once. If the answer is lost behind what the reader
-    // sends meanwhile, it sees its connection end.
-    let _told = stream
-        .into_std()
-        .and_then(|mut stream| stream.write(&busy_answer()));
-}
-
-/// Tells a reader that there is no seat. Closed with unread bytes, a connection would be reset,
-/// and the answer with it.
-async fn part_from(mut stream: TcpStream) {
-    if stream.write_all(&busy_answer()).await.is_err() || stream.shutdown().await.is_err() {
-        return;
-    }
-    let mut unread = [0; 4096];
-    let mut taken = 0;
-    while let Ok(count @ 1..) = stream.read(&mut unread).await {
-        taken += count;
-        if taken > PARTING_BYTES {
-            return;
-        }
-    }
 }

@@ -167,23 +167,32 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
 
 /// Holds up whoever comes, until it is opened.
 #[derive(Default)]
-struct Gate {
-    closed: Mutex<bool>,
+pub(super) struct Gate {
+    pub(super) closed: Mutex<bool>,
     opened: Condvar,
     waiting: AtomicUsize,
 }
 
 impl Gate {
-    fn pass(&self) {
+    pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let closed = self.closed.lock().unwrap();
         drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
+
+    /// Waits until so many are held up.
+    pub(super) fn wait_for(&self, count: usize) {
+        let began = Instant::now();
+        while self.waiting.load(Ordering::Relaxed) < count {
+            assert!(began.elapsed() < WATCHDOG, "no document is being made");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// Opens a gate, also when the test fails.
-struct Opens<'g>(&'g Gate);
+pub(super) struct Opens<'g>(pub(super) &'g Gate);
 
 impl Drop for Opens<'_> {
     fn drop(&mut self) {
@@ -211,11 +220,7 @@ fn documents_that_take_long_hold_up_no_stream() {
             })
             .collect();
         // As many as are made at once, and the others behind them.
-        let began = Instant::now();
-        while gate.waiting.load(Ordering::Relaxed) < 3 {
-            assert!(began.elapsed() < WATCHDOG, "no document is being made");
-            thread::sleep(Duration::from_millis(1));
-        }
+        gate.wait_for(3);
         for id in 1..=5 {
             live.apply([buffer(id, BOTH)]);
             while next_changes(&mut reader).id < id {}

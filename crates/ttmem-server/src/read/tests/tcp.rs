@@ -1,6 +1,7 @@
 //! Readers over TCP: who is let in, and what the others cost.
 
 use super::hostility::{WATCHDOG, refusal};
+use super::stalls::{Gate, Opens};
 use super::*;
 use crate::read::connection::busy_answer;
 use crate::read::{BindHttpError, BoundHttp, HttpConfig};
@@ -25,6 +26,14 @@ impl Both {
     }
 
     fn with(token: Option<&str>, limits: HttpLimits) -> Self {
+        Self::answering(token, limits, facts)
+    }
+
+    fn answering(
+        token: Option<&str>,
+        limits: HttpLimits,
+        facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
+    ) -> Self {
         let bound = BoundHttp::bind(config("127.0.0.1:0", token)).unwrap();
         let url = bound.url();
         let address = url.authority().parse().unwrap();
@@ -248,7 +257,7 @@ const STRICT: HttpLimits = HttpLimits {
 };
 
 #[test]
-fn a_slow_head_and_silence_lose_their_seat() {
+fn a_slow_head_and_silence_end() {
     let both = Both::with(None, STRICT);
     for sent in [&b"GET /healthz HTTP/1.1\r\nHost: local"[..], b"G", b""] {
         let mut slow = both.connect();
@@ -260,30 +269,80 @@ fn a_slow_head_and_silence_lose_their_seat() {
 }
 
 #[test]
-fn strangers_that_take_every_seat_do_not_reach_the_socket() {
-    let limits = HttpLimits::of_tcp();
-    let both = Both::new(None);
-    let strangers: Vec<TcpStream> = (0..limits.connections)
+fn the_silent_keep_nobody_out_however_many_they_are() {
+    // Nobody goes because of the time here.
+    let limits = HttpLimits {
+        head_timeout: WATCHDOG,
+        ..HttpLimits::of_tcp()
+    };
+    let both = Both::with(Some(TOKEN), limits);
+    let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
+    // As many as there are seats.
+    let mut silent: Vec<TcpStream> = (0..limits.connections)
         .map(|_stranger| both.connect())
         .collect();
-    // Taken in the order in which they came: whoever comes now finds no seat.
-    assert_eq!(refusal(both.client().snapshot()), (503, "busy".to_owned()));
-    for _reader in 0..10 {
-        both.unix.client().snapshot().unwrap();
+    reader().snapshot().unwrap();
+    // More than there are places for them, and those that begin to speak are no better.
+    for _stranger in 0..200 {
+        let mut stream = both.connect();
+        // Those that are gone already do not hear it.
+        let _sent = stream.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: local");
+        silent.push(stream);
     }
-    // Even those who are refused in great numbers get an answer or an end.
-    let crowd: Vec<TcpStream> = (0..200).map(|_stranger| both.connect()).collect();
+    reader().snapshot().unwrap();
     both.unix.client().snapshot().unwrap();
-    for stranger in crowd {
+    // The first went for the last.
+    for (number, stranger) in silent.drain(..100).enumerate() {
         let told = ended(stranger);
-        assert!(
-            told.is_empty() || told.starts_with("HTTP/1.1 503 "),
-            "{told}"
-        );
+        let is_told = told.starts_with("HTTP/1.1 503 ") && told.contains("\"busy\"");
+        // What is sent to a connection that ended may cost the answer that it had.
+        let is_cut = told.is_empty() && number >= limits.connections;
+        assert!(is_told || is_cut, "{number}: {told}");
     }
-    drop(strangers);
+}
+
+#[test]
+fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
+    let gate = Arc::new(Gate::default());
+    let passed = Arc::clone(&gate);
+    let limits = HttpLimits {
+        connections: 2,
+        ..HttpLimits::of_tcp()
+    };
+    let both = Both::answering(Some(TOKEN), limits, move || {
+        passed.pass();
+        facts()
+    });
+    let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
+    *gate.closed.lock().unwrap() = true;
+    thread::scope(|scope| {
+        let opens = Opens(&gate);
+        let answers: Vec<_> = (0..2)
+            .map(|_reader| {
+                let client = reader().with_timeout(WATCHDOG);
+                scope.spawn(move || client.snapshot())
+            })
+            .collect();
+        gate.wait_for(2);
+        // Who may not come in is told that, not that there is no seat.
+        let unauthorized = (401, "unauthorized".to_owned());
+        for _stranger in 0..5 {
+            assert_eq!(refusal(both.client().snapshot()), unauthorized);
+        }
+        let head = "GET /api/v1/snapshot HTTP/1.1\r\nHost: localhost\r\n";
+        let busy = both.exchange(format!("{head}Authorization: Bearer {TOKEN}\r\n\r\n").as_bytes());
+        assert!(busy.starts_with("HTTP/1.1 503 "), "{busy}");
+        assert!(busy.contains("\"busy\""), "{busy}");
+        let busy = busy.to_ascii_lowercase();
+        assert!(busy.contains("\r\nretry-after: 1\r\n"), "{busy}");
+        both.unix.client().healthy().unwrap();
+        drop(opens);
+        for answer in answers {
+            answer.join().unwrap().unwrap();
+        }
+    });
     both.wait_for_seat();
-    both.client().snapshot().unwrap();
+    reader().snapshot().unwrap();
 }
 
 #[test]

@@ -195,6 +195,44 @@ fn every_path_of_the_router_is_described() {
 }
 
 #[test]
+fn another_method_is_refused_as_described() {
+    let mut checker = Checker {
+        document: document(),
+        seen: BTreeSet::new(),
+    };
+    let served = Served::new(empty_ledger());
+    let paths = checker.document["paths"].as_object().unwrap().clone();
+    for (path, methods) in paths {
+        let (method, other) = match methods.get("get") {
+            Some(_get) => ("get", "POST"),
+            None => ("post", "GET"),
+        };
+        let refused = &methods[method]["responses"]["405"]["$ref"];
+        let name = refused.as_str().expect(&path).rsplit('/').next().unwrap();
+        let described = checker.document["components"]["responses"][name].clone();
+        let target = path.replace("{device}", "0");
+        let request = format!("{other} {target} HTTP/1.1\r\n\r\n");
+        let answer = exchange(&served, request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let allow = head.to_ascii_lowercase();
+        let allow = allow
+            .split("\r\n")
+            .find_map(|line| line.strip_prefix("allow: "));
+        let allow = allow.expect("the methods that the path has");
+        assert!(
+            allow.split(',').any(|each| each == method),
+            "{path}: {allow}"
+        );
+        assert!(described["headers"]["Allow"].is_object(), "{described}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["error"], "method_not_allowed", "{path}");
+        let schema = &described["content"]["application/json"]["schema"];
+        checker.check(&body, schema, &path);
+    }
+}
+
+#[test]
 fn every_document_is_as_described() {
     let ledger = keeper(full_ledger());
     let (histories, places) = (Histories::default(), Places::default());

@@ -18,6 +18,7 @@ mod http;
 mod l1map;
 mod places;
 mod programs;
+mod row_length;
 pub mod rows;
 pub mod select;
 pub mod snapshot;

@@ -5,9 +5,8 @@
 //! the ledger goes on: a buffer that lives through the whole walk is given exactly once, and so
 //! are the rows of a program that does not change meanwhile.
 
+use super::row_length::RowLength;
 use super::words;
-use serde::Serialize;
-use std::io;
 use std::str::FromStr;
 use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, Page, SCHEMA, Timestamp};
 use ttmem_event::{CoresId, TextId};
@@ -35,21 +34,9 @@ impl PageBytes {
         self.0 < MAX_PAGE_BYTES
     }
 
-    /// Counts a row as it will be written.
-    pub(super) fn add(&mut self, row: &impl Serialize) {
-        // Writing to nowhere does not fail, and rows have a JSON form.
-        let _written = serde_json::to_writer(self, row);
-    }
-}
-
-impl io::Write for &mut PageBytes {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(bytes.len() as u64);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    /// Counts a row, as long as it may be when it is written.
+    pub(super) fn add(&mut self, row: &impl RowLength) {
+        self.0 = self.0.saturating_add(row.max_json_bytes());
     }
 }
 
@@ -171,7 +158,7 @@ pub(super) type Give<'g, R> = dyn FnMut(u32, u32, &mut dyn FnMut() -> R) -> Resu
 ///
 /// `walk` offers the rows of one process from a slot on, in order; a row is made only if it is
 /// given.
-pub(super) fn page<R: Serialize>(
+pub(super) fn page<R: RowLength>(
     view: &View,
     request: PageRequest,
     walk: impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full>,
@@ -226,7 +213,7 @@ pub(super) fn page<R: Serialize>(
 }
 
 /// A page over what programs have on their devices, equal entries of a program in one row.
-fn program_page<E: Copy, K: Ord, R: Serialize>(
+fn program_page<E: Copy, K: Ord, R: RowLength>(
     view: &View,
     request: PageRequest,
     entries: impl Fn(&ProgramOnDevice) -> &[E],

@@ -299,10 +299,16 @@ impl Data {
 }
 
 /// Whether a change is of this device, as far as names tell.
+///
+/// A unique id does; without one, a logical id and what it counts under. Older servers do not say
+/// the latter: then several devices may seem to be it.
 fn is_same(device: &Device, changed: &StreamDevice) -> bool {
     match changed.unique_id {
         Some(_) => device.unique_id == changed.unique_id,
-        None => device.unique_id.is_none() && device.id == changed.id,
+        None => {
+            let is_of_scope = changed.scope.is_none() || changed.scope == device.scope;
+            device.unique_id.is_none() && device.id == changed.id && is_of_scope
+        }
     }
 }
 
@@ -344,3 +350,6 @@ impl Tail {
         self.gone + u64::try_from(self.events.len()).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,6 +90,13 @@ fn assert_still_drawn(document: &'static str, name: &str) {
         "{status}"
     );
     assert_eq!(text.matches("ttmem.sock").count(), 1, "{text}");
+    if let Some(Step::Wait(texts)) = screen.steps.last() {
+        let missing: Vec<_> = texts
+            .iter()
+            .filter(|wanted| !text.contains(**wanted))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?} are not in\n{text}");
+    }
 
     let now = drawn(&screen);
     let now_lines: Vec<&str> = now.lines().collect();

@@ -279,7 +279,7 @@ fn assert_restored(shown: &str) {
 
 #[test]
 fn on_a_terminal_the_story_is_drawn_and_the_screen_given_back() {
-    let terminal = OnTerminal::start(&["--scenario", "cb-clash", "--speed", "20"]);
+    let terminal = OnTerminal::start(&["--scenario", "cb-clash", "--speed", "2"]);
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
     for text in ["ttmem demo: cb-clash on n150", "DRAM", "live, every 0.5 s"] {

@@ -42,6 +42,8 @@ struct Attendance {
 /// What was told last.
 #[derive(Debug, Default)]
 struct Told {
+    /// The newest id that was told.
+    id: u64,
     number: u64,
     revision: u64,
     devices: Totals,
@@ -193,7 +195,9 @@ impl Shared {
             return Look::Stopping;
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_awaited && told.revision == view.revision {
+        // What happened between the two is in the view and not in the id: then the id is told next
+        // time, though nothing else is new.
+        if !is_awaited && told.revision == view.revision && told.id == id {
             return Look::Same;
         }
         let now = totals(&view);
@@ -204,6 +208,7 @@ impl Shared {
         let all = now.values().cloned().collect();
         told.devices = now;
         told.revision = view.revision;
+        told.id = id;
         told.number += 1;
         let write = |devices| {
             message(&StreamMessage::Changes(StreamChanges {

@@ -240,7 +240,8 @@ impl Companion for Running<'_> {
         let is_warning = !matches!(self.ended.get(), None | Some(Some(Ended::Exited(0))));
         let line = |text, is_warning| CompanionLine { text, is_warning };
         vec![
-            line(format!("{}: {state}", self.title), is_warning),
+            // The command last: it may be longer than any line.
+            line(format!("ttmem run, {state}: {}", self.title), is_warning),
             line(format!("> {last}"), false),
         ]
     }

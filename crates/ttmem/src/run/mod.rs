@@ -117,10 +117,7 @@ fn beside(command: &[OsString]) -> Option<Beside> {
     let obstacle = beside::obstacle().map(str::to_owned);
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let made = obstacle.map_or_else(
-        || {
-            Beside::new(format!("ttmem run: {}", words.join(" ")))
-                .map_err(|error| format!("{error:#}"))
-        },
+        || Beside::new(words.join(" ")).map_err(|error| format!("{error:#}")),
         Err,
     );
     match made {

@@ -27,6 +27,12 @@ mod views;
 mod wants;
 mod widgets;
 
+/// Text for terminals, made harmless and measured in columns; for all who print what a server said.
+pub mod text {
+    pub use crate::widgets::share::Share;
+    pub use crate::widgets::text::{clip, left, right, width};
+}
+
 pub use app::{Companion, CompanionLine, Left, TopError, TopOptions, top};
 pub use look::{ColourDepth, Look};
 pub use once::{OnceOptions, once};

@@ -2,14 +2,15 @@
 
 /// A part of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Share {
+pub struct Share {
     used: u64,
     whole: u64,
 }
 
 impl Share {
     /// `None` when the whole is not known, or nothing.
-    pub(crate) fn of(used: u64, whole: Option<u64>) -> Option<Self> {
+    #[must_use]
+    pub fn of(used: u64, whole: Option<u64>) -> Option<Self> {
         let whole = whole.filter(|whole| *whole > 0)?;
         Some(Self {
             used: used.min(whole),
@@ -17,14 +18,22 @@ impl Share {
         })
     }
 
+    /// Whether nothing at all is used.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.used == 0
+    }
+
     /// How many of `parts` equal parts are used up, rounded down: all of them only when full.
-    pub(crate) fn parts(self, parts: u32) -> u32 {
+    #[must_use]
+    pub fn parts(self, parts: u32) -> u32 {
         let used = u128::from(self.used) * u128::from(parts) / u128::from(self.whole);
         u32::try_from(used).expect("at most `parts`")
     }
 
     /// Tenths of a percent, from 0 to 1000.
-    pub(crate) fn permille(self) -> u16 {
+    #[must_use]
+    pub fn permille(self) -> u16 {
         u16::try_from(self.parts(1000)).expect("at most 1000")
     }
 }

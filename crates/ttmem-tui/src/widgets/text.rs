@@ -11,7 +11,8 @@ use unicode_width::UnicodeWidthStr;
 const ELLIPSIS: &str = "…";
 
 /// How many columns a text takes, as it is drawn.
-pub(crate) fn width(text: &str) -> usize {
+#[must_use]
+pub fn width(text: &str) -> usize {
     if is_plain(text) {
         return text.len();
     }
@@ -19,7 +20,8 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// The text in at most so many columns; one that is longer ends with an ellipsis.
-pub(crate) fn clip(text: &str, columns: usize) -> String {
+#[must_use]
+pub fn clip(text: &str, columns: usize) -> String {
     if text.len() <= columns && is_plain(text) {
         return text.to_owned();
     }
@@ -69,14 +71,16 @@ pub(crate) fn clip_front(text: &str, columns: usize) -> String {
 }
 
 /// A cell of exactly so many columns, text to the left.
-pub(crate) fn left(text: &str, columns: usize) -> String {
+#[must_use]
+pub fn left(text: &str, columns: usize) -> String {
     let clipped = clip(text, columns);
     let blank = columns.saturating_sub(width(&clipped));
     clipped + &" ".repeat(blank)
 }
 
 /// A cell of exactly so many columns, text to the right.
-pub(crate) fn right(text: &str, columns: usize) -> String {
+#[must_use]
+pub fn right(text: &str, columns: usize) -> String {
     let clipped = clip(text, columns);
     let blank = columns.saturating_sub(width(&clipped));
     " ".repeat(blank) + &clipped

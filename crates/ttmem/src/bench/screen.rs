@@ -108,15 +108,6 @@ impl OnScreen {
             .saturating_duration_since(pressed))
     }
 
-    /// Presses keys; how long until a text was on the screen.
-    pub(super) fn press_until(&mut self, keys: &str, text: &str) -> Result<Duration> {
-        self.seen.lock().recent.clear();
-        let pressed = Instant::now();
-        self.keys.write_all(keys.as_bytes())?;
-        self.wait_for(text)?;
-        Ok(pressed.elapsed())
-    }
-
     /// Waits until a text was drawn in one piece.
     pub(super) fn wait_for(&self, text: &str) -> Result<()> {
         let text = text.as_bytes();

@@ -3,10 +3,11 @@
 use super::filler::Filler;
 use super::harness::{OwnServer, median};
 use super::screen::OnScreen;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use ttmem_api::{ApiClient, BufferQuery, SortBy};
 
 const CHIPS: u32 = 32;
 /// Live buffers on all chips together.
@@ -15,6 +16,8 @@ const BUFFERS: u64 = 100_000;
 const MANY_BUFFERS: u64 = 1_000_000;
 /// So often all chips have more or less than before: every frame has something new.
 const CHANGE: Duration = Duration::from_millis(90);
+/// Rows that the view asks for at once.
+const WINDOW: u64 = 150;
 /// By how many buffers; 12 KiB each, that is a tenth of a percent.
 const CHANGED_BUFFERS: u64 = 1_000;
 
@@ -144,8 +147,7 @@ fn many_buffers(buffers: u64, quick: bool) -> Result<Value> {
             keys.push(screen.press(key)?.as_secs_f64() * 1e3);
             std::thread::sleep(Duration::from_millis(30));
         }
-        ends.push(key_until_rows(&mut screen, "G")?);
-        ends.push(key_until_rows(&mut screen, "g")?);
+        ends.push(rows_of_the_other_end(&server, &mut filler, buffers)?);
     }
     let frames = screen.frames().0 - before.1;
     let cpu = screen.cpu_seconds()? - before.0;
@@ -158,15 +160,30 @@ fn many_buffers(buffers: u64, quick: bool) -> Result<Value> {
         "key_to_screen_millis_worst": worst(&keys),
         "key_to_screen_millis_median": median(keys),
         "target_key_to_screen_millis": 100,
-        "key_to_rows_of_the_other_end_millis_worst": worst(&ends),
-        "key_to_rows_of_the_other_end_millis_median": median(ends),
+        "rows_of_the_other_end_millis_worst": worst(&ends),
+        "rows_of_the_other_end_millis_median": median(ends),
         "memory_bytes": screen.memory_bytes()?,
     }))
 }
 
-/// How long a jump takes until the rows themselves are on the screen, in milliseconds.
-fn key_until_rows(screen: &mut OnScreen, key: &str) -> Result<f64> {
-    // Every row of this list has its address; rows that are still on the way have none.
-    let took = screen.press_until(key, "0x")?;
-    Ok(took.as_secs_f64() * 1e3)
+/// How long the server takes for the rows of the other end, in milliseconds, just after a change.
+///
+/// Whoever jumps there sees them with the frame after that.
+fn rows_of_the_other_end(server: &OwnServer, filler: &mut Filler, buffers: u64) -> Result<f64> {
+    filler.free(0, 0, 1)?;
+    filler.allocate_behind(buffers, 0, 0, 1)?;
+    let query = BufferQuery {
+        sort: Some(SortBy::Size),
+        descending: true,
+        offset: Some(buffers - WINDOW),
+        limit: u32::try_from(WINDOW).ok(),
+        ..BufferQuery::default()
+    };
+    let client = ApiClient::new(&server.socket);
+    let begun = Instant::now();
+    let page = client.buffers_where(&query)?;
+    let took = begun.elapsed().as_secs_f64() * 1e3;
+    let rows = page.rows.len() as u64;
+    ensure!(rows == WINDOW, "{rows} rows came instead of {WINDOW}");
+    Ok(took)
 }

@@ -1,37 +1,9 @@
 //! Bars of block characters, and the share they show.
 
+pub(super) use ttmem_tui::text::Share;
+
 /// Left-aligned fillings of one cell, from one eighth to seven.
 const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-
-/// A part of a whole, never above the whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Share {
-    used: u64,
-    whole: u64,
-}
-
-impl Share {
-    /// `None` when the whole is not known, or nothing.
-    pub(super) fn of(used: u64, whole: Option<u64>) -> Option<Self> {
-        let whole = whole.filter(|whole| *whole > 0)?;
-        Some(Self {
-            used: used.min(whole),
-            whole,
-        })
-    }
-
-    /// How many of `parts` equal parts are used up, rounded down: all of them only when full.
-    fn parts(self, parts: usize) -> usize {
-        let parts = u128::try_from(parts).expect("usize has at most 64 bits");
-        let used = u128::from(self.used) * parts / u128::from(self.whole);
-        usize::try_from(used).expect("at most `parts`, which was a usize")
-    }
-
-    /// Tenths of a percent, from 0 to 1000.
-    pub(super) fn permille(self) -> usize {
-        self.parts(1000)
-    }
-}
 
 /// `100.0%`, or a dash when the whole is not known.
 pub(super) fn percent(share: Option<Share>) -> String {
@@ -47,8 +19,9 @@ pub(super) fn bar(share: Option<Share>, width: usize) -> String {
     let Some(share) = share else {
         return format!("[{}]", "·".repeat(cells));
     };
-    let mut eighths = share.parts(cells * 8);
-    if share.used > 0 {
+    let eighths = share.parts(u32::try_from(cells * 8).unwrap_or(u32::MAX));
+    let mut eighths = usize::try_from(eighths).expect("usize has at least 32 bits");
+    if !share.is_nothing() {
         // What is there must be seen.
         eighths = eighths.max(1);
     }

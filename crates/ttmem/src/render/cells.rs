@@ -1,41 +1,8 @@
 //! Cells of fixed width, wrapped paragraphs, and colour.
-//!
-//! Width is counted in characters. Wide characters take two columns on a terminal; names with
-//! them may push a line out, which is accepted to avoid carrying a width table.
 
-/// Ends a text that was cut.
-const ELLIPSIS: char = '…';
+pub(super) use ttmem_tui::text::{clip, left, right};
 
-/// The text in at most `width` characters, with nothing in it that could steer a terminal.
-pub(super) fn clip(text: &str, width: usize) -> String {
-    let mut clipped: String = text.chars().take(width).map(printable).collect();
-    if text.chars().nth(width).is_some() {
-        clipped.pop();
-        if width > 0 {
-            clipped.push(ELLIPSIS);
-        }
-    }
-    clipped
-}
-
-/// Replaces control characters, and the marks that would reorder or hide what is around them.
-fn printable(character: char) -> char {
-    match character {
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        character if character.is_control() => '\u{fffd}',
-        character => character,
-    }
-}
-
-/// A cell of exactly `width` characters, text to the left.
-pub(super) fn left(text: &str, width: usize) -> String {
-    format!("{:<width$}", clip(text, width))
-}
-
-/// A cell of exactly `width` characters, text to the right.
-pub(super) fn right(text: &str, width: usize) -> String {
-    format!("{:>width$}", clip(text, width))
-}
+use ttmem_tui::text::width as columns;
 
 /// Words filled into lines of `width`, all but the first indented; the last line is ended too.
 ///
@@ -52,7 +19,7 @@ pub(super) fn paragraph<'a>(
     for word in words {
         let word = clip(word, width.saturating_sub(indent));
         if line_has_words {
-            if line.chars().count() + 1 + word.chars().count() > width {
+            if columns(&line) + 1 + columns(&word) > width {
                 lines.push_str(&clip(&line, width));
                 lines.push('\n');
                 line = " ".repeat(indent);
@@ -130,7 +97,7 @@ impl Paint {
     }
 
     /// A bar that is this many thousandths full.
-    pub(super) fn fullness(self, text: &str, permille: usize) -> String {
+    pub(super) fn fullness(self, text: &str, permille: u16) -> String {
         let color = match permille {
             900.. => "31",
             750.. => "33",
@@ -159,24 +126,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clipping_keeps_the_width_and_marks_the_cut() {
-        assert_eq!(clip("python", 6), "python");
-        assert_eq!(clip("python3", 6), "pytho…");
-        assert_eq!(clip("Überlänge", 4), "Übe…");
-        assert_eq!(clip("x", 0), "");
-        assert_eq!(left("ab", 4), "ab  ");
-        assert_eq!(right("ab", 4), "  ab");
-    }
-
-    #[test]
-    fn nothing_can_steer_the_terminal() {
-        assert_eq!(
-            clip("a\u{1b}[2J\r\n\u{202e}b", 20),
-            "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}b"
-        );
-    }
-
-    #[test]
     fn paragraphs_fill_lines_and_hang() {
         assert_eq!(
             paragraph("  a: ", 4, "one two three four".split(' '), 12),
@@ -197,6 +146,14 @@ mod tests {
             long.lines().all(|line| line.chars().count() <= 12),
             "{long}"
         );
+    }
+
+    #[test]
+    fn signs_of_two_columns_do_not_push_a_line_out() {
+        let words = ["模型推論", "メモリ", "模型推論模型"];
+        let text = paragraph("  a: ", 4, words, 14);
+        assert_eq!(text, "  a: 模型推論\n    メモリ\n    模型推論…\n");
+        assert!(text.lines().all(|line| columns(line) <= 14));
     }
 
     #[test]

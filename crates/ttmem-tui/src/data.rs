@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, History, KernelRow, L1Map, ProgramRow,
-    Snapshot, StreamChanges, StreamDevice, StreamEvent, Timestamp,
+    Snapshot, StreamEvent, Timestamp,
 };
 
 /// The most events of the tail that are kept.
 pub(crate) const TAIL_EVENTS: usize = 10_000;
 
-/// Figures older than so many intervals are called stale.
+/// After so many intervals without an answer a document is called stale.
 const STALE_INTERVALS: u32 = 3;
 
-/// So long after a whole snapshot, what changed since is shown beside it.
-const CHANGES_FIT: Duration = Duration::from_secs(2);
+/// An answer may take so long, however often it is asked for.
+const STALE_AT_LEAST: Duration = Duration::from_secs(3);
 
 /// A document and when it came.
 #[derive(Debug, Clone)]
@@ -88,8 +88,6 @@ pub(crate) struct Tail {
 pub(crate) enum Update {
     /// All totals.
     Snapshot(Box<Snapshot>),
-    /// Totals that changed since.
-    Changes(StreamChanges),
     /// The last ten minutes.
     Recent(History),
     /// So many seconds of history.
@@ -123,7 +121,7 @@ pub(crate) enum Update {
 pub(crate) enum Source {
     /// A document that a view wants.
     Document,
-    /// The stream of changes or events.
+    /// The stream of events.
     Stream,
 }
 
@@ -166,8 +164,6 @@ pub(crate) struct Data {
     pub(crate) notice: Option<Fresh<String>>,
     /// Why a document that a view wants does not come, and why the stream does not.
     pub(crate) troubles: [Option<String>; 2],
-    /// When the last whole snapshot came, and the events that it counted.
-    counted: Option<(Instant, u64)>,
 }
 
 impl Data {
@@ -192,7 +188,6 @@ impl Data {
             events_per_second: None,
             notice: None,
             troubles: [None, None],
-            counted: None,
         }
     }
 
@@ -203,10 +198,9 @@ impl Data {
                 // The server has them in the order of their meshes; people look for numbers.
                 let devices = &mut snapshot.devices;
                 devices.sort_by(|one, other| (&one.scope, one.id).cmp(&(&other.scope, other.id)));
-                self.count(received, snapshot.server.events_applied);
+                self.events_per_second = self.rate(&snapshot, received);
                 self.snapshot = fresh(*snapshot, received);
             }
-            Update::Changes(changes) => self.change(&changes, received),
             Update::Recent(history) => self.recent = fresh(history, received),
             Update::History(seconds, history) => self.history = fresh((seconds, history), received),
             Update::L1Map(device, map) => self.l1map = fresh((device, *map), received),
@@ -248,93 +242,28 @@ impl Data {
         Some(now.saturating_sub(time.unix_nanos()) / 1_000_000_000)
     }
 
-    /// How old the totals are, if that is too old to be called live.
-    pub(crate) fn stale(&self) -> Option<Duration> {
-        // By the last whole snapshot: a change brings only some figures up to date.
-        let (received, _events) = self.counted?;
+    /// How old a document is that came at a moment, if that is too old to be called live.
+    pub(crate) fn stale(&self, received: Instant) -> Option<Duration> {
         let age = self.now.saturating_duration_since(received);
-        let limit = (self.interval * STALE_INTERVALS).max(Duration::from_secs(3));
-        (age > limit).then_some(age)
+        let limit = self.interval.saturating_mul(STALE_INTERVALS);
+        (age > limit.max(STALE_AT_LEAST)).then_some(age)
     }
 
-    /// Events per second, from one snapshot to the next.
-    fn count(&mut self, received: Instant, applied: u64) {
-        if let Some((before, counted)) = self.counted {
-            let millis = received.saturating_duration_since(before).as_millis();
-            let events = u128::from(applied.saturating_sub(counted)) * 1000;
-            self.events_per_second = events
-                .checked_div(millis)
-                .map(|rate| u64::try_from(rate).unwrap_or(u64::MAX));
-        }
-        self.counted = Some((received, applied));
-    }
-
-    /// Brings the totals that a change tells up to date.
-    ///
-    /// Only those that stand for themselves, and only shortly after a whole snapshot: figures that
-    /// are shown together must be of nearly one moment. What lies in L1 is left to the next
-    /// snapshot, because a change does not say what is occupied.
-    fn change(&mut self, changes: &StreamChanges, received: Instant) {
-        let (Some(snapshot), Some((whole, _events))) = (&mut self.snapshot, self.counted) else {
-            return;
-        };
-        // One that was on its way while a newer snapshot came.
-        let is_old = changes.time < snapshot.document.time;
-        if is_old || received.saturating_duration_since(whole) > CHANGES_FIT {
-            return;
-        }
-        for changed in &changes.devices {
-            let mut devices = snapshot.document.devices.iter_mut();
-            let device = devices.find(|device| is_same(device, changed));
-            // Where several have this name nobody can say which one it is.
-            if let Some(device) = device
-                && !devices.any(|other| is_same(other, changed))
-            {
-                bring_up_to_date(device, changed, changes.time);
-            }
-        }
-        snapshot.document.time = changes.time;
-        snapshot.received = received;
-    }
-}
-
-/// Whether a change is of this device, as far as names tell.
-///
-/// A unique id does; without one, a logical id and what it counts under. Older servers do not say
-/// the latter: then several devices may seem to be it.
-fn is_same(device: &Device, changed: &StreamDevice) -> bool {
-    match changed.unique_id {
-        Some(_) => device.unique_id == changed.unique_id,
-        None => {
-            let is_of_scope = changed.scope.is_none() || changed.scope == device.scope;
-            device.unique_id.is_none() && device.id == changed.id && is_of_scope
-        }
+    /// Events per second from the last snapshot to a new one; none of the first, or within one moment.
+    fn rate(&self, snapshot: &Snapshot, received: Instant) -> Option<u64> {
+        let before = self.snapshot.as_ref()?;
+        let applied = before.document.server.events_applied;
+        let events = snapshot.server.events_applied.saturating_sub(applied);
+        let millis = received
+            .saturating_duration_since(before.received)
+            .as_millis();
+        let rate = (u128::from(events) * 1000).checked_div(millis)?;
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 }
 
 fn fresh<T>(document: T, received: Instant) -> Option<Fresh<T>> {
     Some(Fresh { document, received })
-}
-
-fn bring_up_to_date(device: &mut Device, changed: &StreamDevice, time: Timestamp) {
-    for (class, charged) in [
-        (&mut device.dram, changed.dram_bytes),
-        (&mut device.trace, changed.trace_bytes),
-    ] {
-        // Where allocators overlap only the server can say how much.
-        if class
-            .union_bytes
-            .is_some_and(|union| union == class.charged_bytes)
-        {
-            class.union_bytes = Some(charged);
-            class.charged_bytes = charged;
-            if charged > class.peak_bytes {
-                class.peak_bytes = charged;
-                class.peak_time = Some(time);
-            }
-        }
-    }
-    device.dispatches = changed.dispatches;
 }
 
 impl Tail {

@@ -210,9 +210,9 @@ fn state(data: &Data) -> (String, Ink) {
         return (notice.document.clone(), Ink::Strong);
     }
     let every = format!("every {}", seconds(data.interval.as_millis()));
+    let received = data.snapshot.as_ref().map(|fresh| fresh.received);
     if data.paused {
-        let fresh = data.snapshot.as_ref();
-        let age = fresh.map(|fresh| data.now.saturating_duration_since(fresh.received));
+        let age = received.map(|received| data.now.saturating_duration_since(received));
         let age = format::duration(age.unwrap_or_default().as_secs());
         return (format!("PAUSED for {age}"), Ink::Warning);
     }
@@ -228,7 +228,7 @@ fn state(data: &Data) -> (String, Ink) {
             };
             (words, Ink::Danger)
         }
-        Link::Up => match data.stale() {
+        Link::Up => match received.and_then(|received| data.stale(received)) {
             Some(age) => (
                 format!("STALE for {}", format::duration(age.as_secs())),
                 Ink::Danger,

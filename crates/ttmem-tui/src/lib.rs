@@ -33,7 +33,7 @@ pub mod text {
     pub use crate::widgets::text::{clip, left, right, width};
 }
 
-pub use app::{Companion, CompanionLine, Left, TopError, TopOptions, top};
+pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
 pub use look::{ColourDepth, Look};
 pub use once::{OnceOptions, once};
 pub use views::Tab;

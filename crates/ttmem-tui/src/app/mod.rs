@@ -8,7 +8,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use state::App;
+pub(crate) use state::{App, Orders};
 
 use crate::feed::{Feed, FeedEnded};
 use crate::input::Input;
@@ -21,6 +21,9 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
+
+/// How often the server is asked, unless the user wants otherwise.
+pub const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Frames are at least this far apart, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(100);

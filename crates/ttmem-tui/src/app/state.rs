@@ -2,7 +2,6 @@
 
 use super::CompanionLine;
 use crate::data::{Data, Update};
-use crate::feed::Feed;
 use crate::frame::{self, Parts, Surroundings};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::look::Look;
@@ -37,24 +36,6 @@ pub(crate) trait Orders {
     fn pause(&self, paused: bool);
     /// Has the server do something.
     fn request(&self, request: Request);
-}
-
-impl Orders for Feed {
-    fn refresh(&self) {
-        self.refresh();
-    }
-
-    fn set_interval(&self, interval: Duration) {
-        self.set_interval(interval);
-    }
-
-    fn pause(&self, paused: bool) {
-        self.pause(paused);
-    }
-
-    fn request(&self, request: Request) {
-        self.request(request);
-    }
 }
 
 /// Everything that is on the screen.
@@ -109,10 +90,7 @@ impl App {
     pub(crate) fn take(&mut self, update: Update, received: Instant) {
         // Totals that were on their way when the user stopped it are not shown; what a view asked
         // for since is.
-        let is_held = matches!(
-            update,
-            Update::Snapshot(_) | Update::Changes(_) | Update::Recent(_)
-        );
+        let is_held = matches!(update, Update::Snapshot(_) | Update::Recent(_));
         if !(is_held && self.data.paused) {
             self.data.apply(update, received);
             self.changed = true;

@@ -1,7 +1,8 @@
 //! What the server says, brought by threads of its own.
 //!
-//! One thread asks for documents in turn, one listens to the stream of changes or of events. The
-//! app says what it wants and takes what has come; it never waits for the server. A server that is
+//! One thread asks for documents in turn; one listens to events while a view shows them. Every figure
+//! comes from the document that it belongs to, so all figures of a document are of one moment. The app
+//! says what it wants and takes what has come; it never waits for the server. A server that is
 //! gone is asked again every second.
 
 mod orders;
@@ -12,6 +13,7 @@ mod stream;
 pub(crate) use questions::{ask_all, ask_totals};
 pub(crate) use stream::listen_briefly;
 
+use crate::app;
 use crate::data::Update;
 use crate::wants::{Request, Wants};
 use orders::Orders;
@@ -26,6 +28,9 @@ use ttmem_api::ApiClient;
 
 /// Updates that may wait for the app; the threads wait while it takes none.
 const QUEUE: usize = 64;
+
+/// Requests that may wait for a server that does not answer.
+const REQUESTS: usize = 8;
 
 /// How long a server that does not answer is left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -89,30 +94,32 @@ impl Feed {
     pub(crate) fn want(&self, wants: Wants) {
         self.orders.want(wants);
     }
+}
 
-    /// Asks for everything anew.
-    pub(crate) fn refresh(&self) {
-        self.orders.refresh();
+impl app::Orders for Feed {
+    fn refresh(&self) {
+        self.orders.change(|order| order.refreshed += 1);
     }
 
-    /// Says how often to ask.
-    pub(crate) fn set_interval(&self, interval: Duration) {
-        self.orders.set_interval(interval);
+    fn set_interval(&self, interval: Duration) {
+        self.orders.change(|order| order.interval = interval);
     }
 
-    /// Stops asking, or goes on.
-    pub(crate) fn pause(&self, paused: bool) {
-        self.orders.pause(paused);
+    fn pause(&self, paused: bool) {
+        self.orders.change(|order| order.paused = paused);
     }
 
-    /// Has the server do something.
-    pub(crate) fn request(&self, request: Request) {
-        self.orders.request(request);
+    fn request(&self, request: Request) {
+        self.orders.change(|order| {
+            if order.requests.len() < REQUESTS {
+                order.requests.push(request);
+            }
+        });
     }
 }
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.orders.end();
+        self.orders.change(|order| order.ended = true);
     }
 }

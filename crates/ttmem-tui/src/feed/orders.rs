@@ -4,9 +4,6 @@ use crate::wants::{Request, Wants};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Requests that may wait for a server that does not answer.
-const REQUESTS: usize = 8;
-
 /// What is wanted now.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
@@ -56,30 +53,6 @@ impl Orders {
         }
     }
 
-    pub(super) fn refresh(&self) {
-        self.change(|order| order.refreshed += 1);
-    }
-
-    pub(super) fn set_interval(&self, interval: Duration) {
-        self.change(|order| order.interval = interval);
-    }
-
-    pub(super) fn pause(&self, paused: bool) {
-        self.change(|order| order.paused = paused);
-    }
-
-    pub(super) fn request(&self, request: Request) {
-        self.change(|order| {
-            if order.requests.len() < REQUESTS {
-                order.requests.push(request);
-            }
-        });
-    }
-
-    pub(super) fn end(&self) {
-        self.change(|order| order.ended = true);
-    }
-
     /// Notes that a thread has failed; the others are to end.
     pub(super) fn fail(&self) {
         self.change(|order| {
@@ -116,7 +89,8 @@ impl Orders {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Order)) {
+    /// Changes what is wanted, and wakes the threads.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Order)) {
         let mut order = self.lock();
         change(&mut order);
         order.version += 1;

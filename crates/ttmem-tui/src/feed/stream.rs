@@ -1,4 +1,4 @@
-//! Listens to the server: to changes, or to every event while a view shows them.
+//! Listens to every event while a view shows them.
 
 use super::RETRY;
 use super::orders::Orders;
@@ -16,6 +16,9 @@ const BATCH: Duration = Duration::from_millis(100);
 /// How long those who look once wait for an event that the server has applied.
 const BRIEFLY: Duration = Duration::from_secs(5);
 
+/// While no view shows events there is nothing to do: a new want ends the wait.
+const IDLE: Duration = Duration::from_secs(3600);
+
 /// Events from before that a view of events begins with.
 const LOOK_BACK: u64 = 500;
 
@@ -25,10 +28,8 @@ pub(super) struct Listener {
     client: ApiClient,
     orders: Arc<Orders>,
     updates: SyncSender<Update>,
-    /// The newest id that was heard of, in either stream.
-    newest: Option<u64>,
-    /// The newest event that was handed over; from there the raw stream goes on.
-    told: Option<u64>,
+    /// The event behind which the stream goes on.
+    after: Option<u64>,
     /// The start of the server whose ids these are.
     started: Option<Timestamp>,
     /// Why the stream does not come, as was told.
@@ -37,7 +38,7 @@ pub(super) struct Listener {
 
 /// Why listening to a stream ended.
 enum Ended {
-    /// Something else is wanted.
+    /// Something else is wanted, or from elsewhere.
     Otherwise,
     /// The server is gone, or ended it.
     Broken,
@@ -51,8 +52,7 @@ impl Listener {
             client,
             orders,
             updates,
-            newest: None,
-            told: None,
+            after: None,
             started: None,
             refused: false,
         }
@@ -65,16 +65,16 @@ impl Listener {
             if order.ended {
                 return;
             }
-            let pace = pace(order.wants.tail);
-            let after = match pace {
-                Pace::Raw => self
-                    .told
-                    .or(self.newest.map(|id| id.saturating_sub(LOOK_BACK))),
-                Pace::Changes => None,
-            };
-            let ended = match self.client.events(pace, after) {
+            if !order.wants.tail {
+                if self.tell_trouble(None).is_err() {
+                    return;
+                }
+                self.orders.wait_until(Instant::now() + IDLE, &order);
+                continue;
+            }
+            let ended = match self.client.events(Pace::Raw, self.after) {
                 Ok(mut reader) => match self.tell_trouble(None) {
-                    Ok(()) => self.listen(&mut reader, pace),
+                    Ok(()) => self.listen(&mut reader),
                     Err(ended) => ended,
                 },
                 Err(error @ ApiRequestError::Status { .. }) => {
@@ -103,18 +103,18 @@ impl Listener {
         sent.map_err(|_gone| Ended::Unheard)
     }
 
-    fn listen(&mut self, reader: &mut EventReader, listening: Pace) -> Ended {
+    fn listen(&mut self, reader: &mut EventReader) -> Ended {
         let mut events: Vec<StreamEvent> = Vec::new();
         let mut handed_over = Instant::now();
         loop {
             let order = self.orders.now();
-            if order.ended || pace(order.wants.tail) != listening {
+            if order.ended || !order.wants.tail {
                 return Ended::Otherwise;
             }
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
                     Ok(Streamed::Message(message)) => {
-                        if let Err(ended) = self.take(*message, listening, &mut events) {
+                        if let Err(ended) = self.take(*message, &mut events) {
                             return ended;
                         }
                     }
@@ -127,7 +127,7 @@ impl Listener {
             }
             handed_over = Instant::now();
             if let Some(last) = events.last() {
-                self.told = Some(last.id);
+                self.after = Some(last.id);
                 let events = std::mem::take(&mut events);
                 if self.updates.send(Update::Events(events)).is_err() {
                     return Ended::Unheard;
@@ -136,44 +136,30 @@ impl Listener {
         }
     }
 
-    fn take(
-        &mut self,
-        message: StreamMessage,
-        listening: Pace,
-        events: &mut Vec<StreamEvent>,
-    ) -> Result<(), Ended> {
-        let update = match message {
-            StreamMessage::Hello(hello) => {
-                let before = self.started.replace(hello.started);
-                self.newest = Some(hello.newest);
-                if before.is_some_and(|before| before != hello.started) {
-                    // Another server counts anew: where we were means nothing there.
-                    self.told = None;
-                    return Err(Ended::Otherwise);
-                }
-                return Ok(());
-            }
-            StreamMessage::Changes(changes) => {
-                self.newest = Some(changes.id);
-                Update::Changes(changes)
+    fn take(&mut self, message: StreamMessage, events: &mut Vec<StreamEvent>) -> Result<(), Ended> {
+        match message {
+            StreamMessage::Hello(hello) if self.started != Some(hello.started) => {
+                // The first server, or another one, whose ids count anew: shortly before now.
+                self.started = Some(hello.started);
+                self.after = Some(hello.newest.saturating_sub(LOOK_BACK));
+                Err(Ended::Otherwise)
             }
             StreamMessage::Event(event) => {
-                self.newest = Some(event.id);
                 // More than can be kept need not be handed over.
                 if events.len() >= TAIL_EVENTS {
                     events.drain(..TAIL_EVENTS / 2);
                 }
                 events.push(event);
-                return Ok(());
+                Ok(())
             }
-            // Of changes nothing is missing: the next one has all totals.
-            StreamMessage::Gap(_gap) if listening == Pace::Changes => return Ok(()),
             StreamMessage::Gap(gap) => {
                 let missed = gap.resumes.saturating_sub(gap.after.saturating_add(1));
-                Update::Missed(missed)
+                let sent = self.updates.send(Update::Missed(missed));
+                sent.map_err(|_gone| Ended::Unheard)
             }
-        };
-        self.updates.send(update).map_err(|_gone| Ended::Unheard)
+            // Totals are the snapshot's.
+            StreamMessage::Hello(_) | StreamMessage::Changes(_) => Ok(()),
+        }
     }
 }
 
@@ -198,8 +184,4 @@ pub(crate) fn listen_briefly(
     }
     take(Update::Events(events));
     Ok(())
-}
-
-fn pace(tail: bool) -> Pace {
-    if tail { Pace::Raw } else { Pace::Changes }
 }

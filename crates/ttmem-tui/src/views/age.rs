@@ -4,24 +4,12 @@
 
 use crate::data::Data;
 use crate::format;
-use std::time::{Duration, Instant};
-
-/// After so many intervals without an answer a document is called old.
-const INTERVALS: u32 = 3;
-
-/// An answer may take so long, however often it is asked for.
-const AT_LEAST: Duration = Duration::from_secs(3);
-
-/// What is older than this is not called live any more.
-pub(super) fn limit(data: &Data) -> Duration {
-    data.interval.saturating_mul(INTERVALS).max(AT_LEAST)
-}
+use std::time::Instant;
 
 /// How old a document is, in words; none of one that is live, or that the user stopped.
 pub(super) fn note(data: &Data, received: Instant) -> Option<String> {
-    let age = data.now.saturating_duration_since(received);
-    let is_old = age > limit(data) && !data.paused;
-    is_old.then(|| format!("as of {} ago", format::duration(age.as_secs())))
+    let age = data.stale(received).filter(|_| !data.paused)?;
+    Some(format!("as of {} ago", format::duration(age.as_secs())))
 }
 
 #[cfg(test)]
@@ -31,6 +19,7 @@ mod tests {
     use crate::testing::screen::{SIZES, drawn};
     use crate::testing::world::{Names, World};
     use crate::views::{Chosen, Outcome, Tab};
+    use std::time::Duration;
 
     const WORLD: World = World {
         devices: 8,

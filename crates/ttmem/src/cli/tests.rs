@@ -116,7 +116,7 @@ fn top_begins_as_it_is_told() {
     };
     let plain = top("ttmem top");
     assert_eq!((plain.view, plain.colour), (Tab::Overview, Colour::Auto));
-    assert_eq!(plain.interval, Duration::from_secs(1));
+    assert_eq!(plain.interval, ttmem_tui::INTERVAL);
     assert!(!plain.once && plain.colour.depth().is_none());
     for tab in Tab::ALL {
         let chosen = top(&format!("ttmem top --view {}", tab.name()));

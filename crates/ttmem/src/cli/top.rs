@@ -12,7 +12,7 @@ const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 #[derive(Debug, Args)]
 pub(crate) struct TopOptions {
     /// Ask the server this often, in seconds from 0.1 to 60.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = interval)]
     pub(crate) interval: Duration,
 
     /// The view to begin with.

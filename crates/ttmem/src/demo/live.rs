@@ -6,12 +6,8 @@ use crate::interrupt::News;
 use anyhow::Result;
 use std::cell::Cell;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, Look, Tab, TopOptions, top};
-
-/// A demo is watched closely.
-const INTERVAL: Duration = Duration::from_millis(500);
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, top};
 
 /// Shows a story until it ends or the user wants it to.
 ///

@@ -15,10 +15,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, Look, Tab, TopOptions, format, top};
-
-/// How often the view asks the server.
-const INTERVAL: Duration = Duration::from_secs(1);
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, format, top};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;

@@ -9,7 +9,6 @@ use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::age;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::line::{below, draw_line, row_of};
 use crate::widgets::prompt::Prompt;
@@ -138,8 +137,7 @@ impl Timeline {
     /// list is asked less often.
     fn watch(&mut self, data: &Data) -> bool {
         let before = self.seen.replace(data.now);
-        let away = before
-            .is_none_or(|before| data.now.saturating_duration_since(before) > age::limit(data));
+        let away = before.is_none_or(|before| data.stale(before).is_some());
         if away || data.paused || matches!(data.link, Link::Down { .. }) {
             self.watched = false;
         }

@@ -15,34 +15,13 @@ use ratatui::widgets::{Block, Clear, Widget as _};
 
 /// Keys that mean the same everywhere.
 pub(crate) const EVERYWHERE: &[KeyHelp] = &[
-    KeyHelp {
-        keys: "q",
-        does: "quit",
-    },
-    KeyHelp {
-        keys: "?",
-        does: "help",
-    },
-    KeyHelp {
-        keys: "1-8",
-        does: "view",
-    },
-    KeyHelp {
-        keys: "Space",
-        does: "pause",
-    },
-    KeyHelp {
-        keys: "m",
-        does: "mark",
-    },
-    KeyHelp {
-        keys: "r",
-        does: "refresh",
-    },
-    KeyHelp {
-        keys: "+ -",
-        does: "interval",
-    },
+    KeyHelp::new("q", "quit"),
+    KeyHelp::new("?", "help"),
+    KeyHelp::new("1-8", "view"),
+    KeyHelp::new("Space", "pause"),
+    KeyHelp::new("m", "mark"),
+    KeyHelp::new("r", "refresh"),
+    KeyHelp::new("+ -", "interval"),
 ];
 
 /// The columns beyond which lines are hard to read.

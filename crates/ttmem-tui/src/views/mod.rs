@@ -160,6 +160,13 @@ pub(crate) enum Outcome {
     Go(Tab),
 }
 
+impl Outcome {
+    /// Of something that the view had a use for, or had not.
+    pub(crate) const fn if_used(used: bool) -> Self {
+        if used { Self::Taken } else { Self::Unused }
+    }
+}
+
 /// A key and what it does here, for the footer and the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHelp {
@@ -167,6 +174,13 @@ pub(crate) struct KeyHelp {
     pub(crate) keys: &'static str,
     /// What they do, in a word or two.
     pub(crate) does: &'static str,
+}
+
+impl KeyHelp {
+    /// Keys and what they do.
+    pub(crate) const fn new(keys: &'static str, does: &'static str) -> Self {
+        Self { keys, does }
+    }
 }
 
 /// A tab.

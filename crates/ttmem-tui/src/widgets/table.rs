@@ -2,6 +2,7 @@
 
 use super::cursor::Cursor;
 use super::text;
+use crate::input::{Gesture, Pointer};
 use crate::look::{Ink, Look};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -83,7 +84,15 @@ pub(crate) struct Table<'c> {
     pub(crate) sorted: Option<(usize, bool)>,
 }
 
-impl Table<'_> {
+impl<'c> Table<'c> {
+    /// A table whose rows are in no order that the user chose.
+    pub(crate) const fn of(columns: &'c [Column]) -> Self {
+        Self {
+            columns,
+            sorted: None,
+        }
+    }
+
     /// Draws a heading and the rows around the cursor.
     ///
     /// `row` makes the cells of a row, one for each column; none of a row that has not come yet. One
@@ -121,22 +130,13 @@ impl Table<'_> {
         &self,
         canvas: &mut Buffer,
         area: Rect,
+        rows: u64,
         look: Look,
         row: impl Fn(u64) -> Option<Vec<Cell>>,
     ) {
-        let area = area.intersection(canvas.area);
-        if area.height == 0 || area.width == 0 {
-            return;
-        }
-        let widths = self.widths(area.width);
-        self.draw_heading(canvas, area, &widths, look);
-        for line in 1..area.height {
-            let Some(cells) = row(u64::from(line - 1)) else {
-                break;
-            };
-            let line = Rect::new(area.x, area.y + line, area.width, 1);
-            self.draw_line(canvas, line, &widths, (Some(cells), false), look);
-        }
+        let mut cursor = Cursor::default();
+        cursor.unmarked = true;
+        self.draw(canvas, area, &mut cursor, rows, look, row);
     }
 
     fn draw_line(
@@ -209,11 +209,22 @@ impl Table<'_> {
         }
     }
 
-    /// The row of the list that lies at a row of the screen.
-    pub(crate) fn row_at(area: Rect, cursor: &Cursor, row: u16, rows: u64) -> Option<u64> {
-        let line = row.checked_sub(area.y + 1)?;
-        let place = cursor.top + u64::from(line);
-        (row < area.bottom() && place < rows).then_some(place)
+    /// Takes what the pointer did to a table that was drawn into an area; whether it was of use.
+    pub(crate) fn point(area: Rect, cursor: &mut Cursor, pointer: Pointer, rows: u64) -> bool {
+        match pointer.did {
+            Gesture::WheelUp => cursor.wheel(false, rows),
+            Gesture::WheelDown => cursor.wheel(true, rows),
+            Gesture::Click => {
+                let inside = area.contains((pointer.column, pointer.row).into());
+                let line = pointer.row.checked_sub(area.y + 1).filter(|_| inside);
+                let place = line.map(|line| cursor.top + u64::from(line));
+                let Some(place) = place.filter(|place| *place < rows) else {
+                    return false;
+                };
+                cursor.row = place;
+            }
+        }
+        true
     }
 
     fn draw_heading(&self, canvas: &mut Buffer, area: Rect, widths: &[Option<u16>], look: Look) {
@@ -311,13 +322,7 @@ mod tests {
             right: true,
             gives_way: 0,
         },
-        Column {
-            title: "NAME",
-            width: 6,
-            grows: true,
-            right: false,
-            gives_way: 0,
-        },
+        Column::words("NAME", 6, 0).growing(),
         Column {
             title: "AGE",
             width: 4,
@@ -368,10 +373,7 @@ mod tests {
     #[test]
     fn one_cell_alone_takes_the_whole_row() {
         let mut canvas = Buffer::empty(Rect::new(0, 0, 13, 2));
-        let table = Table {
-            columns: COLUMNS,
-            sorted: None,
-        };
+        let table = Table::of(COLUMNS);
         let (area, mut cursor) = (canvas.area, Cursor::default());
         let look = Look::new(ColourDepth::None, true);
         cursor.unmarked = true;
@@ -393,7 +395,17 @@ mod tests {
         let lines = drawn(20, &mut cursor, 1_000_000);
         assert_eq!(lines[3], "9999… a name     3 s");
         let area = Rect::new(0, 0, 20, 4);
-        assert_eq!(Table::row_at(area, &cursor, 3, 1_000_000), Some(999_999));
-        assert_eq!(Table::row_at(area, &cursor, 0, 1_000_000), None);
+        let mut click = |row| {
+            let pointer = Pointer {
+                column: 0,
+                row,
+                did: Gesture::Click,
+            };
+            let used = Table::point(area, &mut cursor, pointer, 1_000_000);
+            (used, cursor.row)
+        };
+        assert_eq!(click(1), (true, 999_997));
+        assert_eq!(click(3), (true, 999_999));
+        assert_eq!((click(0).0, click(4).0), (false, false));
     }
 }

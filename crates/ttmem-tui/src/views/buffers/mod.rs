@@ -17,7 +17,7 @@ use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
 use crate::format;
 use crate::glossary::Word;
-use crate::input::{Gesture, Key, Pointer};
+use crate::input::{Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
@@ -233,19 +233,20 @@ impl Buffers {
 
 impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
-        const KEYS: &[KeyHelp] = &[
-            help("/", "operation"),
-            help("s S", "sort"),
-            help("b", "group by"),
-            help("Enter", "details"),
-            help("c", "class"),
-            help("d", "device only"),
-            help("p", "process only"),
-            help("> <", "smallest size"),
-            help("[ ]", "device"),
-            help("Esc", "all"),
-        ];
-        KEYS
+        const {
+            &[
+                KeyHelp::new("/", "operation"),
+                KeyHelp::new("s S", "sort"),
+                KeyHelp::new("b", "group by"),
+                KeyHelp::new("Enter", "details"),
+                KeyHelp::new("c", "class"),
+                KeyHelp::new("d", "device only"),
+                KeyHelp::new("p", "process only"),
+                KeyHelp::new("> <", "smallest size"),
+                KeyHelp::new("[ ]", "device"),
+                KeyHelp::new("Esc", "all"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {
@@ -324,18 +325,7 @@ impl View for Buffers {
                 (&mut self.group_cursor, rows)
             }
         };
-        match pointer.did {
-            Gesture::WheelUp => cursor.wheel(false, rows),
-            Gesture::WheelDown => cursor.wheel(true, rows),
-            Gesture::Click => {
-                let inside = self.drawn.contains((pointer.column, pointer.row).into());
-                match Table::row_at(self.drawn, cursor, pointer.row, rows) {
-                    Some(row) if inside => cursor.row = row,
-                    _elsewhere => return Outcome::Unused,
-                }
-            }
-        }
-        Outcome::Taken
+        Outcome::if_used(Table::point(self.drawn, cursor, pointer, rows))
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
@@ -382,10 +372,6 @@ impl View for Buffers {
     fn is_typing(&self) -> bool {
         self.question.operation.is_typing()
     }
-}
-
-const fn help(keys: &'static str, does: &'static str) -> KeyHelp {
-    KeyHelp { keys, does }
 }
 
 /// Says that an answer is on its way.

@@ -278,32 +278,16 @@ impl<'d> Shown<'d> {
 
 impl View for DeviceView {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[
-            KeyHelp {
-                keys: "[ ]",
-                does: "device",
-            },
-            KeyHelp {
-                keys: "w W",
-                does: "window",
-            },
-            KeyHelp {
-                keys: "s S",
-                does: "series",
-            },
-            KeyHelp {
-                keys: "z",
-                does: "zoom",
-            },
-            KeyHelp {
-                keys: "j k",
-                does: "scroll",
-            },
-            KeyHelp {
-                keys: "Enter",
-                does: "L1 map",
-            },
-        ]
+        const {
+            &[
+                KeyHelp::new("[ ]", "device"),
+                KeyHelp::new("w W", "window"),
+                KeyHelp::new("s S", "series"),
+                KeyHelp::new("z", "zoom"),
+                KeyHelp::new("j k", "scroll"),
+                KeyHelp::new("Enter", "L1 map"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {

@@ -12,36 +12,16 @@ pub(super) const fn columns(screen: u16) -> [Column; 9] {
     // The usual names are short; where there is room the longest has it too.
     let event = if screen < 120 { 17 } else { 22 };
     [
-        column("TIME (UTC)", 12, 0),
-        figure("PID", 7, 0),
-        column("PROCESS", 16, 3),
-        column("", 2, 0),
-        column("EVENT", event, 0),
-        column("DEVICE", 6, 1),
-        figure("BYTES", 10, 0),
-        figure("ADDRESS", 11, 2),
-        Column {
-            grows: true,
-            ..column("WHAT", 14, 0)
-        },
+        Column::words("TIME (UTC)", 12, 0),
+        Column::figures("PID", 7, 0),
+        Column::words("PROCESS", 16, 3),
+        Column::words("", 2, 0),
+        Column::words("EVENT", event, 0),
+        Column::words("DEVICE", 6, 1),
+        Column::figures("BYTES", 10, 0),
+        Column::figures("ADDRESS", 11, 2),
+        Column::words("WHAT", 14, 0).growing(),
     ]
-}
-
-const fn figure(title: &'static str, width: u16, gives_way: u8) -> Column {
-    Column {
-        right: true,
-        ..column(title, width, gives_way)
-    }
-}
-
-const fn column(title: &'static str, width: u16, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows: false,
-        right: false,
-        gives_way,
-    }
 }
 
 /// Fields that say how many bytes an event is about, the one that says most first.

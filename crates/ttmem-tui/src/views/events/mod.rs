@@ -80,36 +80,17 @@ impl Held {
 
 impl View for Events {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[
-            KeyHelp {
-                keys: "/",
-                does: "filter",
-            },
-            KeyHelp {
-                keys: "Space",
-                does: "pause",
-            },
-            KeyHelp {
-                keys: "e E",
-                does: "kind",
-            },
-            KeyHelp {
-                keys: "j k",
-                does: "scroll",
-            },
-            KeyHelp {
-                keys: "G",
-                does: "newest",
-            },
-            KeyHelp {
-                keys: "Enter",
-                does: "this process only",
-            },
-            KeyHelp {
-                keys: "Esc",
-                does: "clear filter",
-            },
-        ]
+        const {
+            &[
+                KeyHelp::new("/", "filter"),
+                KeyHelp::new("Space", "pause"),
+                KeyHelp::new("e E", "kind"),
+                KeyHelp::new("j k", "scroll"),
+                KeyHelp::new("G", "newest"),
+                KeyHelp::new("Enter", "this process only"),
+                KeyHelp::new("Esc", "clear filter"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {
@@ -159,24 +140,18 @@ impl View for Events {
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
         let rows = self.rows.len();
-        match pointer.did {
-            Gesture::WheelUp => self.cursor.wheel(false, rows),
-            Gesture::WheelDown => self.cursor.wheel(true, rows),
-            Gesture::Click => {
-                let place = (pointer.column, pointer.row).into();
-                let mut families = self.families.iter();
-                if let Some((_, family)) = families.find(|(area, _)| area.contains(place)) {
-                    self.family = *family;
-                    return Outcome::Taken;
-                }
-                match Table::row_at(self.list, &self.cursor, pointer.row, rows) {
-                    Some(row) => self.cursor.row = row,
-                    None => return Outcome::Unused,
-                }
-            }
+        let place = (pointer.column, pointer.row).into();
+        let mut families = self.families.iter();
+        let family = families.find(|(area, _)| area.contains(place));
+        if let Some((_, family)) = family.filter(|_| pointer.did == Gesture::Click) {
+            self.family = *family;
+            return Outcome::Taken;
         }
-        self.settle(data);
-        Outcome::Taken
+        let used = Table::point(self.list, &mut self.cursor, pointer, rows);
+        if used {
+            self.settle(data);
+        }
+        Outcome::if_used(used)
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {

@@ -22,38 +22,22 @@ const MOST_CELLS: u32 = 4096;
 const LEVELS: [char; 3] = ['░', '▒', '▓'];
 const ASCII_LEVELS: [char; 3] = [':', 'o', 'O'];
 
-const fn column(title: &'static str, width: u16, right: bool, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows: false,
-        right,
-        gives_way,
-    }
-}
-
 /// Of the largest blocks.
 const BLOCKS: &[Column] = &[
-    column("ADDRESS", 11, true, 0),
-    column("PER BANK", 10, true, 0),
-    Column {
-        title: "OPERATION",
-        width: 9,
-        grows: true,
-        right: false,
-        gives_way: 0,
-    },
-    column("PID", 7, true, 1),
-    column("AGE", 6, true, 2),
-    column("ON ALL BANKS", 12, true, 3),
-    column("BUFFER", 18, false, 4),
+    Column::figures("ADDRESS", 11, 0),
+    Column::figures("PER BANK", 10, 0),
+    Column::words("OPERATION", 9, 0).growing(),
+    Column::figures("PID", 7, 1),
+    Column::figures("AGE", 6, 2),
+    Column::figures("ON ALL BANKS", 12, 3),
+    Column::words("BUFFER", 18, 4),
 ];
 
 /// Of the free stretches.
 const FREE: &[Column] = &[
-    column("FREE AT", 11, true, 0),
-    column("PER BANK", 10, true, 0),
-    column("OF FREE", 7, true, 1),
+    Column::figures("FREE AT", 11, 0),
+    Column::figures("PER BANK", 10, 0),
+    Column::figures("OF FREE", 7, 1),
 ];
 
 /// The part of the view that the cells get: columns and rows.
@@ -145,16 +129,11 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, lo
         ),
         (Some(_), None) => ("nothing is free: no buffer fits".to_owned(), Ink::Danger),
         (Some(free), Some(largest)) => {
-            let stretches = if map.free_count == 1 {
-                "stretch"
-            } else {
-                "stretches"
-            };
+            let stretches = format::counted_as(map.free_count, "stretch", "stretches");
             let said = format!(
-                "a buffer of up to {} per bank fits; free {} in {} {stretches}",
+                "a buffer of up to {} per bank fits; free {} in {stretches}",
                 format::bytes(largest),
                 format::bytes(free),
-                format::count(map.free_count),
             );
             (said, scattered)
         }
@@ -266,10 +245,7 @@ fn draw_lists(
         width: (area.width - right - u16::from(right > 0) * 2).min(120),
         ..area
     };
-    let blocks = Table {
-        columns: BLOCKS,
-        sorted: None,
-    };
+    let blocks = Table::of(BLOCKS);
     let count = map.largest.len() as u64;
     blocks.draw(canvas, left, cursor, count, look, |row| {
         let block = map.largest.get(usize::try_from(row).ok()?)?;
@@ -291,10 +267,7 @@ fn draw_lists(
             Cell::inked(block.buffer.to_string(), Ink::Faint),
         ])
     });
-    let free = Table {
-        columns: FREE,
-        sorted: None,
-    };
+    let free = Table::of(FREE);
     let place = Rect {
         x: left.right() + 2,
         width: right,

@@ -11,32 +11,16 @@ use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp};
 
-const fn column(title: &'static str, width: u16, right: bool, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows: false,
-        right,
-        gives_way,
-    }
-}
-
 /// Of the list of segments.
 const SEGMENTS: &[Column] = &[
-    column("ADDRESS", 8, true, 0),
-    column("SIZE", 10, true, 0),
-    column("KIND", 10, false, 0),
-    Column {
-        title: "OWNER",
-        width: 6,
-        grows: true,
-        right: false,
-        gives_way: 2,
-    },
-    column("PID", 7, true, 3),
-    column("AGE", 6, true, 1),
-    column("MORE", 4, true, 5),
-    column("BUFFER", 18, false, 4),
+    Column::figures("ADDRESS", 8, 0),
+    Column::figures("SIZE", 10, 0),
+    Column::words("KIND", 10, 0),
+    Column::words("OWNER", 6, 2).growing(),
+    Column::figures("PID", 7, 3),
+    Column::figures("AGE", 6, 1),
+    Column::figures("MORE", 4, 5),
+    Column::words("BUFFER", 18, 4),
 ];
 
 /// Below so many columns, names in lists are shortened.
@@ -246,10 +230,7 @@ pub(super) fn draw_list(
     data: &Data,
     look: Look,
 ) {
-    let table = Table {
-        columns: SEGMENTS,
-        sorted: None,
-    };
+    let table = Table::of(SEGMENTS);
     let rows = core.segments.len() as u64;
     table.draw(canvas, area, cursor, rows, look, |row| {
         let segment = at(core, row)?;

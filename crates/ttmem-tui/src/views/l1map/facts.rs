@@ -16,29 +16,13 @@ use ttmem_api::{L1Core, L1Map};
 /// The columns of the words in front of figures.
 const WORDS: u16 = 11;
 
-const fn column(title: &'static str, width: u16, right: bool, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows: false,
-        right,
-        gives_way,
-    }
-}
-
 /// Of the programs that ran last.
 const RESIDENTS: &[Column] = &[
-    Column {
-        title: "RAN LAST",
-        width: 13,
-        grows: true,
-        right: false,
-        gives_way: 0,
-    },
-    column("CORES", 5, true, 0),
-    column("AGO", 6, true, 1),
-    column("PROGRAM", 8, true, 3),
-    column("PID", 7, true, 2),
+    Column::words("RAN LAST", 13, 0).growing(),
+    Column::figures("CORES", 5, 0),
+    Column::figures("AGO", 6, 1),
+    Column::figures("PROGRAM", 8, 3),
+    Column::figures("PID", 7, 2),
 ];
 
 /// The core at a place.
@@ -112,10 +96,7 @@ pub(super) fn draw_residents(
     if area.height < 2 {
         return;
     }
-    let table = Table {
-        columns: RESIDENTS,
-        sorted: None,
-    };
+    let table = Table::of(RESIDENTS);
     table.draw_head(canvas, area, look);
     let own = core_at(map, chosen).and_then(|core| core.resident);
     let residents = map.residents.iter().enumerate();

@@ -311,46 +311,27 @@ fn put_note(canvas: &mut Buffer, area: Rect, note: &str, look: Look) {
 impl View for L1MapView {
     fn keys(&self) -> &'static [KeyHelp] {
         match self.page {
-            Page::Cores => &[
-                KeyHelp {
-                    keys: "arrows",
-                    does: "core",
-                },
-                KeyHelp {
-                    keys: "[ ]",
-                    does: "device",
-                },
-                KeyHelp {
-                    keys: "d t l",
-                    does: "DRAM TRACE L1",
-                },
-                KeyHelp {
-                    keys: "Enter",
-                    does: "list",
-                },
-                KeyHelp {
-                    keys: "PgUp PgDn",
-                    does: "scroll",
-                },
-            ],
-            Page::Banks(_) => &[
-                KeyHelp {
-                    keys: "Esc",
-                    does: "cores",
-                },
-                KeyHelp {
-                    keys: "[ ]",
-                    does: "device",
-                },
-                KeyHelp {
-                    keys: "d t l",
-                    does: "DRAM TRACE L1",
-                },
-                KeyHelp {
-                    keys: "j k",
-                    does: "blocks",
-                },
-            ],
+            Page::Cores => {
+                const {
+                    &[
+                        KeyHelp::new("arrows", "core"),
+                        KeyHelp::new("[ ]", "device"),
+                        KeyHelp::new("d t l", "DRAM TRACE L1"),
+                        KeyHelp::new("Enter", "list"),
+                        KeyHelp::new("PgUp PgDn", "scroll"),
+                    ]
+                }
+            }
+            Page::Banks(_) => {
+                const {
+                    &[
+                        KeyHelp::new("Esc", "cores"),
+                        KeyHelp::new("[ ]", "device"),
+                        KeyHelp::new("d t l", "DRAM TRACE L1"),
+                        KeyHelp::new("j k", "blocks"),
+                    ]
+                }
+            }
         }
     }
 
@@ -431,20 +412,7 @@ impl View for L1MapView {
                 (&mut self.segment, rows)
             }
         };
-        let rows = rows as u64;
-        match pointer.did {
-            Gesture::WheelUp => cursor.wheel(false, rows),
-            Gesture::WheelDown => cursor.wheel(true, rows),
-            Gesture::Click => {
-                let inside = self.list.contains((pointer.column, pointer.row).into());
-                let row = Table::row_at(self.list, cursor, pointer.row, rows);
-                let Some(row) = row.filter(|_| inside) else {
-                    return Outcome::Unused;
-                };
-                cursor.row = row;
-            }
-        }
-        Outcome::Taken
+        Outcome::if_used(Table::point(self.list, cursor, pointer, rows as u64))
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {

@@ -93,15 +93,12 @@ pub(super) fn draw(
         .collect();
     let sum = |grown: &[Grown; 4]| grown.iter().filter_map(|class| class.by()).max();
     rows.sort_by_key(|(_, grown)| std::cmp::Reverse(sum(grown)));
-    let table = Table {
-        columns: COLUMNS,
-        sorted: None,
-    };
+    let table = Table::of(COLUMNS);
     let count = u16::try_from(rows.len()).unwrap_or(u16::MAX);
     let high = count
         .saturating_add(1)
         .min(area.height.saturating_sub(1).max(1));
-    table.draw_first(canvas, above(area, high), look, |row| {
+    table.draw_first(canvas, above(area, high), rows.len() as u64, look, |row| {
         let (device, grown) = rows.get(usize::try_from(row).ok()?)?;
         let board = known(device.board.as_deref(), look);
         let mut cells = vec![Cell::new(format!("{} {board}", device.id))];

@@ -46,11 +46,8 @@ pub(super) fn draw(
     data: &Data,
     look: Look,
 ) {
-    let table = Table {
-        columns: COLUMNS,
-        sorted: None,
-    };
-    table.draw_first(canvas, area, look, |row| {
+    let rows = processes.len() as u64;
+    Table::of(COLUMNS).draw_first(canvas, area, rows, look, |row| {
         Some(cells(
             processes.get(usize::try_from(row).ok()?)?,
             data,

@@ -17,7 +17,7 @@ use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::format;
 use crate::glossary::Word;
-use crate::input::{Gesture, Key, Pointer};
+use crate::input::{Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
@@ -223,7 +223,7 @@ fn doubt(data: &Data) -> Option<String> {
         .filter(|process| process.incomplete)
         .count();
     (count > 0).then(|| {
-        let who = format!("{count} process{}", if count == 1 { "" } else { "es" });
+        let who = format::counted_as(count as u64, "process", "processes");
         format!("Events of {who} were lost: some of this may have been freed.")
     })
 }
@@ -249,13 +249,13 @@ fn draw_no_mark(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) -> Rec
 impl View for Leaks {
     fn keys(&self) -> &'static [KeyHelp] {
         const KEYS: &[KeyHelp] = &[
-            help("m", "set mark"),
-            help("[ ]", "mark"),
-            help("b", "group by"),
-            help("Enter", "buffers"),
-            help("d", "device only"),
-            help("< >", "device"),
-            help("Esc", "all"),
+            KeyHelp::new("m", "set mark"),
+            KeyHelp::new("[ ]", "mark"),
+            KeyHelp::new("b", "group by"),
+            KeyHelp::new("Enter", "buffers"),
+            KeyHelp::new("d", "device only"),
+            KeyHelp::new("< >", "device"),
+            KeyHelp::new("Esc", "all"),
         ];
         match &self.opened {
             Some(opened) => opened.list.keys(),
@@ -327,18 +327,7 @@ impl View for Leaks {
             return opened.list.point(pointer, data, chosen);
         }
         let rows = self.rows(data, chosen);
-        match pointer.did {
-            Gesture::WheelUp => self.cursor.wheel(false, rows),
-            Gesture::WheelDown => self.cursor.wheel(true, rows),
-            Gesture::Click => {
-                let inside = self.drawn.contains((pointer.column, pointer.row).into());
-                match Table::row_at(self.drawn, &self.cursor, pointer.row, rows) {
-                    Some(row) if inside => self.cursor.row = row,
-                    _elsewhere => return Outcome::Unused,
-                }
-            }
-        }
-        Outcome::Taken
+        Outcome::if_used(Table::point(self.drawn, &mut self.cursor, pointer, rows))
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
@@ -405,8 +394,4 @@ impl View for Leaks {
         let opened = self.opened.as_ref();
         opened.is_some_and(|opened| opened.list.is_typing())
     }
-}
-
-const fn help(keys: &'static str, does: &'static str) -> KeyHelp {
-    KeyHelp { keys, does }
 }

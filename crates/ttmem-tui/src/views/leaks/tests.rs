@@ -1,5 +1,6 @@
 use super::*;
 use crate::data::Update;
+use crate::input::Gesture;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use std::time::Instant;

@@ -3,7 +3,7 @@
 use super::figures::{Figures, Filled};
 use super::strip::{draw_curve, unique_id, values};
 use crate::data::Data;
-use crate::format::{self, bytes, count, counted};
+use crate::format::{self, bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
 use crate::widgets::pen::Pen;
 use crate::widgets::text;
@@ -384,10 +384,7 @@ fn kernels(figures: &Figures<'_>) -> Pieces {
 }
 
 fn dispatches(figures: &Figures<'_>) -> String {
-    match figures.device.dispatches {
-        1 => "1 dispatch".to_owned(),
-        more => format!("{} dispatches", count(more)),
-    }
+    counted_as(figures.device.dispatches, "dispatch", "dispatches")
 }
 
 fn runs(figures: &Figures<'_>) -> Pieces {
@@ -412,10 +409,7 @@ fn runs(figures: &Figures<'_>) -> Pieces {
 }
 
 fn processes(figures: &Figures<'_>) -> String {
-    match figures.holders.processes {
-        1 => "1 process".to_owned(),
-        more => format!("{} processes", count(more)),
-    }
+    counted_as(figures.holders.processes, "process", "processes")
 }
 
 fn held_by(figures: &Figures<'_>) -> Pieces {

@@ -151,11 +151,11 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     let mut warnings = Vec::new();
     let mut warn = |word, text: String| warnings.push(Warning { word, text });
     if holders.incomplete > 0 {
-        let processes = match holders.incomplete {
-            1 => "1 incomplete process".to_owned(),
-            more => format!("{} incomplete processes", format::count(more)),
-        };
-        warn("incomplete", processes);
+        let (one, many) = ("incomplete process", "incomplete processes");
+        warn(
+            "incomplete",
+            format::counted_as(holders.incomplete, one, many),
+        );
     }
     if device.verified == Some(false) {
         warn("differs", "differs from allocators".to_owned());

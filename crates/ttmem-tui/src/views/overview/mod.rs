@@ -254,24 +254,14 @@ fn parts(area: Rect) -> Parts {
 
 impl View for Overview {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[
-            KeyHelp {
-                keys: "arrows",
-                does: "choose",
-            },
-            KeyHelp {
-                keys: "Enter",
-                does: "device",
-            },
-            KeyHelp {
-                keys: "b",
-                does: "group",
-            },
-            KeyHelp {
-                keys: "c",
-                does: "compact",
-            },
-        ]
+        const {
+            &[
+                KeyHelp::new("arrows", "choose"),
+                KeyHelp::new("Enter", "device"),
+                KeyHelp::new("b", "group"),
+                KeyHelp::new("c", "compact"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {

@@ -3,7 +3,7 @@
 use super::card::name_of;
 use super::figures::Filled;
 use crate::data::Data;
-use crate::format::{bytes, count};
+use crate::format::{bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
 use crate::widgets::pen::Pen;
 use crate::widgets::share::{Share, percent};
@@ -60,14 +60,6 @@ fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str
     ]
 }
 
-fn plural(number: usize, one: &str, more: &str) -> String {
-    let name = if number == 1 { one } else { more };
-    format!(
-        "{} {name}",
-        count(u64::try_from(number).unwrap_or(u64::MAX))
-    )
-}
-
 /// All devices, processes and events in a line.
 pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
     let Some(snapshot) = data.totals() else {
@@ -75,7 +67,7 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
     };
     let wide = area.width >= WIDE;
     let mut pen = Pen::new(canvas, area, area.y, look);
-    let devices = plural(snapshot.devices.len(), "device", "devices");
+    let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
     for (name, sum) in sums(snapshot.devices.iter()) {
         pen.piece(&sum.text(name, wide, look), Ink::Text);
@@ -84,15 +76,15 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
     let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
     let anomalies = anomalies.fold(0, u64::saturating_add);
     if anomalies > 0 {
-        let text = match anomalies {
-            1 => "1 anomaly".to_owned(),
-            more => format!("{} anomalies", count(more)),
-        };
+        let text = counted_as(anomalies, "anomaly", "anomalies");
         pen.piece(&format!("! {text}"), Ink::Warning);
     }
     let processes = snapshot.processes.iter();
     let living = processes.filter(|process| process.state != ProcessState::Exited);
-    pen.piece(&plural(living.count(), "process", "processes"), Ink::Text);
+    pen.piece(
+        &counted_as(living.count() as u64, "process", "processes"),
+        Ink::Text,
+    );
     let rate = data
         .events_per_second
         .map_or_else(|| look.unknown().to_owned(), count);
@@ -120,7 +112,7 @@ pub(super) fn draw_group<'d>(
     let title = text::clip(title, usize::from(area.width / 2));
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
-    pen.piece(&plural(number, "device", "devices"), Ink::Faint);
+    pen.piece(&counted(number as u64, "device"), Ink::Faint);
     for (name, sum) in sums(devices) {
         pen.piece(&sum.text(name, true, look), Ink::Faint);
     }

@@ -1,8 +1,8 @@
 //! The columns of the table, and the cells of a row.
 
-use super::held::{About, Held, age, is_gone, plural, ranges, remarks, state};
+use super::held::{About, Held, age, is_gone, ranges, remarks, state};
 use crate::data::Data;
-use crate::format::{bytes, count};
+use crate::format::{bytes, count, counted};
 use crate::look::{Ink, Look};
 use crate::widgets::table::{Cell, Column};
 use ttmem_api::{Process, ProcessDevice};
@@ -10,43 +10,23 @@ use ttmem_api::{Process, ProcessDevice};
 /// Columns of the devices of a process.
 const DEVICES: u16 = 11;
 
-const fn figure(title: &'static str, width: u16, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows: false,
-        right: true,
-        gives_way,
-    }
-}
-
-const fn words(title: &'static str, width: u16, grows: bool, gives_way: u8) -> Column {
-    Column {
-        title,
-        width,
-        grows,
-        right: false,
-        gives_way,
-    }
-}
-
 /// The columns; all but the last can be sorted by, in the order of `SortedBy`.
 pub(crate) const COLUMNS: &[Column] = &[
-    figure("PID", 7, 0),
-    figure("USER", 6, 5),
-    words("COMMAND", 12, true, 0),
-    words("DEVICES", DEVICES, false, 4),
-    figure("DRAM", 10, 0),
-    figure("L1", 10, 0),
-    figure("L1_SMALL", 10, 8),
-    figure("CBS", 10, 2),
-    figure("KERNELS", 10, 6),
-    figure("DRAM PEAK", 10, 7),
-    figure("AGE", 7, 3),
-    words("STATE", 17, false, 0),
-    figure("LEAKS", 10, 9),
-    figure("ANOMALIES", 9, 10),
-    words("REMARKS", 24, true, 11),
+    Column::figures("PID", 7, 0),
+    Column::figures("USER", 6, 5),
+    Column::words("COMMAND", 12, 0).growing(),
+    Column::words("DEVICES", DEVICES, 4),
+    Column::figures("DRAM", 10, 0),
+    Column::figures("L1", 10, 0),
+    Column::figures("L1_SMALL", 10, 8),
+    Column::figures("CBS", 10, 2),
+    Column::figures("KERNELS", 10, 6),
+    Column::figures("DRAM PEAK", 10, 7),
+    Column::figures("AGE", 7, 3),
+    Column::words("STATE", 17, 0),
+    Column::figures("LEAKS", 10, 9),
+    Column::figures("ANOMALIES", 9, 10),
+    Column::words("REMARKS", 24, 11).growing(),
 ];
 
 /// The cells of a process.
@@ -91,7 +71,7 @@ fn devices(process: &Process) -> String {
         which
     } else {
         let number = u64::try_from(process.devices.len()).unwrap_or(u64::MAX);
-        plural(number, "device", "devices")
+        counted(number, "device")
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure: from the documents to numbers and words.
 
-use crate::format::{bytes, count};
+use crate::format::{bytes, count, counted, counted_as};
 use crate::look::Ink;
 use ttmem_api::{Process, ProcessDevice, ProcessState};
 
@@ -128,7 +128,7 @@ pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
         remark(About::Released, text);
     }
     if process.incomplete {
-        let lost = plural(process.lost_events, "event", "events");
+        let lost = counted(process.lost_events, "event");
         remark(About::Lost, format!("{lost} lost"));
     }
     if process.resyncing {
@@ -136,22 +136,17 @@ pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
     }
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
-        let candidates = plural(leaks.buffers, "leak candidate", "leak candidates");
+        let candidates = counted(leaks.buffers, "leak candidate");
         remark(
             About::Leaks,
             format!("{candidates}, {}", bytes(leaks.bytes)),
         );
     }
     if process.anomalies > 0 {
-        let anomalies = plural(process.anomalies, "anomaly", "anomalies");
+        let anomalies = counted_as(process.anomalies, "anomaly", "anomalies");
         remark(About::Anomalies, anomalies);
     }
     remarks
-}
-
-/// A count and its noun.
-pub(crate) fn plural(number: u64, one: &str, more: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
 /// Numbers in few characters: `0-3,5`.

@@ -9,15 +9,15 @@ mod list;
 mod tests;
 
 use self::columns::{COLUMNS, device_cells, process_cells};
-use self::held::{Held, is_gone, plural, remarks};
+use self::held::{Held, is_gone, remarks};
 pub(crate) use self::list::List;
 use self::list::{Order, Row};
 use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
-use crate::format::{bytes, time_near};
+use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
-use crate::input::{Gesture, Key, Pointer};
+use crate::input::{Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::{DeviceKey, Wants};
 use crate::widgets::cursor::Cursor;
@@ -146,7 +146,7 @@ impl Processes {
         let gone = processes.iter().filter(|process| is_gone(process)).count();
         let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let living = number(processes.len() - gone);
-        pen.piece(&plural(living, "process", "processes"), Ink::Strong);
+        pen.piece(&counted_as(living, "process", "processes"), Ink::Strong);
         if gone > 0 {
             pen.piece(&format!("{gone} exited"), Ink::Faint);
         }
@@ -182,7 +182,7 @@ impl Processes {
         if let Some(device) = device {
             pen.piece(&format!("device {}", device.id), Ink::Text);
         }
-        pen.piece(&plural(held.buffers, "buffer", "buffers"), Ink::Text);
+        pen.piece(&counted(held.buffers, "buffer"), Ink::Text);
         if held.trace > 0 {
             pen.piece(&format!("trace {}", bytes(held.trace)), Ink::Text);
         }
@@ -191,10 +191,7 @@ impl Processes {
         }
         pen.piece(&format!("source {}", process.source), Ink::Faint);
         let connections = u64::from(process.connections);
-        pen.piece(
-            &plural(connections, "connection", "connections"),
-            Ink::Faint,
-        );
+        pen.piece(&counted(connections, "connection"), Ink::Faint);
         if let Some(claimed) = process.claimed_pid {
             pen.piece(&format!("calls itself {claimed}"), Ink::Faint);
         }
@@ -210,9 +207,9 @@ impl Processes {
             let what = format!(
                 "at {}: {}, {}, {}",
                 time_near(released.time, now),
-                plural(released.buffers, "buffer", "buffers"),
-                plural(released.cbs, "CB", "CBs"),
-                plural(released.kernels, "kernel", "kernels"),
+                counted(released.buffers, "buffer"),
+                counted(released.cbs, "CB"),
+                counted(released.kernels, "kernel"),
             );
             pen.piece(&what, Ink::Faint);
         }
@@ -226,7 +223,7 @@ pub(crate) fn draw_top(canvas: &mut Buffer, area: Rect, list: &mut List, data: &
         columns: COLUMNS,
         sorted: Some((Order::default().by.column(), true)),
     };
-    table.draw_first(canvas, area, look, |place| {
+    table.draw_first(canvas, area, list.rows().len() as u64, look, |place| {
         let row = *list.rows().get(usize::try_from(place).ok()?)?;
         let (process, _) = look_up(row, data)?;
         Some(process_cells(process, data, look))
@@ -235,24 +232,14 @@ pub(crate) fn draw_top(canvas: &mut Buffer, area: Rect, list: &mut List, data: &
 
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[
-            KeyHelp {
-                keys: "Enter",
-                does: "buffers",
-            },
-            KeyHelp {
-                keys: "/",
-                does: "filter",
-            },
-            KeyHelp {
-                keys: "s S",
-                does: "sort",
-            },
-            KeyHelp {
-                keys: "d",
-                does: "devices",
-            },
-        ]
+        const {
+            &[
+                KeyHelp::new("Enter", "buffers"),
+                KeyHelp::new("/", "filter"),
+                KeyHelp::new("s S", "sort"),
+                KeyHelp::new("d", "devices"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {
@@ -299,20 +286,12 @@ impl View for Processes {
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
         self.refresh(data);
-        match pointer.did {
-            Gesture::Click => {
-                let inside = self.table.contains((pointer.column, pointer.row).into());
-                let row = Table::row_at(self.table, &self.cursor, pointer.row, self.count());
-                match row.filter(|_| inside) {
-                    Some(row) => self.cursor.row = row,
-                    None => return Outcome::Unused,
-                }
-            }
-            Gesture::WheelUp => self.cursor.wheel(false, self.count()),
-            Gesture::WheelDown => self.cursor.wheel(true, self.count()),
+        let rows = self.count();
+        let used = Table::point(self.table, &mut self.cursor, pointer, rows);
+        if used {
+            self.follow(data);
         }
-        self.follow(data);
-        Outcome::Taken
+        Outcome::if_used(used)
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, _chosen: &Chosen, look: Look) {

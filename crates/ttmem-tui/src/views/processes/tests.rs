@@ -3,6 +3,7 @@
 use super::held::{age, ranges, state};
 use super::list::SortedBy;
 use super::*;
+use crate::input::Gesture;
 use crate::look::ColourDepth;
 use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};

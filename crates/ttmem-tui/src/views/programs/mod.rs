@@ -251,15 +251,16 @@ impl Programs {
 
 impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
-        const KEYS: &[KeyHelp] = &[
-            help("p", "page"),
-            help("/", "name"),
-            help("s S", "sort"),
-            help("Enter", "details"),
-            help("[ ]", "device"),
-            help("Esc", "all"),
-        ];
-        KEYS
+        const {
+            &[
+                KeyHelp::new("p", "page"),
+                KeyHelp::new("/", "name"),
+                KeyHelp::new("s S", "sort"),
+                KeyHelp::new("Enter", "details"),
+                KeyHelp::new("[ ]", "device"),
+                KeyHelp::new("Esc", "all"),
+            ]
+        }
     }
 
     fn words(&self) -> &'static [Word] {
@@ -315,30 +316,18 @@ impl View for Programs {
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
         let drawn = self.drawn;
-        match pointer.did {
-            Gesture::Click if pointer.row == self.titles.y => match self.title_at(pointer.column) {
-                Some(page) => self.page = page,
-                None => return Outcome::Unused,
-            },
-            Gesture::Click => {
-                let inside = drawn.contains((pointer.column, pointer.row).into());
-                let (cursor, rows) = self.cursor(data, chosen);
-                match Table::row_at(drawn, cursor, pointer.row, rows) {
-                    Some(row) if inside => cursor.row = row,
-                    _elsewhere => return Outcome::Unused,
-                }
-            }
-            Gesture::WheelUp | Gesture::WheelDown => {
-                let down = pointer.did == Gesture::WheelDown;
-                if self.page == Page::Rings {
-                    self.rings.entries.wheel(down, u64::MAX);
-                } else {
-                    let (cursor, rows) = self.cursor(data, chosen);
-                    cursor.wheel(down, rows);
-                }
-            }
+        let clicked = pointer.did == Gesture::Click;
+        if clicked && pointer.row == self.titles.y {
+            let page = self.title_at(pointer.column);
+            self.page = page.unwrap_or(self.page);
+            return Outcome::if_used(page.is_some());
         }
-        Outcome::Taken
+        let (cursor, rows) = match self.page {
+            // The wheel goes through the entries of a ring, a click chooses a ring.
+            Page::Rings if !clicked => (&mut self.rings.entries, u64::MAX),
+            _other => self.cursor(data, chosen),
+        };
+        Outcome::if_used(Table::point(drawn, cursor, pointer, rows))
     }
 
     fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
@@ -371,10 +360,6 @@ impl View for Programs {
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }
-}
-
-const fn help(keys: &'static str, does: &'static str) -> KeyHelp {
-    KeyHelp { keys, does }
 }
 
 fn is_of(row: &ProgramRow, pid: Option<u32>) -> bool {

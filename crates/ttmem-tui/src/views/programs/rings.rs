@@ -93,10 +93,7 @@ impl Rings {
         let rings = device.ring.len() as u64;
         let most = (area.height / 4).max(2);
         let high = u16::try_from(rings + 1).unwrap_or(most).clamp(2, most);
-        let table = Table {
-            columns: COLUMNS,
-            sorted: None,
-        };
+        let table = Table::of(COLUMNS);
         table.draw(
             canvas,
             above(area, high),
@@ -178,10 +175,7 @@ impl Rings {
         data: &Data,
         look: Look,
     ) {
-        let table = Table {
-            columns: ENTRY_COLUMNS,
-            sorted: None,
-        };
+        let table = Table::of(ENTRY_COLUMNS);
         let rows = stretches.len() as u64;
         let area = Rect {
             width: area.width.min(ENTRIES),

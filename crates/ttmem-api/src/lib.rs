@@ -15,6 +15,7 @@
 mod address;
 pub mod client;
 mod device;
+mod device_key;
 mod events;
 mod groups;
 mod hex_id;
@@ -41,6 +42,7 @@ pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, L1Usage,
     PeakBytes, PrefetchUsage, RingEntry, RingUsage,
 };
+pub use device_key::DeviceKey;
 pub use events::{EventReader, Pace, Streamed};
 pub use groups::{BufferGroup, BufferGroups};
 pub use hex_id::{HexId, ParseHexIdError};

@@ -3,13 +3,12 @@
 //! The feed hands over what the server said, [`Data::apply`] puts it here, the views read it. What
 //! no view wanted lately is simply old, and has its age.
 
-use crate::wants::DeviceKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, History, KernelRow, L1Map, ProgramRow,
-    Snapshot, StreamEvent, Timestamp,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
+    ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 /// The most events of the tail that are kept.

@@ -1,36 +1,6 @@
 //! What the views want the feed to ask for.
 
-use ttmem_api::{BufferQuery, Device, HexId, MemoryClass};
-
-/// A device, whatever its place in the snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct DeviceKey {
-    /// Its logical id.
-    pub(crate) id: u32,
-    /// The chip's unique id.
-    pub(crate) unique_id: Option<HexId>,
-    /// The visible-device set under which `id` counts.
-    pub(crate) scope: Option<String>,
-}
-
-impl DeviceKey {
-    /// The key of a device.
-    pub(crate) fn of(device: &Device) -> Self {
-        Self {
-            id: device.id,
-            unique_id: device.unique_id,
-            scope: device.scope.clone(),
-        }
-    }
-
-    /// How the read API's paths name it: by its unique id where it has one.
-    pub(crate) fn path(&self) -> String {
-        match self.unique_id {
-            Some(unique_id) => unique_id.to_string(),
-            None => self.id.to_string(),
-        }
-    }
-}
+use ttmem_api::{BufferQuery, DeviceKey, MemoryClass};
 
 /// Documents to keep fresh besides the snapshot: those of the view on screen only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

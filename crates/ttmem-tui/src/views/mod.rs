@@ -21,10 +21,10 @@ use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::look::Look;
-use crate::wants::{DeviceKey, Wants};
+use crate::wants::Wants;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ttmem_api::Device;
+use ttmem_api::{Device, DeviceKey};
 
 /// The tabs in their order; the number of each is its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,7 +122,7 @@ impl Chosen {
             return 0;
         };
         let mut devices = data.devices().iter();
-        let place = devices.position(|device| DeviceKey::of(device) == *chosen);
+        let place = devices.position(|device| device.key() == *chosen);
         place.unwrap_or(0)
     }
 
@@ -135,7 +135,7 @@ impl Chosen {
     pub(crate) fn choose(&mut self, place: usize, data: &Data) {
         let devices = data.devices();
         if let Some(device) = devices.get(place).or(devices.last()) {
-            self.device = Some(DeviceKey::of(device));
+            self.device = Some(device.key());
         }
     }
 

@@ -32,21 +32,21 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
 /// Which buffers the user wants to see, and in which order.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(in crate::views) struct Question {
     /// Text that the operation contains.
-    pub(super) operation: Prompt,
+    pub(in crate::views) operation: Prompt,
     /// Of this class.
-    pub(super) class: Option<MemoryClass>,
+    pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
-    pub(super) min_bytes: Option<u64>,
+    pub(in crate::views) min_bytes: Option<u64>,
     /// On the chosen device only.
-    pub(super) only_device: bool,
+    pub(in crate::views) only_device: bool,
     /// Allocated since a mark.
-    pub(super) since: Option<Timestamp>,
+    pub(in crate::views) since: Option<Timestamp>,
     /// The order.
-    pub(super) sort: SortBy,
+    pub(in crate::views) sort: SortBy,
     /// The other way round.
-    pub(super) descending: bool,
+    pub(in crate::views) descending: bool,
 }
 
 impl Default for Question {
@@ -154,7 +154,12 @@ impl Question {
     }
 
     /// Asks for sums.
-    pub(super) fn groups(&self, data: &Data, chosen: &Chosen, by: GroupBy) -> BufferQuery {
+    pub(in crate::views) fn groups(
+        &self,
+        data: &Data,
+        chosen: &Chosen,
+        by: GroupBy,
+    ) -> BufferQuery {
         BufferQuery {
             by: Some(by),
             ..self.filters(data, chosen)

@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
-use crate::wants::{DeviceKey, Wants};
+use crate::wants::Wants;
 use crate::widgets::text;
 use chart::Chart;
 use details::Line;
@@ -258,16 +258,10 @@ impl<'d> Shown<'d> {
         let asked = asked.map(|(seconds, history)| (*seconds, history));
         let recent = data.recent.as_ref().map(|fresh| (600, &fresh.document));
         let (seconds, history) = asked.or(recent)?;
-        let mut devices = history.devices.iter();
-        let device = devices.find(|known| {
-            known.id == device.id
-                && known.unique_id == device.unique_id
-                && known.scope == device.scope
-        })?;
         Some(Self {
             seconds,
             history,
-            device,
+            device: history.of(device)?,
             age: data
                 .history
                 .as_ref()
@@ -423,9 +417,4 @@ impl View for DeviceView {
             self.draw_choices(canvas, line, shown.as_ref(), look);
         }
     }
-}
-
-/// Whether a document is of the chosen device.
-pub(crate) fn is_of(key: &DeviceKey, device: &Device) -> bool {
-    key.id == device.id && key.unique_id == device.unique_id && key.scope == device.scope
 }

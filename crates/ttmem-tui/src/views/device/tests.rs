@@ -147,11 +147,7 @@ fn any_area_and_any_data_can_be_drawn() {
         }
     }
     view.top = 10_000;
-    chosen.device = Some(DeviceKey {
-        id: 99,
-        unique_id: None,
-        scope: None,
-    });
+    chosen.device = Some(ttmem_api::DeviceKey::Number(99, None));
     // Series that are shorter than the times, times that run backwards, numbers that are none.
     let (_, history) = &mut data.history.as_mut().expect("a history").document;
     history.devices[0].dram_bytes.truncate(3);

@@ -12,14 +12,14 @@ mod grid;
 mod tests;
 
 use super::age;
-use super::device::{class_name, draw_title, is_of};
+use super::device::{class_name, draw_title};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
-use crate::wants::{DeviceKey, Wants};
+use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::table::Table;
 use crate::widgets::text;
@@ -27,7 +27,7 @@ use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ttmem_api::{BlockMap, Device, L1Map, MemoryClass};
+use ttmem_api::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
 const WIDE: u16 = 130;
@@ -69,13 +69,13 @@ pub(crate) struct L1MapView {
 /// L1 of a device, if that is what came.
 fn map_of<'d>(device: &Device, data: &'d Data) -> Option<&'d L1Map> {
     let (key, map) = &data.l1map.as_ref()?.document;
-    is_of(key, device).then_some(map)
+    (*key == device.key()).then_some(map)
 }
 
 /// The banks of a device and class, if that is what came.
 fn blocks_of<'d>(device: &Device, class: MemoryClass, data: &'d Data) -> Option<&'d BlockMap> {
     let (key, map) = &data.blocks.as_ref()?.document;
-    (is_of(key, device) && map.class == class).then_some(map)
+    (*key == device.key() && map.class == class).then_some(map)
 }
 
 impl L1MapView {
@@ -260,7 +260,7 @@ impl L1MapView {
         text::put(canvas, (area.x, area.y), &title, room, look.style(ink));
         let Some(told) = told else { return };
         if here {
-            let opened = Some((DeviceKey::of(device), chosen));
+            let opened = Some((device.key(), chosen));
             if self.opened != opened {
                 self.opened = opened;
                 self.segment.row = column::row_of_the_gap(told);
@@ -353,7 +353,7 @@ impl View for L1MapView {
         let Some(device) = chosen.device(data) else {
             return Wants::default();
         };
-        let key = DeviceKey::of(device);
+        let key = device.key();
         match self.page {
             Page::Cores => {
                 // A core is asked for only once it is known to be there: without, the server

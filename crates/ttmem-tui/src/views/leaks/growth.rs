@@ -10,7 +10,6 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::known;
-use crate::wants::DeviceKey;
 use crate::widgets::line::{above, draw_line, row_of};
 use crate::widgets::table::{Cell, Column, Table};
 use ratatui::buffer::Buffer;
@@ -126,13 +125,7 @@ fn against(history: Option<(&History, usize)>) -> String {
 
 fn grown(device: &Device, place: usize, history: Option<(&History, usize)>) -> [Grown; 4] {
     let peaks = device.peaks_since_marks.get(place);
-    let then = history.and_then(|(history, step)| {
-        let key = DeviceKey::of(device);
-        let mut devices = history.devices.iter();
-        let of = devices
-            .find(|of| (of.id, of.unique_id, &of.scope) == (key.id, key.unique_id, &key.scope))?;
-        Some((of, step))
-    });
+    let then = history.and_then(|(history, step)| Some((history.of(device)?, step)));
     CLASSES.map(|class| Grown {
         now: now(device, class),
         then: then.and_then(|(of, step)| *series(of, class)?.get(step)?),

@@ -11,7 +11,7 @@ mod tests;
 use super::age;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
-use super::buffers::question;
+use super::buffers::question::{self, Question};
 use super::naming::between;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
@@ -72,18 +72,12 @@ impl Leaks {
     /// What is asked: sums of what was allocated since the mark; nothing without one.
     fn asked(&self, data: &Data, chosen: &Chosen) -> Option<BufferQuery> {
         let (_place, mark) = self.mark(data)?;
-        let device = chosen.device(data).filter(|_| self.only_device);
-        let unique_id = device.and_then(|device| device.unique_id);
-        Some(BufferQuery {
+        let question = Question {
             since: Some(mark.time),
-            by: Some(self.by()),
-            pid: chosen.pid,
-            device: device
-                .map(|device| device.id)
-                .filter(|_| unique_id.is_none()),
-            unique_id,
-            ..BufferQuery::default()
-        })
+            only_device: self.only_device,
+            ..Question::default()
+        };
+        Some(question.groups(data, chosen, self.by()))
     }
 
     /// The sums that answer it; none while they have not come.

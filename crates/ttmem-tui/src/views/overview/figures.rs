@@ -9,7 +9,7 @@ use crate::views::taken;
 use crate::widgets::bar::Bar;
 use crate::widgets::share::{Share, percent};
 use std::collections::HashMap;
-use ttmem_api::{ClassUsage, Device, DeviceHistory, HexId, Snapshot};
+use ttmem_api::{ClassUsage, Device, DeviceHistory, DeviceKey, Snapshot};
 
 /// From this share on, in thousandths, memory is called nearly full.
 const NEARLY_FULL_PERMILLE: u16 = 900;
@@ -126,14 +126,8 @@ pub(crate) struct Figures<'d> {
 impl<'d> Figures<'d> {
     /// The figures of a device that is used by these.
     pub(crate) fn of(device: &'d Device, holders: Holders, data: &'d Data) -> Self {
-        let recent = data.recent.as_ref().map(|recent| &recent.document);
-        let mut histories = recent.map_or(&[][..], |recent| &recent.devices).iter();
-        let recent = histories.find(|known| match known.unique_id {
-            Some(_) => known.unique_id == device.unique_id,
-            None => {
-                device.unique_id.is_none() && known.id == device.id && known.scope == device.scope
-            }
-        });
+        let recent = data.recent.as_ref();
+        let recent = recent.and_then(|recent| recent.document.of(device));
         let dram = Filled::class(Ink::Dram, &device.dram);
         let l1 = Filled::l1(device, recent);
         Self {
@@ -197,22 +191,13 @@ pub(crate) struct Holders {
 /// The holders of every device, in the order of the snapshot.
 pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
     let mut holders = vec![Holders::default(); snapshot.devices.len()];
-    let mut by_chip: HashMap<HexId, usize> = HashMap::new();
-    let mut by_number: HashMap<(u32, Option<&str>), usize> = HashMap::new();
-    for (place, device) in snapshot.devices.iter().enumerate() {
-        if let Some(chip) = device.unique_id {
-            by_chip.insert(chip, place);
-        }
-        by_number
-            .entry((device.id, device.scope.as_deref()))
-            .or_insert(place);
-    }
+    let devices = snapshot.devices.iter().enumerate();
+    let places: HashMap<DeviceKey, usize> = devices
+        .map(|(place, device)| (device.key(), place))
+        .collect();
     for process in &snapshot.processes {
         for device in &process.devices {
-            let place = match device.unique_id {
-                Some(chip) => by_chip.get(&chip),
-                None => by_number.get(&(device.id, device.scope.as_deref())),
-            };
+            let place = places.get(&device.key());
             if let Some(of) = place.and_then(|place| holders.get_mut(*place)) {
                 of.processes += 1;
                 of.incomplete += u64::from(process.incomplete);

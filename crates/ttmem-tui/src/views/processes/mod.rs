@@ -19,7 +19,7 @@ use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::look::{Ink, Look};
-use crate::wants::{DeviceKey, Wants};
+use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::pen::Pen;
 use crate::widgets::prompt::Prompt;
@@ -120,12 +120,7 @@ impl Processes {
         };
         chosen.pid = Some(pid);
         if let Some(device) = device {
-            let same = |known: &&ttmem_api::Device| match device.unique_id {
-                Some(_) => known.unique_id == device.unique_id,
-                None => known.id == device.id && known.scope == device.scope,
-            };
-            let known = data.devices().iter().find(same);
-            chosen.device = known.map(DeviceKey::of).or(chosen.device.take());
+            chosen.device = Some(device.key());
         }
         Outcome::Go(Tab::Buffers)
     }

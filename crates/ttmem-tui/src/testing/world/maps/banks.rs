@@ -2,9 +2,8 @@
 
 use super::super::{NOW, World, ago};
 use super::l1::sizes;
-use crate::wants::DeviceKey;
 use std::cmp::Reverse;
-use ttmem_api::{Block, BlockMap, HexId, MemoryClass, SCHEMA, Stretch};
+use ttmem_api::{Block, BlockMap, DeviceKey, HexId, MemoryClass, SCHEMA, Stretch};
 
 const CELLS: u64 = 4096;
 /// Where the runtime's own part of a bank ends.
@@ -64,7 +63,7 @@ impl World {
             free_count,
             free_bytes: Some(per_bank - taken),
         };
-        Some((DeviceKey::of(&device), map))
+        Some((device.key(), map))
     }
 
     fn dram_block(self, place: usize, address: u64, size_bytes: u64) -> Block {

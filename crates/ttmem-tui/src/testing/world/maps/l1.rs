@@ -2,10 +2,9 @@
 
 use super::super::totals::{CORES, L1_OF_A_CORE, RESERVED_OF_A_CORE};
 use super::super::{NOW, World, ago, chance};
-use crate::wants::DeviceKey;
 use ttmem_api::{
-    Block, CbKind, HexId, L1Column, L1Core, L1Map, MemoryClass, Resident, SCHEMA, Segment,
-    SegmentKind,
+    Block, CbKind, DeviceKey, HexId, L1Column, L1Core, L1Map, MemoryClass, Resident, SCHEMA,
+    Segment, SegmentKind,
 };
 
 const SIDE: u32 = 8;
@@ -56,7 +55,7 @@ impl World {
             buffers_left_out: 0,
             residents: self.residents(),
         };
-        Some((DeviceKey::of(&device), map))
+        Some((device.key(), map))
     }
 
     fn residents(self) -> Vec<Resident> {

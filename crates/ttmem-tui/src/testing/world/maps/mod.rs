@@ -4,8 +4,7 @@ mod banks;
 mod l1;
 
 use super::World;
-use crate::wants::DeviceKey;
-use ttmem_api::{BlockMap, L1Map};
+use ttmem_api::{BlockMap, DeviceKey, L1Map};
 
 impl World {
     /// L1 with the first core.

@@ -73,6 +73,17 @@ pub fn counted_as(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// Ids in the order given, neighbours as `0-7`.
+#[must_use]
+pub fn ids(ids: &[u32]) -> String {
+    let runs = ids.chunk_by(|id, next| id.checked_add(1) == Some(*next));
+    let runs = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
 /// A duration in its two largest units.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
@@ -156,6 +167,15 @@ mod tests {
         assert_eq!(count(1_000_000_000), "1.0G");
         assert_eq!(counted(1, "buffer"), "1 buffer");
         assert_eq!(counted(0, "buffer"), "0 buffers");
+    }
+
+    #[test]
+    fn neighbours_are_put_together() {
+        assert_eq!(ids(&[]), "");
+        assert_eq!(ids(&[3]), "3");
+        assert_eq!(ids(&[0, 1, 2, 3, 6, 8, 9]), "0-3,6,8-9");
+        assert_eq!(ids(&[4, 0, 2, 6]), "4,0,2,6");
+        assert_eq!(ids(&[u32::MAX - 1, u32::MAX, 0]), "4294967294-4294967295,0");
     }
 
     #[test]

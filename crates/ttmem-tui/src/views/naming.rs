@@ -20,27 +20,6 @@ pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, look:
     }
 }
 
-/// Numbers of devices, those in a row as `0-7`.
-pub(super) fn devices(ids: &[u32]) -> String {
-    let mut text = String::new();
-    let mut rest = ids;
-    while let Some((&first, _)) = rest.split_first() {
-        let neighbours = rest.iter().zip(&rest[1..]);
-        let following = neighbours.take_while(|(id, next)| id.checked_add(1) == Some(**next));
-        let run = 1 + following.count();
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(&first.to_string());
-        if run > 1 {
-            text.push_str(if run > 2 { "-" } else { "," });
-            text.push_str(&rest[run - 1].to_string());
-        }
-        rest = &rest[run..];
-    }
-    text
-}
-
 /// How a class is drawn.
 pub(super) const fn class_ink(class: MemoryClass) -> Ink {
     match class {
@@ -72,18 +51,4 @@ pub(super) fn known_bytes(size: Option<u64>, look: Look) -> String {
 /// The sign between parts of a line.
 pub(super) const fn between(look: Look) -> &'static str {
     if look.unicode() { " · " } else { " | " }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_in_a_row_are_put_together() {
-        assert_eq!(devices(&[]), "");
-        assert_eq!(devices(&[3]), "3");
-        assert_eq!(devices(&[0, 1]), "0,1");
-        assert_eq!(devices(&[0, 1, 2, 3, 7, 9, 10, 11]), "0-3,7,9-11");
-        assert_eq!(devices(&[5, 4, u32::MAX]), "5,4,4294967295");
-    }
 }

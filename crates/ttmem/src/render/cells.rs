@@ -50,28 +50,6 @@ pub(super) fn with_commas(parts: &[String]) -> Vec<String> {
     parts
 }
 
-/// Logical device ids as ranges, `0-3,6`, in the order given.
-pub(super) fn id_ranges(ids: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &id in ids {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
-            _ => ranges.push((id, id)),
-        }
-    }
-    let texts: Vec<String> = ranges
-        .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
-        .collect();
-    texts.join(",")
-}
-
 /// Colour, or none.
 ///
 /// Paints finished cells: escape sequences have no width, padding them would misalign.
@@ -154,14 +132,6 @@ mod tests {
         let text = paragraph("  a: ", 4, words, 14);
         assert_eq!(text, "  a: 模型推論\n    メモリ\n    模型推論…\n");
         assert!(text.lines().all(|line| columns(line) <= 14));
-    }
-
-    #[test]
-    fn consecutive_ids_join() {
-        assert_eq!(id_ranges(&[0, 1, 2, 3, 6]), "0-3,6");
-        assert_eq!(id_ranges(&[4, 0, 2, 6]), "4,0,2,6");
-        assert_eq!(id_ranges(&[u32::MAX, 0]), "4294967295,0");
-        assert_eq!(id_ranges(&[]), "");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ttmem_api::{ClassUsage, Device, Snapshot, Source, Timestamp};
+use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Timestamp};
 
 use super::bars::{Share, bar, percent};
-use super::cells::{Paint, id_ranges, left, paragraph, right, sentence, with_commas};
-use ttmem_tui::format::{SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
+use super::cells::{Paint, left, paragraph, right, sentence, with_commas};
+use ttmem_tui::format::{self, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
 const MAX_BLOCKS: usize = 8;
@@ -41,14 +41,10 @@ pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String
 
 /// What makes a device's figures less than exact, each in a few words.
 fn doubts(device: &Device, snapshot: &Snapshot) -> Vec<&'static str> {
+    let key = device.key();
     let holders = || {
-        snapshot.processes.iter().filter(|process| {
-            process.devices.iter().any(|held| {
-                held.id == device.id
-                    && held.unique_id == device.unique_id
-                    && held.scope == device.scope
-            })
-        })
+        let holds = |process: &&Process| process.devices.iter().any(|held| held.key() == key);
+        snapshot.processes.iter().filter(holds)
     };
     let mut doubts = Vec::new();
     if device.verified == Some(false) {
@@ -143,7 +139,7 @@ fn origins(devices: &[Device], width: usize) -> String {
             .filter(|device| chosen(device))
             .map(|device| device.id)
             .collect();
-        id_ranges(&ids)
+        format::ids(&ids)
     };
     let sources: BTreeSet<Option<Source>> = devices.iter().map(|device| device.source).collect();
     let mut parts: Vec<String> = sources

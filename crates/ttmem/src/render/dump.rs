@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use ttmem_api::{BufferRow, CbRow, KernelRow};
 
-use super::cells::{Paint, clip, id_ranges, left, right};
+use super::cells::{Paint, clip, left, right};
 use super::layout_width;
-use ttmem_tui::format::{COUNT_WIDTH, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted};
+use ttmem_tui::format::{COUNT_WIDTH, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, ids};
 
 /// Enough for the largest pid Linux gives, 4194304.
 const PID_WIDTH: usize = 7;
@@ -129,7 +129,7 @@ impl DumpRow for BufferRow {
             width,
             [
                 &pid(self.pid),
-                &id_ranges(&self.device_ids),
+                &ids(&self.device_ids),
                 self.class.as_str(),
                 // Old senders send one number for both: their id is the address.
                 &format!("{:#x}", self.address.unwrap_or(self.id.0)),
@@ -186,7 +186,7 @@ impl DumpRow for KernelRow {
             width,
             [
                 &pid(self.pid),
-                &id_ranges(&self.device_ids),
+                &ids(&self.device_ids),
                 self.kind.as_str(),
                 self.core_type.map_or("-", |core_type| core_type.as_str()),
                 &bytes_or_unknown(self.binary_bytes),
@@ -232,7 +232,7 @@ impl DumpRow for CbRow {
     fn line(&self, _: usize) -> String {
         cb_line([
             &pid(self.pid),
-            &id_ranges(&self.device_ids),
+            &ids(&self.device_ids),
             &self
                 .program
                 .map_or_else(|| "-".to_owned(), |program| program.to_string()),

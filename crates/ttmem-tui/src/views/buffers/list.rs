@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::naming::{age, class_ink, devices, known, known_bytes, owner};
+use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::pane::Fact;
 use crate::widgets::table::{Cell, Column};
 use ttmem_api::{BufferRow, SortBy};
@@ -47,7 +47,7 @@ pub(super) fn cells(row: &BufferRow, data: &Data, look: Look) -> Vec<Cell> {
         faint(known(row.layout, look)),
         operation,
         Cell::new(owner(row.pid, row.instance.as_deref(), data, look)),
-        faint(devices(&row.device_ids)),
+        faint(format::ids(&row.device_ids)),
         Cell::new(age(row.time, data, look)),
     ]
 }
@@ -80,7 +80,7 @@ pub(super) fn facts(row: &BufferRow, data: &Data, look: Look) -> Vec<Fact> {
             ),
         ),
         text("page", known_bytes(row.page_bytes, look)),
-        text("devices", devices(&row.device_ids)),
+        text("devices", format::ids(&row.device_ids)),
         text("allocated", known(when, look)),
         text("buffer", row.id.to_string()),
     ];

@@ -165,41 +165,18 @@ fn number(fields: &EventFields, name: &str) -> Option<u64> {
     }
 }
 
-/// The devices of an event in the order of their ids; neighbours as `0-7`.
+/// The devices of an event.
 fn devices(fields: &EventFields) -> String {
-    let devices = match value(fields, "devices").or(value(fields, "device")) {
+    match value(fields, "devices").or(value(fields, "device")) {
         // A mesh has them in an order of its own.
         Some(FieldValue::Devices(devices)) => {
             let mut devices = devices.clone();
             devices.sort_unstable();
-            devices
+            format::ids(&devices)
         }
-        Some(FieldValue::Unknown) | None => return String::new(),
-        Some(one) => return one.to_string(),
-    };
-    let mut text = String::new();
-    let mut rest = devices.as_slice();
-    while let [first, ..] = rest {
-        let mut next = Some(*first);
-        let run = rest.iter().take_while(|id| {
-            let is_next = next == Some(**id);
-            next = id.checked_add(1);
-            is_next
-        });
-        let run = run.count();
-        let comma = if text.is_empty() { "" } else { "," };
-        match rest[run - 1] {
-            last if run > 2 => put(&mut text, format_args!("{comma}{first}-{last}")),
-            _few => {
-                for (place, id) in rest[..run].iter().enumerate() {
-                    let comma = if place > 0 { "," } else { comma };
-                    put(&mut text, format_args!("{comma}{id}"));
-                }
-            }
-        }
-        rest = &rest[run..];
+        Some(FieldValue::Unknown) | None => String::new(),
+        Some(one) => one.to_string(),
     }
-    text
 }
 
 /// How bytes of an event's class of memory look.
@@ -272,7 +249,7 @@ mod tests {
                 "–",
                 "✗R",
                 "allocation_failed",
-                "0-3,6,8,9",
+                "0-3,6,8-9",
                 "1.0 MiB",
                 "",
                 "l1 ttnn::add banks=64 per_bank_bytes=16.0 KiB"
@@ -296,17 +273,5 @@ mod tests {
             ("below", FieldValue::Negative(-1)),
         ]);
         assert_eq!(texts(&event)[5..], ["", "", "", "limit=0xff below=-1"]);
-    }
-
-    #[test]
-    fn devices_at_the_end_of_their_numbers_are_no_fault() {
-        let fields =
-            |ids: Vec<u32>| EventFields(vec![("devices".to_owned(), FieldValue::Devices(ids))]);
-        assert_eq!(devices(&fields(vec![u32::MAX])), u32::MAX.to_string());
-        assert_eq!(
-            devices(&fields(vec![u32::MAX - 2, u32::MAX - 1, u32::MAX, 0])),
-            "0,4294967293-4294967295"
-        );
-        assert_eq!(devices(&fields(Vec::new())), "");
     }
 }

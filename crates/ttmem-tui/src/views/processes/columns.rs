@@ -1,8 +1,8 @@
 //! The columns of the table, and the cells of a row.
 
-use super::held::{About, Held, age, is_gone, ranges, remarks, state};
+use super::held::{About, Held, age, is_gone, remarks, state};
 use crate::data::Data;
-use crate::format::{bytes, count, counted};
+use crate::format::{bytes, count, counted, ids};
 use crate::look::{Ink, Look};
 use crate::widgets::table::{Cell, Column};
 use ttmem_api::{Process, ProcessDevice};
@@ -66,7 +66,10 @@ pub(crate) fn process_cells(process: &Process, data: &Data, look: Look) -> Vec<C
 
 /// The devices of a process: which, if that fits, else how many.
 fn devices(process: &Process) -> String {
-    let which = ranges(process.devices.iter().map(|device| device.id));
+    let mut which: Vec<u32> = process.devices.iter().map(|device| device.id).collect();
+    which.sort_unstable();
+    which.dedup();
+    let which = ids(&which);
     if which.len() <= usize::from(DEVICES) {
         which
     } else {

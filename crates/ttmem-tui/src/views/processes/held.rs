@@ -149,28 +149,6 @@ pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
     remarks
 }
 
-/// Numbers in few characters: `0-3,5`.
-pub(crate) fn ranges(numbers: impl Iterator<Item = u32>) -> String {
-    let mut numbers: Vec<u32> = numbers.collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _other => runs.push((number, number)),
-        }
-    }
-    let runs = runs.into_iter().map(|(first, last)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    });
-    runs.collect::<Vec<_>>().join(",")
-}
-
 /// An age in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
 pub(crate) fn age(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {

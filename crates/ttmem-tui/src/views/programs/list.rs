@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::naming::{age, devices, known, known_bytes, owner};
+use crate::views::naming::{age, known, known_bytes, owner};
 use crate::widgets::pane::Fact;
 use crate::widgets::table::{Cell, Column};
 use std::cmp::Ordering;
@@ -169,7 +169,7 @@ fn binary_everywhere(row: &ProgramRow, look: Look) -> String {
         let on = row.devices.iter().filter(|on| on.binary == known);
         let ids: Vec<u32> = on.map(|on| on.id).collect();
         if !ids.is_empty() {
-            parts.push(format!("{} on {}", state(known), devices(&ids)));
+            parts.push(format!("{} on {}", state(known), format::ids(&ids)));
         }
     }
     if parts.is_empty() {

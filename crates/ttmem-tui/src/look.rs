@@ -6,6 +6,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::border;
 use std::ffi::OsStr;
 use unicode_width::UnicodeWidthStr;
 
@@ -209,6 +210,15 @@ impl Look {
         }
     }
 
+    /// The lines around something.
+    pub(crate) const fn border(self) -> border::Set<'static> {
+        if self.unicode {
+            border::ROUNDED
+        } else {
+            ASCII_BORDER
+        }
+    }
+
     /// What stands for something that is not known.
     pub(crate) const fn unknown(self) -> &'static str {
         if self.unicode { "–" } else { "-" }
@@ -263,6 +273,18 @@ impl Look {
         }
     }
 }
+
+/// Lines of a border for terminals that have none.
+const ASCII_BORDER: border::Set<'_> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
 
 /// What stands for a sign on a terminal without Unicode.
 fn ascii_sign(sign: &str) -> char {

@@ -7,10 +7,11 @@ use super::{KeyHelp, View};
 use crate::glossary::Word;
 use crate::input::Key;
 use crate::look::{Ink, Look};
+use crate::widgets::cursor::Scroll;
+use crate::widgets::line::draw_line;
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Rect};
-use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget as _};
 
 /// Keys that mean the same everywhere.
@@ -36,26 +37,16 @@ const KEY_HELP_WIDTH: usize = 34;
 /// The help, and how far it is scrolled.
 #[derive(Debug, Default)]
 pub(crate) struct Help {
-    /// The first line on the screen.
-    top: usize,
-    /// Lines that were on the screen when it was last drawn.
-    page: usize,
+    scroll: Scroll,
 }
 
 impl Help {
     /// Takes a key; whether the help stays open.
     pub(crate) fn handle(&mut self, key: Key) -> bool {
-        let page = self.page.max(1);
-        // The end is known when it is drawn.
-        self.top = match key {
+        match key {
             Key::Char('?' | 'h' | 'q') | Key::Escape => return false,
-            Key::Up | Key::Char('k') => self.top.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.top.saturating_add(1),
-            Key::PageUp => self.top.saturating_sub(page),
-            Key::PageDown | Key::Char(' ') => self.top.saturating_add(page),
-            Key::Home | Key::Char('g') => 0,
-            Key::End | Key::Char('G') => usize::MAX,
-            _other => self.top,
+            Key::Char(' ') => self.scroll.handle(Key::PageDown),
+            other => self.scroll.handle(other),
         };
         true
     }
@@ -73,13 +64,8 @@ impl Help {
             return;
         }
         Clear.render(over, canvas);
-        let frame = if look.unicode() {
-            border::ROUNDED
-        } else {
-            ASCII_FRAME
-        };
         let inside = if over.width > 20 && over.height > 6 {
-            let block = Block::bordered().border_set(frame);
+            let block = Block::bordered().border_set(look.border());
             block
                 .border_style(look.style(Ink::Frame))
                 .render(over, canvas);
@@ -89,27 +75,21 @@ impl Help {
         };
         let room = usize::from(inside.width);
         let lines = lines(view, room);
-        self.page = usize::from(inside.height);
-        self.top = self.top.min(lines.len().saturating_sub(self.page));
-        for (line, row) in lines.iter().skip(self.top).zip(inside.y..inside.bottom()) {
-            let mut column = inside.x;
-            for (part, ink) in &line.0 {
-                let room = usize::from(inside.right().saturating_sub(column));
-                column = text::put(canvas, (column, row), part, room, look.style(*ink));
-            }
+        self.scroll.keep_inside(lines.len(), inside.height);
+        for (line, row) in lines.iter().skip(self.scroll.top()).zip(inside.rows()) {
+            draw_line(canvas, row, &line.0, look);
         }
         if inside != over {
-            self.draw_title(canvas, over, lines.len(), look);
+            self.draw_title(canvas, over, look);
         }
     }
 
     /// On the frame: what this is, and how much of it is to come.
-    fn draw_title(&self, canvas: &mut Buffer, over: Rect, lines: usize, look: Look) {
+    fn draw_title(&self, canvas: &mut Buffer, over: Rect, look: Look) {
         let room = usize::from(over.width.saturating_sub(4));
         let style = look.style(Ink::Strong);
         text::put(canvas, (over.x + 2, over.y), " Help ", room, style);
-        let below = lines.saturating_sub(self.top + self.page);
-        let more = match (below, self.top) {
+        let more = match (self.scroll.below(), self.scroll.top()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
             (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),
@@ -119,18 +99,6 @@ impl Help {
         text::put(canvas, at, &more, room, style);
     }
 }
-
-/// Lines around the help for terminals without any.
-const ASCII_FRAME: border::Set<'_> = border::Set {
-    top_left: "+",
-    top_right: "+",
-    bottom_left: "+",
-    bottom_right: "+",
-    vertical_left: "|",
-    vertical_right: "|",
-    horizontal_top: "-",
-    horizontal_bottom: "-",
-};
 
 /// A line in parts that look different.
 struct Line(Vec<(String, Ink)>);

@@ -1,6 +1,6 @@
 //! A line of several texts, each with its own meaning.
 
-use super::text;
+use super::pen::Pen;
 use crate::look::{Ink, Look};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,25 +12,11 @@ pub(crate) fn draw_line<T: AsRef<str>>(
     parts: &[(T, Ink)],
     look: Look,
 ) -> u16 {
-    let area = area.intersection(canvas.area);
-    let mut column = area.x;
-    if area.height == 0 {
-        return column;
-    }
+    let mut pen = Pen::new(canvas, area, area.y, look);
     for (part, ink) in parts {
-        let room = usize::from(area.right().saturating_sub(column));
-        if room == 0 {
-            break;
-        }
-        column = text::put(
-            canvas,
-            (column, area.y),
-            part.as_ref(),
-            room,
-            look.style(*ink),
-        );
+        pen.put(part.as_ref(), *ink);
     }
-    column
+    pen.column()
 }
 
 /// One row of an area; of height 0 if it has not so many.
@@ -46,6 +32,12 @@ pub(crate) fn row_of(area: Rect, row: u16) -> Rect {
 pub(crate) fn below(area: Rect, rows: u16) -> Rect {
     let rows = rows.min(area.height);
     Rect::new(area.x, area.y + rows, area.width, area.height - rows)
+}
+
+/// What an area has to the right of its first columns.
+pub(crate) fn right_of(area: Rect, columns: u16) -> Rect {
+    let columns = columns.min(area.width);
+    Rect::new(area.x + columns, area.y, area.width - columns, area.height)
 }
 
 /// The first rows of an area.

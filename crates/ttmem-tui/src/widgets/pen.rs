@@ -33,6 +33,11 @@ impl<'c> Pen<'c> {
         }
     }
 
+    /// Where the next piece begins.
+    pub(crate) const fn column(&self) -> u16 {
+        self.column
+    }
+
     /// The columns that are left.
     pub(crate) const fn room(&self) -> u16 {
         self.right.saturating_sub(self.column)

@@ -21,6 +21,9 @@ use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::Wants;
+use crate::widgets::cursor::Scroll;
+use crate::widgets::line::{draw_line, right_of};
+use crate::widgets::pen::Pen;
 use crate::widgets::text;
 use chart::Chart;
 use details::Line;
@@ -58,12 +61,8 @@ pub(crate) struct DeviceView {
     only: Option<Series>,
     /// Whether charts are as high as their highest value.
     zoomed: bool,
-    /// The first line of figures on the screen.
-    top: usize,
-    /// The highest that may be, when it was last drawn.
-    last_top: usize,
-    /// Lines of figures on the screen, when it was last drawn.
-    page: usize,
+    /// How far the figures are scrolled.
+    scroll: Scroll,
     /// Where the charts were last drawn.
     charts: Vec<(Rect, Series)>,
 }
@@ -74,9 +73,7 @@ impl Default for DeviceView {
             window: 1,
             only: None,
             zoomed: false,
-            top: 0,
-            last_top: 0,
-            page: 0,
+            scroll: Scroll::default(),
             charts: Vec::new(),
         }
     }
@@ -97,50 +94,27 @@ impl DeviceView {
         };
     }
 
-    fn scroll(&mut self, key: Key) -> bool {
-        let page = self.page.max(1);
-        let top = match key {
-            Key::Up | Key::Char('k') => self.top.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.top.saturating_add(1),
-            Key::PageUp => self.top.saturating_sub(page),
-            Key::PageDown => self.top.saturating_add(page),
-            Key::Home | Key::Char('g') => 0,
-            Key::End | Key::Char('G') => self.last_top,
-            _other => return false,
-        };
-        self.top = top.min(self.last_top);
-        true
-    }
-
     /// What can be chosen of the charts, and what is.
     fn draw_choices(&self, canvas: &mut Buffer, area: Rect, shown: Option<&Shown<'_>>, look: Look) {
-        let below = self.last_top - self.top;
-        let more = if below > 0 {
-            format!("j k: {} below", format::counted(below as u64, "line"))
-        } else {
-            String::new()
+        let more = match self.scroll.below() {
+            0 => String::new(),
+            below => format!("j k: {} below", format::counted(below, "line")),
         };
         let columns = u16::try_from(text::width(&more)).unwrap_or(0);
         let area = if columns > 0 && columns + 40 < area.width {
-            let at = (area.right() - columns, area.y);
-            text::put(
-                canvas,
-                at,
-                &more,
-                usize::from(columns),
-                look.style(Ink::Faint),
-            );
+            let rest = area.width - columns;
+            draw_line(canvas, right_of(area, rest), &[(more, Ink::Faint)], look);
             Rect {
-                width: area.width - columns - 1,
+                width: rest - 1,
                 ..area
             }
         } else {
             area
         };
-        let mut column = area.x;
+        let mut pen = Pen::new(canvas, area, area.y, look);
         let mut put = |said: &str, ink: Ink| {
-            let room = usize::from(area.right().saturating_sub(column));
-            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
+            pen.put(said, ink);
+            pen.skip(1);
         };
         put("history", Ink::Faint);
         for (place, (_, name)) in WINDOWS.iter().enumerate() {
@@ -223,9 +197,7 @@ impl DeviceView {
         look: Look,
     ) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
-        self.page = usize::from(area.height);
-        self.last_top = rows.saturating_sub(self.page);
-        self.top = self.top.min(self.last_top);
+        self.scroll.keep_inside(rows, area.height);
         let mut left = area.x;
         for (place, lines) in lines.iter().enumerate() {
             let width = if place == 0 && area.width >= WIDE {
@@ -233,7 +205,7 @@ impl DeviceView {
             } else {
                 area.right().saturating_sub(left)
             };
-            let shown = lines.iter().skip(self.top);
+            let shown = lines.iter().skip(self.scroll.top());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
                 line.draw(canvas, Rect::new(left, row, width, 1), data, look);
             }
@@ -326,7 +298,7 @@ impl View for DeviceView {
             Key::Char('z') => self.zoomed = !self.zoomed,
             Key::Escape if self.only.is_some() => self.only = None,
             Key::Enter => return Outcome::Go(Tab::L1Map),
-            other if self.scroll(other) => {}
+            other if self.scroll.handle(other) => {}
             _other => return Outcome::Unused,
         }
         Outcome::Taken
@@ -334,8 +306,8 @@ impl View for DeviceView {
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
         match pointer.did {
-            Gesture::WheelUp => self.top = self.top.saturating_sub(3),
-            Gesture::WheelDown => self.top = (self.top + 3).min(self.last_top),
+            Gesture::WheelUp => self.scroll.wheel(false),
+            Gesture::WheelDown => self.scroll.wheel(true),
             Gesture::Click => {
                 let at = (pointer.column, pointer.row).into();
                 let hit = self.charts.iter().find(|(area, _)| area.contains(at));

@@ -146,7 +146,7 @@ fn any_area_and_any_data_can_be_drawn() {
             view.draw(&mut canvas, area, &data, &chosen, LOOK);
         }
     }
-    view.top = 10_000;
+    view.scroll.handle(Key::End);
     chosen.device = Some(ttmem_api::DeviceKey::Number(99, None));
     // Series that are shorter than the times, times that run backwards, numbers that are none.
     let (_, history) = &mut data.history.as_mut().expect("a history").document;

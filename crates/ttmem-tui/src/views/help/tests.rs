@@ -22,7 +22,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         let inside: Vec<String> = inside
             .map(|line| line.trim_matches(['│', ' ']).to_owned())
             .collect();
-        let top = help.top;
+        let top = help.scroll.top();
         if lines.is_empty() {
             lines.extend(inside);
         } else {
@@ -30,7 +30,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         }
         assert!(help.handle(Key::Down));
         drawn(&mut help, view, size);
-        if help.top == top {
+        if help.scroll.top() == top {
             return lines;
         }
     }

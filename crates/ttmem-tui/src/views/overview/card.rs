@@ -9,7 +9,6 @@ use crate::widgets::pen::Pen;
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::symbols::border;
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
 
@@ -27,17 +26,6 @@ const HIGHEST: u16 = 15;
 
 /// Columns of the bars of small regions.
 const SHORT_BAR: u16 = 20;
-
-const ASCII: border::Set<'_> = border::Set {
-    top_left: "+",
-    top_right: "+",
-    bottom_left: "+",
-    bottom_right: "+",
-    vertical_left: "|",
-    vertical_right: "|",
-    horizontal_top: "-",
-    horizontal_bottom: "-",
-};
 
 /// A card with the figures that matter most.
 pub(super) fn draw_medium(
@@ -164,13 +152,8 @@ fn draw_frame(
     look: Look,
 ) -> Rect {
     let card = card.intersection(canvas.area);
-    let set = if look.unicode() {
-        border::ROUNDED
-    } else {
-        ASCII
-    };
     Block::bordered()
-        .border_set(set)
+        .border_set(look.border())
         .border_style(look.style(if chosen { Ink::Text } else { Ink::Frame }))
         .render(card, canvas);
     let inside = Rect {

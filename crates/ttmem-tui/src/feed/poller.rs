@@ -2,9 +2,10 @@
 
 use super::RETRY;
 use super::orders::{Order, Orders};
-use super::questions::{KINDS, Question, wanted};
+use super::questions::{Question, wanted};
 use crate::data::{Link, Source, Update};
 use crate::wants::Request;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -22,9 +23,8 @@ pub(super) struct Poller {
     client: ApiClient,
     orders: Arc<Orders>,
     updates: SyncSender<Update>,
-    snapshot: Turn,
-    recent: Turn,
-    wanted: [Turn; KINDS],
+    /// What was asked, one of each kind.
+    turns: Vec<Turn>,
     /// Since when the server does not answer.
     down: Option<Instant>,
     /// What was sent of the connection last.
@@ -42,9 +42,7 @@ impl Poller {
             client,
             orders,
             updates,
-            snapshot: Turn::default(),
-            recent: Turn::default(),
-            wanted: Default::default(),
+            turns: Vec::new(),
             down: None,
             was_up: false,
             told: None,
@@ -61,9 +59,7 @@ impl Poller {
             }
             if order.refreshed != refreshed {
                 refreshed = order.refreshed;
-                self.snapshot.forget();
-                self.recent.forget();
-                self.wanted.iter_mut().for_each(Turn::forget);
+                self.turns.clear();
             }
             let Ok(next) = self.round(&order) else {
                 return;
@@ -77,55 +73,54 @@ impl Poller {
         for request in self.orders.take_requests() {
             self.perform(&request)?;
         }
-        let slow = order.interval.max(RECENT_INTERVAL);
-        let mut turns = Vec::new();
-        // While the user holds it, only what a view does not have yet is asked for.
-        if !order.paused {
-            turns.push((Question::Snapshot, order.interval, Slot::Snapshot));
-            turns.push((Question::Recent, slow, Slot::Recent));
-        }
-        for (place, question) in wanted(&order.wants).into_iter().enumerate() {
-            let turn = &self.wanted[place];
-            match question {
-                Some(question) if !order.paused || turn.asked.as_ref() != Some(&question) => {
-                    turns.push((question, order.interval, Slot::Wanted(place)));
-                }
-                Some(_held) => {}
-                None => self.wanted[place].forget(),
-            }
-        }
+        let totals = [Question::Snapshot, Question::Recent];
+        let questions: Vec<Question> = totals.into_iter().chain(wanted(&order.wants)).collect();
+        self.turns
+            .retain(|turn| questions.iter().any(|known| turn.is_of(known)));
         let mut next = Instant::now() + order.interval;
-        for (question, interval, slot) in turns {
-            let began = Instant::now();
-            if self.turn(slot).is_due(&question, began) {
-                match question.ask(&self.client) {
-                    Ok(update) => {
-                        self.answered()?;
-                        self.turn(slot).trouble = None;
-                        if let Some(update) = update {
-                            self.send(update)?;
-                        }
-                    }
-                    // Without totals nothing on the screen is live.
-                    Err(error) if slot == Slot::Snapshot || is_unreachable(&error) => {
-                        self.failed(&error)?;
-                        return Ok(Instant::now() + RETRY);
-                    }
-                    // The server is there and cannot answer this one: the others go on.
-                    Err(error) => self.turn(slot).trouble = Some(error.to_string()),
-                }
-                self.turn(slot).taken(question, began, interval);
+        for question in questions {
+            let asked = self.turns.iter().find(|turn| turn.question == question);
+            let is_total = matches!(question, Question::Snapshot | Question::Recent);
+            // While the user holds it, only what a view does not have yet is asked for.
+            if order.paused && (is_total || asked.is_some()) {
+                continue;
             }
-            next = next.min(self.turn(slot).due.unwrap_or(next));
+            let began = Instant::now();
+            if let Some(asked) = asked.filter(|turn| began < turn.due) {
+                next = next.min(asked.due);
+                continue;
+            }
+            let trouble = match question.ask(&self.client) {
+                Ok(update) => {
+                    self.answered()?;
+                    self.send(update)?;
+                    None
+                }
+                // Without totals nothing on the screen is live.
+                Err(error) if question == Question::Snapshot || is_unreachable(&error) => {
+                    self.failed(&error)?;
+                    return Ok(Instant::now() + RETRY);
+                }
+                // The server is there and cannot answer this one: the others go on.
+                Err(error) => Some(error.to_string()),
+            };
+            let turn = Turn::taken(question, trouble, began, order.interval);
+            next = next.min(turn.due);
+            self.forget(&turn.question);
+            self.turns.push(turn);
         }
         self.tell_trouble()?;
         Ok(next)
     }
 
+    /// Has a question asked at once.
+    fn forget(&mut self, question: &Question) {
+        self.turns.retain(|turn| !turn.is_of(question));
+    }
+
     /// Tells why something does not come, when that changed.
     fn tell_trouble(&mut self) -> Result<(), Unheard> {
-        let turns = self.wanted.iter().chain([&self.recent]);
-        let trouble = turns.filter_map(|turn| turn.trouble.clone()).next();
+        let trouble = self.turns.iter().find_map(|turn| turn.trouble.clone());
         if trouble == self.told {
             return Ok(());
         }
@@ -138,7 +133,7 @@ impl Poller {
             Request::Mark(name) => match self.client.mark(name) {
                 Ok(marked) => {
                     // The mark is in the next snapshot, which should not be long in coming.
-                    self.snapshot.forget();
+                    self.forget(&Question::Snapshot);
                     format!("mark {} set", marked.mark.name)
                 }
                 Err(error) => format!("no mark was set: {error}"),
@@ -159,7 +154,7 @@ impl Poller {
     fn failed(&mut self, error: &ApiRequestError) -> Result<(), Unheard> {
         let since = *self.down.get_or_insert_with(Instant::now);
         self.was_up = false;
-        self.snapshot.forget();
+        self.forget(&Question::Snapshot);
         let reason = error.to_string();
         self.send(Update::Link(Link::Down { since, reason }))
     }
@@ -167,46 +162,39 @@ impl Poller {
     fn send(&self, update: Update) -> Result<(), Unheard> {
         self.updates.send(update).map_err(|_gone| Unheard)
     }
-
-    fn turn(&mut self, slot: Slot) -> &mut Turn {
-        match slot {
-            Slot::Snapshot => &mut self.snapshot,
-            Slot::Recent => &mut self.recent,
-            Slot::Wanted(place) => &mut self.wanted[place],
-        }
-    }
 }
 
-/// Where the turn of a question is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    Snapshot,
-    Recent,
-    Wanted(usize),
-}
-
-/// When a question is to be asked again.
-#[derive(Debug, Default)]
+/// A question, and when it is to be asked again.
+#[derive(Debug)]
 struct Turn {
-    asked: Option<Question>,
-    due: Option<Instant>,
-    /// Why it was not answered the last time.
+    question: Question,
+    due: Instant,
+    /// Why it was not answered.
     trouble: Option<String>,
 }
 
 impl Turn {
-    fn is_due(&self, question: &Question, now: Instant) -> bool {
-        self.asked.as_ref() != Some(question) || self.due.is_none_or(|due| now >= due)
-    }
-
-    fn taken(&mut self, question: Question, began: Instant, interval: Duration) {
+    fn taken(
+        question: Question,
+        trouble: Option<String>,
+        began: Instant,
+        interval: Duration,
+    ) -> Self {
+        let interval = match &question {
+            Question::Recent => interval.max(RECENT_INTERVAL),
+            _other => interval,
+        };
         let rest = began.elapsed().saturating_mul(REST);
-        self.asked = Some(question);
-        self.due = Some(began + interval.max(rest));
+        Self {
+            question,
+            due: began + interval.max(rest),
+            trouble,
+        }
     }
 
-    fn forget(&mut self) {
-        *self = Self::default();
+    /// Whether it is of the same kind as a question, if perhaps with other words.
+    fn is_of(&self, question: &Question) -> bool {
+        discriminant(&self.question) == discriminant(question)
     }
 }
 
@@ -225,18 +213,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_question_rests_and_a_new_one_does_not_wait() {
-        let mut turn = Turn::default();
+    fn a_slow_question_rests() {
         let began = Instant::now();
-        assert!(turn.is_due(&Question::Snapshot, began));
-        turn.taken(Question::Snapshot, began, Duration::from_secs(1));
-        assert!(!turn.is_due(&Question::Snapshot, began));
-        assert!(turn.is_due(&Question::Recent, began));
-        assert!(turn.is_due(&Question::Snapshot, began + Duration::from_secs(2)));
+        let second = Duration::from_secs(1);
+        let due = |question, began| Turn::taken(question, None, began, second).due;
+        assert_eq!(due(Question::Snapshot, began), began + second);
+        assert_eq!(due(Question::Recent, began), began + RECENT_INTERVAL);
         let long_ago = began - Duration::from_secs(5);
-        turn.taken(Question::Snapshot, long_ago, Duration::from_secs(1));
-        assert!(!turn.is_due(&Question::Snapshot, began + Duration::from_secs(40)));
-        turn.forget();
-        assert!(turn.is_due(&Question::Snapshot, began));
+        assert!(due(Question::Snapshot, long_ago) >= began + Duration::from_secs(45));
+    }
+
+    #[test]
+    fn a_question_with_other_words_takes_the_place_of_the_last() {
+        let turn = Turn::taken(Question::History(60), None, Instant::now(), RETRY);
+        assert!(turn.is_of(&Question::History(600)));
+        assert!(!turn.is_of(&Question::Recent));
     }
 }

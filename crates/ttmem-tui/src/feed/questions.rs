@@ -2,7 +2,7 @@
 
 use crate::data::{Listed, Update, Window};
 use crate::wants::Wants;
-use ttmem_api::{ApiClient, ApiRequestError, Page};
+use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page};
 
 /// How far the small curves reach back.
 const RECENT_SECONDS: u32 = 600;
@@ -17,82 +17,63 @@ pub(super) enum Question {
     Snapshot,
     /// The last ten minutes.
     Recent,
-    /// What a view wants: only the field of this kind is set.
-    Wanted(Box<Wants>),
+    /// A history that reaches so many seconds back.
+    History(u32),
+    /// L1 of a device, and one core of it.
+    L1Map(DeviceKey, Option<(u16, u16)>),
+    /// The banks of a device, in so many cells.
+    Blocks(DeviceKey, MemoryClass, u32),
+    /// Every program.
+    Programs,
+    /// Every kernel.
+    Kernels,
+    /// Some buffers.
+    Buffers(BufferQuery),
+    /// Buffers summed up.
+    Groups(BufferQuery),
 }
 
-/// The kinds of questions that views may want asked.
-pub(super) const KINDS: usize = 7;
-
-/// What is wanted, one question for each kind of document.
-pub(super) fn wanted(wants: &Wants) -> [Option<Question>; KINDS] {
-    let none = Wants::default();
-    let only = [
-        Wants {
-            history_seconds: wants.history_seconds,
-            ..none.clone()
-        },
-        Wants {
-            l1map: wants.l1map.clone(),
-            ..none.clone()
-        },
-        Wants {
-            blocks: wants.blocks.clone(),
-            ..none.clone()
-        },
-        Wants {
-            programs: wants.programs,
-            ..none.clone()
-        },
-        Wants {
-            kernels: wants.kernels,
-            ..none.clone()
-        },
-        Wants {
-            buffers: wants.buffers.clone(),
-            ..none.clone()
-        },
-        Wants {
-            groups: wants.groups.clone(),
-            ..none.clone()
-        },
+/// What is wanted, at most one question of each kind.
+pub(super) fn wanted(wants: &Wants) -> impl Iterator<Item = Question> {
+    let wants = wants.clone();
+    let questions = [
+        wants.history_seconds.map(Question::History),
+        wants
+            .l1map
+            .map(|(device, core)| Question::L1Map(device, core)),
+        wants
+            .blocks
+            .map(|(device, class, cells)| Question::Blocks(device, class, cells)),
+        wants.programs.then_some(Question::Programs),
+        wants.kernels.then_some(Question::Kernels),
+        wants.buffers.map(Question::Buffers),
+        wants.groups.map(Question::Groups),
     ];
-    only.map(|one| (one != none).then(|| Question::Wanted(Box::new(one))))
+    questions.into_iter().flatten()
 }
 
 impl Question {
     /// Asks it.
-    pub(super) fn ask(&self, client: &ApiClient) -> Result<Option<Update>, ApiRequestError> {
-        let wants = match self {
-            Self::Snapshot => {
-                let snapshot = client.snapshot()?;
-                return Ok(Some(Update::Snapshot(Box::new(snapshot))));
+    pub(super) fn ask(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
+        Ok(match self {
+            Self::Snapshot => Update::Snapshot(Box::new(client.snapshot()?)),
+            Self::Recent => Update::Recent(client.history(RECENT_SECONDS)?),
+            Self::History(seconds) => Update::History(*seconds, client.history(*seconds)?),
+            Self::L1Map(device, core) => {
+                let map = client.l1_map(&device.path(), *core)?;
+                Update::L1Map(device.clone(), Box::new(map))
             }
-            Self::Recent => return client.history(RECENT_SECONDS).map(Update::Recent).map(Some),
-            Self::Wanted(wants) => wants,
-        };
-        Ok(if let Some(seconds) = wants.history_seconds {
-            Some(Update::History(seconds, client.history(seconds)?))
-        } else if let Some((device, core)) = &wants.l1map {
-            let map = client.l1_map(&device.path(), *core)?;
-            Some(Update::L1Map(device.clone(), Box::new(map)))
-        } else if let Some((device, class, cells)) = &wants.blocks {
-            let map = client.blocks(&device.path(), *class, Some(*cells))?;
-            Some(Update::Blocks(device.clone(), Box::new(map)))
-        } else if wants.programs {
-            let page = client.programs(None, Some(LIST_LIMIT))?;
-            Some(Update::Programs(listed(page)))
-        } else if wants.kernels {
-            let page = client.kernels(None, Some(LIST_LIMIT))?;
-            Some(Update::Kernels(listed(page)))
-        } else if let Some(query) = &wants.buffers {
-            let page = client.buffers_where(query)?;
-            let query = query.clone();
-            Some(Update::Buffers(Window { query, page }))
-        } else if let Some(query) = &wants.groups {
-            Some(Update::Groups(query.clone(), client.buffer_groups(query)?))
-        } else {
-            None
+            Self::Blocks(device, class, cells) => {
+                let map = client.blocks(&device.path(), *class, Some(*cells))?;
+                Update::Blocks(device.clone(), Box::new(map))
+            }
+            Self::Programs => Update::Programs(listed(client.programs(None, Some(LIST_LIMIT))?)),
+            Self::Kernels => Update::Kernels(listed(client.kernels(None, Some(LIST_LIMIT))?)),
+            Self::Buffers(query) => Update::Buffers(Window {
+                query: query.clone(),
+                page: client.buffers_where(query)?,
+            }),
+            Self::Groups(query) => Update::Groups(query.clone(), client.buffer_groups(query)?),
         })
     }
 }
@@ -103,8 +84,8 @@ pub(crate) fn ask_all(
     wants: &Wants,
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {
-    for question in wanted(wants).into_iter().flatten() {
-        question.ask(client)?.into_iter().for_each(&mut take);
+    for question in wanted(wants) {
+        take(question.ask(client)?);
     }
     Ok(())
 }
@@ -115,7 +96,7 @@ pub(crate) fn ask_totals(
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {
     for question in [Question::Snapshot, Question::Recent] {
-        question.ask(client)?.into_iter().for_each(&mut take);
+        take(question.ask(client)?);
     }
     Ok(())
 }

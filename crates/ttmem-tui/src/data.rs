@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
-    ProgramRow, Snapshot, StreamEvent, Timestamp,
+    Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 /// The most events of the tail that are kept.
@@ -224,6 +224,16 @@ impl Data {
     /// The devices; none while nothing is known.
     pub(crate) fn devices(&self) -> &[Device] {
         self.totals().map_or(&[], |snapshot| &snapshot.devices)
+    }
+
+    /// The processes, those that are gone included; none while nothing is known.
+    pub(crate) fn processes(&self) -> &[Process] {
+        self.totals().map_or(&[], |snapshot| &snapshot.processes)
+    }
+
+    /// The marks, oldest first; none while nothing is known.
+    pub(crate) fn marks(&self) -> &[Mark] {
+        self.totals().map_or(&[], |snapshot| &snapshot.marks)
     }
 
     /// The time of the server's clock at the moment of the frame.

@@ -219,6 +219,22 @@ impl Look {
         }
     }
 
+    /// What stands between parts of a line.
+    pub(crate) const fn between(self) -> &'static str {
+        if self.unicode { " · " } else { " | " }
+    }
+
+    /// What stands behind a text that is being typed.
+    pub(crate) const fn caret(self) -> &'static str {
+        if self.unicode { "▏" } else { "_" }
+    }
+
+    /// A line of so many columns.
+    pub(crate) fn rule(self, columns: u16) -> String {
+        let sign = if self.unicode { "─" } else { "-" };
+        sign.repeat(usize::from(columns))
+    }
+
     /// What stands for something that is not known.
     pub(crate) const fn unknown(self) -> &'static str {
         if self.unicode { "–" } else { "-" }

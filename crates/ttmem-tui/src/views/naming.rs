@@ -2,11 +2,11 @@
 
 use crate::data::Data;
 use crate::look::{Ink, Look};
-use ttmem_api::{MemoryClass, Timestamp};
+use ttmem_api::{Device, MemoryClass, Timestamp};
 
 /// A process by its pid and the name of its command.
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, look: Look) -> String {
-    let processes = data.totals().map_or(&[][..], |totals| &totals.processes);
+    let processes = data.processes();
     let same = processes.iter().find(|process| match instance {
         Some(_) => process.instance.as_deref() == instance,
         None => pid.is_some() && process.pid == pid,
@@ -48,7 +48,33 @@ pub(super) fn known_bytes(size: Option<u64>, look: Look) -> String {
     known(size.map(crate::format::bytes), look)
 }
 
-/// The sign between parts of a line.
-pub(super) const fn between(look: Look) -> &'static str {
-    if look.unicode() { " · " } else { " | " }
+/// What a part of a bar is.
+pub(super) const fn part_name(ink: Ink) -> &'static str {
+    match ink {
+        Ink::Reserved => "reserved",
+        Ink::Storage => "CBs",
+        Ink::L1 => "L1",
+        Ink::L1Small => "L1_SMALL",
+        Ink::Dram => "DRAM",
+        Ink::Free => "free",
+        _other => "",
+    }
+}
+
+/// The class that a word of the read model stands for.
+pub(super) fn class_of(word: &str) -> MemoryClass {
+    let classes = [
+        MemoryClass::Dram,
+        MemoryClass::L1,
+        MemoryClass::L1Small,
+        MemoryClass::Trace,
+        MemoryClass::System,
+    ];
+    let found = classes.into_iter().find(|class| class.as_str() == word);
+    found.unwrap_or(MemoryClass::Other)
+}
+
+/// A device in few words: its logical id and its board.
+pub(super) fn short(device: &Device, look: Look) -> String {
+    format!("{} {}", device.id, known(device.board.as_deref(), look))
 }

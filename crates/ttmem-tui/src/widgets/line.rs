@@ -19,6 +19,21 @@ pub(crate) fn draw_line<T: AsRef<str>>(
     pen.column()
 }
 
+/// Writes texts with some columns between them.
+pub(crate) fn draw_apart<T: AsRef<str>>(
+    canvas: &mut Buffer,
+    area: Rect,
+    parts: &[(T, Ink)],
+    apart: u16,
+    look: Look,
+) {
+    let mut pen = Pen::new(canvas, area, area.y, look);
+    for (part, ink) in parts {
+        pen.put(part.as_ref(), *ink);
+        pen.skip(apart);
+    }
+}
+
 /// One row of an area; of height 0 if it has not so many.
 pub(crate) fn row_of(area: Rect, row: u16) -> Rect {
     if row < area.height {

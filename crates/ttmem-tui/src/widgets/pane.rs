@@ -2,6 +2,7 @@
 //!
 //! Where there is room it stands beside the list; elsewhere it is opened below, with a key.
 
+use super::line::draw_line;
 use super::text;
 use crate::look::{Ink, Look};
 use ratatui::buffer::Buffer;
@@ -90,15 +91,7 @@ impl Room {
             text::put(canvas, (area.x + 2, area.y), title, room, strong);
             return Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1);
         }
-        let across = if look.unicode() { "─" } else { "-" };
-        let line = across.repeat(usize::from(area.width));
-        text::put(
-            canvas,
-            (area.x, area.y),
-            &line,
-            usize::from(area.width),
-            frame,
-        );
+        draw_line(canvas, area, &[(look.rule(area.width), Ink::Frame)], look);
         let title = format!(" {title} ");
         text::put(canvas, (area.x + 2, area.y), &title, room, strong);
         Rect::new(area.x, area.y + 1, area.width, area.height - 1)

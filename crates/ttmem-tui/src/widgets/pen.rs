@@ -72,11 +72,7 @@ impl<'c> Pen<'c> {
     ///
     /// What does not fit gives way to what may still come.
     pub(crate) fn piece(&mut self, text: &str, ink: Ink) -> bool {
-        let separator = match (self.begun, self.look.unicode()) {
-            (false, _) => "",
-            (true, true) => " · ",
-            (true, false) => " | ",
-        };
+        let separator = if self.begun { self.look.between() } else { "" };
         let needed = text::width(separator) + text::width(text);
         if text.is_empty() || needed > usize::from(self.room()) {
             return false;

@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::naming::{age, class_ink, known};
+use crate::views::naming::{self, age, class_ink};
 use crate::widgets::bar::Bar;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::share::{Share, percent};
@@ -124,26 +124,17 @@ pub(in crate::views) fn size_of(key: &str) -> Option<u64> {
 
 /// The class that a group is of.
 pub(in crate::views) fn class_of(group: &BufferGroup) -> MemoryClass {
-    let classes = [
-        MemoryClass::Dram,
-        MemoryClass::L1,
-        MemoryClass::L1Small,
-        MemoryClass::Trace,
-        MemoryClass::System,
-    ];
-    let key = group.key.as_deref();
-    let found = classes
-        .into_iter()
-        .find(|class| Some(class.as_str()) == key);
-    found.unwrap_or(MemoryClass::Other)
+    naming::class_of(group.key.as_deref().unwrap_or_default())
 }
 
 /// How many groups there are, in words.
-pub(in crate::views) fn count_of(groups: &BufferGroups, look: Look) -> String {
+pub(in crate::views) fn count_of(groups: &BufferGroups) -> String {
     let listed = format::counted(groups.groups.len() as u64, "group");
     if groups.left_out == 0 {
         return listed;
     }
-    let more = known(Some(format::count(groups.left_out)), look);
-    format!("{listed} and {more} smaller ones")
+    format!(
+        "{listed} and {} smaller ones",
+        format::count(groups.left_out)
+    )
 }

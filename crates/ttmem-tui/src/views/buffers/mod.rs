@@ -12,7 +12,6 @@ mod tests;
 use self::groups::WAYS;
 use self::question::Question;
 use super::age;
-use super::naming::between;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
 use crate::format;
@@ -179,7 +178,7 @@ impl Buffers {
         chosen: &Chosen,
         look: Look,
     ) {
-        let dot = between(look);
+        let dot = look.between();
         let mut parts: Vec<(String, Ink)> = Vec::new();
         let (count, size, more) = match self.grouped {
             None => match self.window(data, chosen) {
@@ -190,7 +189,7 @@ impl Buffers {
                 Some(groups) => (
                     Some(groups.buffers),
                     Some(groups.charged_bytes),
-                    Some(groups::count_of(groups, look)),
+                    Some(groups::count_of(groups)),
                 ),
                 None => (None, None, None),
             },
@@ -216,8 +215,7 @@ impl Buffers {
             let typed = format!("{dot}operation has: {}", self.question.operation.text());
             // First, because it is what the user looks at.
             parts.insert(0, (typed[dot.len()..].to_owned(), Ink::Key));
-            let caret = if look.unicode() { "▏ " } else { "_ " };
-            parts.insert(1, (caret.to_owned(), Ink::Key));
+            parts.insert(1, (format!("{} ", look.caret()), Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));

@@ -6,8 +6,11 @@ use super::columns::{ALLOCATORS, CLASSES, MARKS};
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::naming::{age, known, known_bytes, part_name};
 use crate::views::taken;
 use crate::widgets::bar::Bar;
+use crate::widgets::line::{draw_line, right_of};
+use crate::widgets::pen::Pen;
 use crate::widgets::share::{Share, percent};
 use crate::widgets::table::{Cell, Table};
 use crate::widgets::text;
@@ -71,7 +74,7 @@ pub(super) fn programs<'d>(
     width: u16,
     look: Look,
 ) -> Vec<Line<'d>> {
-    let size = |bytes: Option<u64>| bytes.map_or_else(|| look.unknown().to_owned(), format::bytes);
+    let size = |bytes: Option<u64>| known_bytes(bytes, look);
     let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
     let share = l1
         .occupied_bytes
@@ -138,7 +141,7 @@ pub(super) fn allocators(device: &Device) -> Vec<Line<'_>> {
 
 /// The marks, the newest first; none without any.
 pub(super) fn marks<'d>(device: &'d Device, data: &'d Data) -> Vec<Line<'d>> {
-    let marks = data.totals().map_or(&[][..], |snapshot| &snapshot.marks);
+    let marks = data.marks();
     let peaks = device.peaks_since_marks.iter();
     let mut rows: Vec<Line<'d>> = marks
         .iter()
@@ -200,14 +203,13 @@ impl Line<'_> {
         match self {
             Self::Blank => {}
             Self::Warning(text) => {
-                let (at, room) = ((area.x, area.y), usize::from(area.width));
-                text::put(canvas, at, text, room, look.style(Ink::Warning));
+                draw_line(canvas, area, &[(text, Ink::Warning)], look);
             }
-            Self::ClassHead => table(CLASSES).draw_head(canvas, area, look),
+            Self::ClassHead => Table::of(CLASSES).draw_head(canvas, area, look),
             Self::Class(name, ink, usage) => {
                 let (table_area, bar_area) = beside(area, CLASSES);
                 let cells = class_cells(name, *ink, usage, data, look);
-                table(CLASSES).draw_row(canvas, table_area, &cells, look);
+                Table::of(CLASSES).draw_row(canvas, table_area, &cells, look);
                 let bar = Bar {
                     parts: &[(*ink, usage.used_bytes())],
                     whole: usage.capacity_bytes,
@@ -217,12 +219,12 @@ impl Line<'_> {
             }
             Self::InUse(device) => draw_in_use(canvas, area, device, look),
             Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields, look),
-            Self::AllocatorHead => table(ALLOCATORS).draw_head(canvas, area, look),
+            Self::AllocatorHead => Table::of(ALLOCATORS).draw_head(canvas, area, look),
             Self::Allocator(usage) => {
                 let (table_area, bar_area) = beside(area, ALLOCATORS);
                 let fragmentation = fragmentation_permille(usage.fragmentation);
                 let cells = allocator_cells(usage, fragmentation, look);
-                table(ALLOCATORS).draw_row(canvas, table_area, &cells, look);
+                Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells, look);
                 let bar = Bar {
                     parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
                     whole: fragmentation.map(|_known| 1000),
@@ -230,10 +232,9 @@ impl Line<'_> {
                 };
                 bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
             }
-            Self::MarkHead => table(MARKS).draw_head(canvas, area, look),
+            Self::MarkHead => Table::of(MARKS).draw_head(canvas, area, look),
             Self::Mark(mark, peaks) => {
-                let age = data.age_seconds(mark.time);
-                let age = age.map_or_else(|| look.unknown().to_owned(), format::duration);
+                let age = age(Some(mark.time), data, look);
                 let sizes = [
                     peaks.dram,
                     peaks.l1,
@@ -249,16 +250,9 @@ impl Line<'_> {
                     .into_iter()
                     .chain(sizes)
                     .collect();
-                table(MARKS).draw_row(canvas, area, &cells, look);
+                Table::of(MARKS).draw_row(canvas, area, &cells, look);
             }
         }
-    }
-}
-
-fn table(columns: &[crate::widgets::table::Column]) -> Table<'_> {
-    Table {
-        columns,
-        sorted: None,
     }
 }
 
@@ -278,7 +272,7 @@ fn beside(area: Rect, columns: &[crate::widgets::table::Column]) -> (Rect, Rect)
 
 fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look) -> Vec<Cell> {
     let unknown = look.unknown();
-    let size = |bytes: Option<u64>| Cell::new(bytes.map_or_else(|| unknown.into(), format::bytes));
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
     let share = Share::of(usage.used_bytes(), usage.capacity_bytes);
     let full = match share.map_or(0, Share::permille) {
         950.. => Ink::Danger,
@@ -291,7 +285,7 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
         None => size(None),
     };
     let at = usage.peak_time.zip(data.time());
-    let at = at.map_or_else(|| unknown.to_owned(), |(time, now)| moment(time, now));
+    let at = known(at.map(|(time, now)| moment(time, now)), look);
     vec![
         Cell::inked(name, ink),
         size(Some(usage.charged_bytes)),
@@ -307,9 +301,7 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
 }
 
 fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, look: Look) -> Vec<Cell> {
-    let unknown = || look.unknown().to_owned();
-    let number = |number: Option<u64>| Cell::new(number.map_or_else(unknown, |n| n.to_string()));
-    let size = |bytes: Option<u64>| Cell::new(bytes.map_or_else(unknown, format::bytes));
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
     let free = usage.capacity_bytes;
     let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
     let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
@@ -320,14 +312,14 @@ fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, look: Loo
     };
     vec![
         Cell::new(class_name(usage.class)),
-        number(usage.pid.map(u64::from)),
+        Cell::new(known(usage.pid, look)),
         size(free),
         size(usage.largest_free_bytes_per_bank),
         Cell::inked(percent(share, look.unknown()), scattered(fragmentation)),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),
-        number(usage.mesh),
+        Cell::new(known(usage.mesh, look)),
     ]
 }
 
@@ -366,16 +358,14 @@ fn scattered(permille: Option<u64>) -> Ink {
 }
 
 fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], look: Look) {
-    let left = (area.x, area.y);
-    let room = usize::from(area.width);
-    text::put(canvas, left, lead, room, look.style(Ink::Strong));
-    let mut column = area.x.saturating_add(u16::try_from(LEAD).unwrap_or(0));
+    draw_line(canvas, area, &[(lead, Ink::Strong)], look);
+    let lead = u16::try_from(LEAD).unwrap_or(0);
+    let mut pen = Pen::new(canvas, right_of(area, lead), area.y, look);
     for (label, value) in fields {
-        for (said, ink) in [(*label, Ink::Faint), (value.as_str(), Ink::Text)] {
-            let room = usize::from(area.right().saturating_sub(column));
-            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
-        }
-        column += 1;
+        pen.put(label, Ink::Faint);
+        pen.skip(1);
+        pen.put(value, Ink::Text);
+        pen.skip(2);
     }
 }
 
@@ -388,23 +378,17 @@ fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
         peak: None,
     };
     let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);
-    let key = [
-        (Ink::Reserved, "reserved"),
-        (Ink::Storage, "CBs"),
-        (Ink::L1, "L1"),
-        (Ink::L1Small, "L1_SMALL"),
-    ];
-    let key_width: usize = key.iter().map(|(_, word)| word.len() + 3).sum();
+    let key = [Ink::Reserved, Ink::Storage, Ink::L1, Ink::L1Small];
+    let key_width: usize = key.iter().map(|ink| part_name(*ink).len() + 3).sum();
     let key_width = u16::try_from(key_width).unwrap_or(0);
     let width = area.width - lead;
     let bar_width = width.saturating_sub(key_width + 1).min(60);
     bar.draw(canvas, (area.x + lead, area.y), bar_width, look);
-    let mut column = area.x + lead + bar_width + 1;
-    for (ink, word) in key {
-        let sign = look.fill(ink).to_string();
-        for (said, ink) in [(sign.as_str(), ink), (word, Ink::Faint)] {
-            let room = usize::from(area.right().saturating_sub(column));
-            column = text::put(canvas, (column, area.y), said, room, look.style(ink)) + 1;
-        }
+    let mut pen = Pen::new(canvas, right_of(area, lead + bar_width + 1), area.y, look);
+    for ink in key {
+        pen.put(&look.fill(ink).to_string(), ink);
+        pen.skip(1);
+        pen.put(part_name(ink), Ink::Faint);
+        pen.skip(1);
     }
 }

@@ -3,6 +3,8 @@
 use crate::data::Data;
 use crate::look::{Ink, Look};
 use crate::views::Chosen;
+use crate::views::naming::known;
+use crate::widgets::line::{draw_apart, draw_line};
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,73 +13,57 @@ use ttmem_api::Device;
 /// The most columns of a name that somebody gave.
 const NAME_COLUMNS: usize = 16;
 
-/// Draws the line at the top of an area; where the next text may begin.
-///
-/// Without a device it says why there is none.
+/// Draws the line at the top of an area; without a device it says why there is none.
 pub(crate) fn draw_title(
     canvas: &mut Buffer,
     area: Rect,
     data: &Data,
     chosen: &Chosen,
     look: Look,
-) -> u16 {
-    let area = area.intersection(canvas.area);
-    if area.is_empty() {
-        return area.x;
-    }
+) {
     let Some(device) = chosen.device(data) else {
         let why = if data.totals().is_some() {
             "no device: nothing has been reported yet"
         } else {
             "waiting for the server"
         };
-        return text::put(
-            canvas,
-            (area.x, area.y),
-            why,
-            usize::from(area.width),
-            look.style(Ink::Faint),
-        );
+        draw_line(canvas, area, &[(why, Ink::Faint)], look);
+        return;
     };
     let place = chosen.place(data) + 1;
-    let mut column = area.x;
-    let parts = [
-        (Ink::Strong, format!("Device {}", device.id)),
-        (Ink::Faint, format!("{place} of {}", data.devices().len())),
+    let mut parts = vec![
+        (format!("Device {}", device.id), Ink::Strong),
+        (format!("{place} of {}", data.devices().len()), Ink::Faint),
     ];
-    for (ink, part) in parts.into_iter().chain(facts(device, look)) {
-        let room = usize::from(area.right().saturating_sub(column));
-        let end = text::put(canvas, (column, area.y), &part, room, look.style(ink));
-        column = end.saturating_add(2);
-    }
-    column
+    parts.extend(facts(device, look));
+    draw_apart(canvas, area, &parts, 2, look);
 }
 
 /// What is known of a device, each with its meaning.
-fn facts(device: &Device, look: Look) -> Vec<(Ink, String)> {
+fn facts(device: &Device, look: Look) -> Vec<(String, Ink)> {
     let name = |name: &Option<String>| {
-        let name = name.as_deref().unwrap_or(look.unknown());
-        (Ink::Text, text::clip(name, NAME_COLUMNS))
+        let name = known(name.as_deref(), look);
+        (text::clip(&name, NAME_COLUMNS), Ink::Text)
     };
     let mut facts = vec![name(&device.board), name(&device.arch)];
     if let Some(unique_id) = device.unique_id {
-        facts.push((Ink::Text, unique_id.to_string()));
+        facts.push((unique_id.to_string(), Ink::Text));
     }
     if let Some(scope) = &device.scope {
         let scope = format!("of {}", text::clip(scope, NAME_COLUMNS));
-        facts.push((Ink::Text, scope));
+        facts.push((scope, Ink::Text));
     }
     facts.push(match device.verified {
-        Some(true) => (Ink::Good, "verified".to_owned()),
-        Some(false) => (Ink::Warning, "differs".to_owned()),
-        None => (Ink::Faint, "unverified".to_owned()),
+        Some(true) => ("verified".to_owned(), Ink::Good),
+        Some(false) => ("differs".to_owned(), Ink::Warning),
+        None => ("unverified".to_owned(), Ink::Faint),
     });
     if let Some(remote) = device.remote {
         let reached = if remote { "remote" } else { "PCIe" };
-        facts.push((Ink::Faint, reached.to_owned()));
+        facts.push((reached.to_owned(), Ink::Faint));
     }
     if let Some(source) = device.source {
-        facts.push((Ink::Faint, source.to_string()));
+        facts.push((source.to_string(), Ink::Faint));
     }
     facts
 }

@@ -3,6 +3,7 @@
 use super::family::Weight;
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::naming;
 use crate::widgets::table::{Cell, Column};
 use std::fmt::Write as _;
 use ttmem_api::{EventFields, FieldValue, StreamEvent};
@@ -181,15 +182,8 @@ fn devices(fields: &EventFields) -> String {
 
 /// How bytes of an event's class of memory look.
 fn class_ink(fields: &EventFields) -> Ink {
-    let Some(FieldValue::Text(class)) = value(fields, "class") else {
-        return Ink::Text;
-    };
-    match class.as_str() {
-        "dram" => Ink::Dram,
-        "l1" => Ink::L1,
-        "l1_small" => Ink::L1Small,
-        "trace" => Ink::Trace,
-        "system" => Ink::System,
+    match value(fields, "class") {
+        Some(FieldValue::Text(class)) => naming::class_ink(naming::class_of(class)),
         _other => Ink::Text,
     }
 }

@@ -20,6 +20,7 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{below, draw_apart, draw_line, row_of};
 use crate::widgets::prompt::Prompt;
 use crate::widgets::table::{Cell, Table};
 use crate::widgets::text;
@@ -186,16 +187,6 @@ impl View for Events {
     }
 }
 
-/// An area without so many rows at its top.
-fn below(area: Rect, rows: u16) -> Rect {
-    let rows = rows.min(area.height);
-    Rect {
-        y: area.y + rows,
-        height: area.height - rows,
-        ..area
-    }
-}
-
 impl Events {
     /// The events that are shown: those that were held, or else the newest.
     fn kept<'e>(held: Option<&'e Held>, data: &'e Data) -> Kept<'e> {
@@ -314,7 +305,7 @@ impl Events {
     fn state(&self, data: &Data, look: Look) -> (String, Ink) {
         let dot = if look.unicode() { "·" } else { "-" };
         let Some(held) = &self.held else {
-            let kept = u64::try_from(data.tail.events.len()).unwrap_or(u64::MAX);
+            let kept = data.tail.events.len() as u64;
             let kept = format::counted(kept, "event");
             return (format!("{kept} {dot} following"), Ink::Faint);
         };
@@ -338,10 +329,10 @@ impl Events {
     ) -> bool {
         let mut parts: Vec<(String, Ink)> = Vec::new();
         if self.filter.is_typing() || !self.filter.text().is_empty() {
-            let beam = match (self.filter.is_typing(), look.unicode()) {
-                (false, _) => "",
-                (true, true) => "▏",
-                (true, false) => "_",
+            let beam = if self.filter.is_typing() {
+                look.caret()
+            } else {
+                ""
             };
             parts.push((format!("/{}{beam}", self.filter.text()), Ink::Strong));
         }
@@ -359,12 +350,7 @@ impl Events {
                 Ink::Warning,
             ));
         }
-        let mut column = area.x;
-        for (part, ink) in &parts {
-            let room = usize::from(area.right().saturating_sub(column));
-            let end = text::put(canvas, (column, area.y), part, room, look.style(*ink));
-            column = end.saturating_add(2);
-        }
+        draw_apart(canvas, area, &parts, 2, look);
         !parts.is_empty()
     }
 
@@ -387,7 +373,7 @@ impl Events {
             })
         });
         if rows.len() == 0 {
-            let kept = u64::try_from(kept.events.len()).unwrap_or(u64::MAX);
+            let kept = kept.events.len() as u64;
             let why = match (kept, &data.link) {
                 (0, Link::Connecting) => "nothing was heard of the server yet".to_owned(),
                 (0, Link::Up | Link::Down { .. }) => {
@@ -395,39 +381,21 @@ impl Events {
                 }
                 (kept, _) => format!("none of the {} match", format::counted(kept, "event")),
             };
-            let at = (area.x, area.y.saturating_add(2));
-            if at.1 < area.bottom() {
-                text::put(
-                    canvas,
-                    at,
-                    &why,
-                    usize::from(area.width),
-                    look.style(Ink::Faint),
-                );
-            }
+            draw_line(canvas, row_of(area, 2), &[(why, Ink::Faint)], look);
         }
     }
 
     /// The chosen event in full.
     fn draw_details(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        let rule = if look.unicode() { "─" } else { "-" };
-        let rule = rule.repeat(usize::from(area.width));
-        let room = usize::from(area.width);
-        text::put(
-            canvas,
-            (area.x, area.y),
-            &rule,
-            room,
-            look.style(Ink::Frame),
-        );
+        draw_line(canvas, area, &[(look.rule(area.width), Ink::Frame)], look);
         let kept = Self::kept(self.held.as_ref(), data);
         let event = self.rows.get(self.cursor.row);
         let Some(event) = event.and_then(|row| kept.at(row.place())) else {
             return;
         };
-        let lines = text::wrap(&line::in_full(event), room);
-        for (line, row) in lines.iter().zip(area.y + 1..area.bottom()) {
-            text::put(canvas, (area.x, row), line, room, look.style(Ink::Text));
+        let lines = text::wrap(&line::in_full(event), usize::from(area.width));
+        for (line, row) in lines.iter().zip(below(area, 1).rows()) {
+            draw_line(canvas, row, &[(line, Ink::Text)], look);
         }
     }
 }

@@ -9,7 +9,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::naming::known;
+use crate::views::naming::{known, short};
 use crate::widgets::line::{above, draw_line, row_of};
 use crate::widgets::table::{Cell, Column, Table};
 use ratatui::buffer::Buffer;
@@ -99,8 +99,7 @@ pub(super) fn draw(
         .min(area.height.saturating_sub(1).max(1));
     table.draw_first(canvas, above(area, high), rows.len() as u64, look, |row| {
         let (device, grown) = rows.get(usize::try_from(row).ok()?)?;
-        let board = known(device.board.as_deref(), look);
-        let mut cells = vec![Cell::new(format!("{} {board}", device.id))];
+        let mut cells = vec![Cell::new(short(device, look))];
         for class in grown {
             let (by, ink) = difference(class.by(), look);
             cells.push(Cell::new(format::bytes(class.now)));

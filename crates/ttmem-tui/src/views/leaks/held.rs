@@ -21,7 +21,6 @@ const COLUMNS: &[Column] = &[
 
 /// The processes to be shown, those with most bytes first.
 pub(super) fn processes(data: &Data) -> Vec<&Process> {
-    let all = data.totals().map_or(&[][..], |totals| &totals.processes);
     let bytes = |process: &Process| {
         let released = process
             .released
@@ -33,7 +32,7 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
         let released = process.released.as_ref();
         process.leak_candidates.buffers > 0 || released.is_some_and(|released| released.bytes > 0)
     };
-    let mut shown: Vec<&Process> = all.iter().filter(held).collect();
+    let mut shown: Vec<&Process> = data.processes().iter().filter(held).collect();
     shown.sort_by_key(|process| std::cmp::Reverse(bytes(process)));
     shown
 }

@@ -12,7 +12,6 @@ use super::age;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question::{self, Question};
-use super::naming::between;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::format;
@@ -58,7 +57,7 @@ struct Opened {
 impl Leaks {
     /// The mark that is looked at, and its place among all.
     fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
-        let marks = &data.totals()?.marks;
+        let marks = data.marks();
         let chosen = self.mark.as_ref();
         let place = chosen.and_then(|chosen| marks.iter().position(|mark| mark == chosen));
         let place = place.or(marks.len().checked_sub(1))?;
@@ -92,16 +91,16 @@ impl Leaks {
     }
 
     fn step_mark(&mut self, forward: bool, data: &Data) {
-        let Some(totals) = data.totals() else { return };
+        let marks = data.marks();
         if let Some((place, _mark)) = self.mark(data) {
-            let last = totals.marks.len() - 1;
+            let last = marks.len() - 1;
             let place = if forward {
                 (place + 1).min(last)
             } else {
                 place.saturating_sub(1)
             };
             // The last one is whichever is the last, so that a new mark is followed.
-            self.mark = totals.marks.get(place).filter(|_| place < last).cloned();
+            self.mark = marks.get(place).filter(|_| place < last).cloned();
         }
     }
 
@@ -130,8 +129,8 @@ impl Leaks {
     ///
     /// The filters as well, but of an opened group: its own line says those.
     fn draw_mark(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
-        let dot = between(look);
-        let marks = data.totals().map_or(&[][..], |totals| &totals.marks);
+        let dot = look.between();
+        let marks = data.marks();
         let (place, mark) = match &self.opened {
             Some(Opened { mark, .. }) => (marks.iter().position(|known| known == mark), mark),
             None => match self.mark(data) {
@@ -185,7 +184,7 @@ impl Leaks {
         };
         let received = data.groups.as_ref().map(|fresh| fresh.received);
         let age = received.and_then(|received| age::note(data, received));
-        let age = age.map_or_else(String::new, |age| format!("{}{age}", between(look)));
+        let age = age.map_or_else(String::new, |age| format!("{}{age}", look.between()));
         let parts = [
             (
                 format!(
@@ -198,7 +197,7 @@ impl Leaks {
             (" allocated since and still held".to_owned(), Ink::Text),
             (age, Ink::Faint),
             (
-                format!("{}{}", between(look), groups::count_of(groups, look)),
+                format!("{}{}", look.between(), groups::count_of(groups)),
                 Ink::Faint,
             ),
         ];
@@ -211,11 +210,8 @@ const CAVEAT: &str = "Held is not leaked: weights, caches and what runs now are 
 
 /// Why what is shown may be too much.
 fn doubt(data: &Data) -> Option<String> {
-    let processes = &data.totals()?.processes;
-    let count = processes
-        .iter()
-        .filter(|process| process.incomplete)
-        .count();
+    let processes = data.processes().iter();
+    let count = processes.filter(|process| process.incomplete).count();
     (count > 0).then(|| {
         let who = format::counted_as(count as u64, "process", "processes");
         format!("Events of {who} were lost: some of this may have been freed.")

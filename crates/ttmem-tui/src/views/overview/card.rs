@@ -1,10 +1,11 @@
 //! A device as a card: all figures, or those that matter most.
 
 use super::figures::{Figures, Filled};
-use super::strip::{draw_curve, unique_id, values};
+use super::strip::{draw_curve, values};
 use crate::data::Data;
 use crate::format::{self, bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
+use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::pen::Pen;
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
@@ -56,7 +57,7 @@ pub(super) fn draw_medium(
     let mut pen = Pen::new(canvas, inner, inner.y + 4, look);
     let device = figures.device;
     pen.skip(5);
-    let resident = resident(figures).map_or_else(|| look.unknown().to_owned(), bytes);
+    let resident = known_bytes(resident(figures), look);
     pen.piece(&format!("CBs {resident}"), Ink::Text);
     pen.piece(
         &format!("kernels {}", bytes(device.kernel.registered_bytes)),
@@ -115,7 +116,7 @@ pub(super) fn draw_large(
         let room = pen.room();
         draw_curve(&mut pen, figures, of_dram, room.saturating_sub(HIGHEST));
         let highest = values(figures, of_dram).iter().flatten().max();
-        let highest = highest.map_or_else(|| look.unknown().to_owned(), |highest| bytes(*highest));
+        let highest = known_bytes(highest.copied(), look);
         pen.field(&format!("max {highest}"), HIGHEST, true, Ink::Faint);
         row += 1;
     }
@@ -163,7 +164,7 @@ fn draw_frame(
     };
     let sensors = sensors(look);
     let names_room = usize::from(inside.width).saturating_sub(text::width(&sensors) + 4);
-    let separator = if look.unicode() { " · " } else { " | " };
+    let separator = look.between();
     let names = names(figures.device, look).join(separator);
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
@@ -180,7 +181,7 @@ fn draw_frame(
     let mut pen = Pen::new(canvas, inside, card.bottom().saturating_sub(1), look);
     if card.height > 1 {
         pen.put(
-            &format!(" {} ", unique_id(figures.device, look)),
+            &format!(" {} ", known(figures.device.unique_id, look)),
             Ink::Faint,
         );
         pen.skip(1);
@@ -199,9 +200,10 @@ fn draw_frame(
 
 /// The names of a device besides its logical and its unique id.
 pub(super) fn names(device: &Device, look: Look) -> Vec<String> {
-    let unknown = look.unknown();
-    let known = |name: &Option<String>| name.as_deref().unwrap_or(unknown).to_owned();
-    let mut names = vec![known(&device.board), known(&device.arch)];
+    let mut names = vec![
+        known(device.board.as_deref(), look),
+        known(device.arch.as_deref(), look),
+    ];
     names.extend(device.remote.map(|remote| {
         let reached = if remote { "remote" } else { "local" };
         reached.to_owned()
@@ -235,7 +237,7 @@ fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, look: Look) {
 
 /// What is said of a memory, by how much it matters.
 fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
-    let known = |size: Option<u64>| size.map_or_else(|| look.unknown().to_owned(), bytes);
+    let known = |size: Option<u64>| known_bytes(size, look);
     // Of all that lies in L1 only the last minutes are known.
     let peak = if memory.is_occupied { "max" } else { "peak" };
     vec![
@@ -272,7 +274,7 @@ fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look:
         }
         let mut draw = |ink, part| {
             pen.put(&look.fill(ink).to_string(), ink);
-            pen.put(&format!(" {} ", name_of(ink)), Ink::Faint);
+            pen.put(&format!(" {} ", part_name(ink)), Ink::Faint);
             pen.put(&bytes(part), Ink::Text);
             pen.skip(3);
         };
@@ -287,19 +289,6 @@ fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look:
         }
     }
     row + rows
-}
-
-/// What a part of a bar is.
-pub(super) const fn name_of(ink: Ink) -> &'static str {
-    match ink {
-        Ink::Reserved => "reserved",
-        Ink::Storage => "CBs",
-        Ink::L1 => "L1",
-        Ink::L1Small => "L1_SMALL",
-        Ink::Dram => "DRAM",
-        Ink::Free => "free",
-        _other => "",
-    }
 }
 
 /// A small region with its own short bar.
@@ -333,9 +322,7 @@ type Pieces = Vec<(String, Ink)>;
 
 fn cbs(figures: &Figures<'_>, look: Look) -> Pieces {
     let cb = &figures.device.cb;
-    let resident = cb
-        .resident_bytes
-        .map_or_else(|| look.unknown().to_owned(), bytes);
+    let resident = known_bytes(cb.resident_bytes, look);
     vec![
         (format!("resident {resident}"), Ink::Text),
         (
@@ -400,10 +387,7 @@ fn held_by(figures: &Figures<'_>) -> Pieces {
     let mut pieces = vec![
         (processes(figures), Ink::Text),
         (
-            counted(
-                u64::try_from(device.allocators.len()).unwrap_or(u64::MAX),
-                "allocator",
-            ),
+            counted(device.allocators.len() as u64, "allocator"),
             Ink::Faint,
         ),
     ];
@@ -437,7 +421,7 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
 
 /// The highest values since the latest mark.
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
-    let marks = data.totals().map_or(&[][..], |snapshot| &snapshot.marks);
+    let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
         return vec![(
             "none: m sets one, and peaks count from it".to_owned(),
@@ -468,7 +452,7 @@ fn reach(data: &Data) -> String {
     let Some(recent) = &data.recent else {
         return String::new();
     };
-    let steps = u64::try_from(recent.document.times.len()).unwrap_or(u64::MAX);
+    let steps = recent.document.times.len() as u64;
     let seconds = steps.saturating_mul(u64::from(recent.document.step_seconds));
     match seconds / 60 {
         0 => format!("{seconds} s"),

@@ -14,6 +14,7 @@ mod tests;
 
 use self::arrange::{Arrangement, Band, Density, Group, Grouping};
 use self::figures::{Figures, Holders};
+use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
 use crate::data::Data;
@@ -181,8 +182,7 @@ impl Overview {
             height: area.bottom().saturating_sub(row.saturating_add(1)),
             ..area
         };
-        let known = data.totals().is_some_and(|all| !all.processes.is_empty());
-        if known && rest.height >= 3 {
+        if !data.processes().is_empty() && rest.height >= 3 {
             processes::draw_top(canvas, rest, &mut self.processes, data, look);
         }
     }
@@ -214,7 +214,7 @@ impl Overview {
             pen.piece(&name, Ink::Text);
         }
         pen.piece(&card::sensors(look), Ink::Faint);
-        pen.piece(&strip::unique_id(figures.device, look), Ink::Faint);
+        pen.piece(&known(figures.device.unique_id, look), Ink::Faint);
     }
 }
 

@@ -5,6 +5,7 @@
 use super::figures::{Figures, Filled};
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::naming::{known, known_bytes};
 use crate::widgets::pen::Pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -168,7 +169,6 @@ fn draw_field(
 ) {
     let memory = if of_dram { &figures.dram } else { &figures.l1 };
     let device = figures.device;
-    let known = |bytes: Option<u64>| bytes.map_or_else(|| look.unknown().to_owned(), format::bytes);
     match field.shows {
         Shows::Mark => {
             let sign = match (chosen, look.unicode()) {
@@ -183,7 +183,7 @@ fn draw_field(
         Shows::Name | Shows::Names => {
             let name = match (field.shows, line) {
                 (Shows::Names, 0) => names(device, look),
-                (Shows::Names, _) => unique_id(device, look),
+                (Shows::Names, _) => known(device.unique_id, look),
                 _one_line => name(device, look),
             };
             let ink = match (line, chosen) {
@@ -193,7 +193,7 @@ fn draw_field(
             };
             pen.field(&name, width, false, ink);
         }
-        Shows::UniqueId => pen.field(&unique_id(device, look), width, false, Ink::Faint),
+        Shows::UniqueId => pen.field(&known(device.unique_id, look), width, false, Ink::Faint),
         Shows::Memory => {
             pen.field(if of_dram { "DRAM" } else { "L1" }, width, false, Ink::Text);
         }
@@ -203,7 +203,12 @@ fn draw_field(
             pen.field(&text, width, true, ink);
         }
         Shows::Used => pen.field(&format::bytes(memory.used), width, true, Ink::Text),
-        Shows::LargestFree => pen.field(&known(memory.largest_free), width, true, Ink::Faint),
+        Shows::LargestFree => pen.field(
+            &known_bytes(memory.largest_free, look),
+            width,
+            true,
+            Ink::Faint,
+        ),
         Shows::Beside => {
             let bytes = if of_dram {
                 device.trace.charged_bytes
@@ -283,21 +288,14 @@ fn name(device: &Device, look: Look) -> String {
     } else {
         " "
     };
-    let board = device.board.as_deref().unwrap_or(look.unknown());
+    let board = known(device.board.as_deref(), look);
     format!("{:>3}{remote} {board}", device.id)
 }
 
 /// The same, and the architecture.
 fn names(device: &Device, look: Look) -> String {
     let remote = if device.remote == Some(true) { "R" } else { "" };
-    let board = device.board.as_deref().unwrap_or(look.unknown());
-    let arch = device.arch.as_deref().unwrap_or(look.unknown());
+    let board = known(device.board.as_deref(), look);
+    let arch = known(device.arch.as_deref(), look);
     format!("{}{remote} {board} {arch}", device.id)
-}
-
-/// The chip's unique id.
-pub(super) fn unique_id(device: &Device, look: Look) -> String {
-    device
-        .unique_id
-        .map_or_else(|| look.unknown().to_owned(), |id| id.to_string())
 }

@@ -1,10 +1,10 @@
 //! What is said of all devices together, and what the signs mean.
 
-use super::card::name_of;
 use super::figures::Filled;
 use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
+use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::pen::Pen;
 use crate::widgets::share::{Share, percent};
 use crate::widgets::text;
@@ -46,7 +46,7 @@ impl Sum {
         if !wide {
             return format!("{name} {share}");
         }
-        let whole = self.whole.map_or_else(|| look.unknown().to_owned(), bytes);
+        let whole = known_bytes(self.whole, look);
         format!("{name} {} of {whole}, {share}", bytes(self.used))
     }
 }
@@ -85,9 +85,7 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
         &counted_as(living.count() as u64, "process", "processes"),
         Ink::Text,
     );
-    let rate = data
-        .events_per_second
-        .map_or_else(|| look.unknown().to_owned(), count);
+    let rate = known(data.events_per_second.map(count), look);
     pen.piece(&format!("{rate} events/s"), Ink::Text);
     if wide {
         let kernels = snapshot.devices.iter();
@@ -117,8 +115,7 @@ pub(super) fn draw_group<'d>(
         pen.piece(&sum.text(name, true, look), Ink::Faint);
     }
     pen.put(" ", Ink::Frame);
-    let line = if look.unicode() { "─" } else { "-" };
-    pen.put(&line.repeat(usize::from(pen.room())), Ink::Frame);
+    pen.put(&look.rule(pen.room()), Ink::Frame);
 }
 
 /// What the signs of the bars mean.
@@ -134,7 +131,7 @@ pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look)
     ];
     for ink in inks {
         pen.put(&look.fill(ink).to_string(), ink);
-        pen.put(&format!(" {}", name_of(ink)), Ink::Faint);
+        pen.put(&format!(" {}", part_name(ink)), Ink::Faint);
         pen.skip(2);
     }
     pen.put(if look.unicode() { "▏" } else { "|" }, Ink::Peak);

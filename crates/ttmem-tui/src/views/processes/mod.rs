@@ -12,6 +12,7 @@ use self::columns::{COLUMNS, device_cells, process_cells};
 use self::held::{Held, is_gone, remarks};
 pub(crate) use self::list::List;
 use self::list::{Order, Row};
+use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
@@ -88,7 +89,7 @@ impl Processes {
     }
 
     fn count(&self) -> u64 {
-        u64::try_from(self.list.rows().len()).unwrap_or(u64::MAX)
+        self.list.rows().len() as u64
     }
 
     fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
@@ -130,17 +131,16 @@ impl Processes {
         if self.filter.is_typing() {
             pen.put("filter: ", Ink::Key);
             pen.put(self.filter.text(), Ink::Strong);
-            pen.put(if look.unicode() { "▏" } else { "_" }, Ink::Key);
+            pen.put(look.caret(), Ink::Key);
             let hint = "  Enter keeps it, Esc takes it back";
             if usize::from(pen.room()) >= hint.len() {
                 pen.put(hint, Ink::Faint);
             }
             return;
         }
-        let processes = data.totals().map_or(&[][..], |all| &all.processes);
+        let processes = data.processes();
         let gone = processes.iter().filter(|process| is_gone(process)).count();
-        let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let living = number(processes.len() - gone);
+        let living = (processes.len() - gone) as u64;
         pen.piece(&counted_as(living, "process", "processes"), Ink::Strong);
         if gone > 0 {
             pen.piece(&format!("{gone} exited"), Ink::Faint);
@@ -167,10 +167,7 @@ impl Processes {
         };
         let unknown = look.unknown();
         let mut pen = Pen::new(canvas, area, area.y, look);
-        let pid = process
-            .pid
-            .map_or(unknown.to_owned(), |pid| pid.to_string());
-        pen.piece(&format!("pid {pid}"), Ink::Strong);
+        pen.piece(&format!("pid {}", known(process.pid, look)), Ink::Strong);
         let name = process.name.as_deref().unwrap_or(unknown);
         pen.piece(&text::clip(name, 60), Ink::Text);
         let held = device.map_or_else(|| Held::by(process), Held::on);
@@ -295,7 +292,7 @@ impl View for Processes {
         if area.is_empty() || draw_silence(canvas, area, data, look) {
             return;
         }
-        if data.totals().is_none_or(|all| all.processes.is_empty()) {
+        if data.processes().is_empty() {
             draw_notice(canvas, area, NO_PROCESS, ADVICE, look);
             return;
         }

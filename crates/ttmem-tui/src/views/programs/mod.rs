@@ -182,7 +182,7 @@ impl Programs {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
         if self.filter.is_typing() {
-            let caret = if look.unicode() { "▏" } else { "_" };
+            let caret = look.caret();
             parts.push((
                 format!("  name has: {}{caret}", self.filter.text()),
                 Ink::Key,

@@ -8,7 +8,7 @@ use super::list;
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::views::naming::{between, known, known_bytes, owner};
+use crate::views::naming::{known, known_bytes, owner};
 use crate::widgets::bar::Bar;
 use crate::widgets::cursor::Cursor;
 use crate::widgets::line::{above, below, draw_line, row_of};
@@ -225,7 +225,7 @@ fn draw_picture(
     stretches: &[Stretch<'_>],
     look: Look,
 ) -> Rect {
-    let dot = between(look);
+    let dot = look.between();
     let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
     let largest = holes().map(|hole| hole.size_bytes).max();
@@ -321,7 +321,7 @@ fn draw_caches(
     data: &Data,
     look: Look,
 ) -> Rect {
-    let dot = between(look);
+    let dot = look.between();
     // Half of what is left is for the entries of the ring.
     let most = usize::from(area.height / 6).max(1);
     for cache in caches.iter().take(most) {

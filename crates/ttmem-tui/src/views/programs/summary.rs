@@ -2,7 +2,7 @@
 
 use super::super::Chosen;
 use super::super::age;
-use super::super::naming::{between, known, known_bytes};
+use super::super::naming::{known, known_bytes, short};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
@@ -17,7 +17,7 @@ impl Programs {
     /// The line above the page.
     pub(super) fn summary(&self, data: &Data, chosen: &Chosen, look: Look) -> Parts {
         let device = chosen.device(data);
-        let dot = between(look);
+        let dot = look.between();
         let mut parts = match self.page {
             Page::Programs => {
                 let count = format::counted(self.list.rows(), "program");
@@ -35,7 +35,7 @@ impl Programs {
                 return parts;
             }
             Page::Rings => {
-                let title = device.map(|device| device_title(device, look));
+                let title = device.map(|device| format!("device {}", short(device, look)));
                 let mut parts = vec![(known(title, look), Ink::Strong)];
                 parts.extend(device.map(|device| (caches(device, look), Ink::Text)));
                 return parts;
@@ -47,7 +47,7 @@ impl Programs {
             } else {
                 code(device, look)
             };
-            parts.push((format!("{dot}{}", device_title(device, look)), Ink::Faint));
+            parts.push((format!("{dot}device {}", short(device, look)), Ink::Faint));
             parts.push((words, Ink::Text));
         }
         parts
@@ -61,23 +61,21 @@ fn listed<R>(document: Option<&Fresh<Listed<R>>>, count: String, data: &Data, lo
     };
     let mut parts = vec![(count, Ink::Strong)];
     let age = age::note(data, *received);
-    parts.extend(age.map(|age| (between(look).to_owned() + &age, Ink::Faint)));
+    parts.extend(age.map(|age| (look.between().to_owned() + &age, Ink::Faint)));
     if document.has_more {
         let first = format::count(document.rows.len() as u64);
-        let words = format!("{}of the first {first}; the server has more", between(look));
+        let words = format!(
+            "{}of the first {first}; the server has more",
+            look.between()
+        );
         parts.push((words, Ink::Warning));
     }
     parts
 }
 
-fn device_title(device: &Device, look: Look) -> String {
-    let board = device.board.as_deref().unwrap_or(look.unknown());
-    format!("device {} {board}", device.id)
-}
-
 /// What the caches of a device saved.
 fn caches(device: &Device, look: Look) -> String {
-    let dot = between(look);
+    let dot = look.between();
     let count = |count: Option<u64>| known(count.map(format::count), look);
     let found = |hits: Option<u64>, misses: Option<u64>| {
         let asked = hits
@@ -100,7 +98,7 @@ fn caches(device: &Device, look: Look) -> String {
 
 /// What code a device has, by the device itself rather than by the rows that are listed.
 fn code(device: &Device, look: Look) -> String {
-    let dot = between(look);
+    let dot = look.between();
     let kernel = &device.kernel;
     format!(
         "{dot}registered {}{dot}unique {}{dot}shared {}{dot}resident {}{dot}application {}{dot}\

@@ -6,6 +6,8 @@ use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
+use crate::widgets::line::{below, draw_line, draw_whole, right_of, row_of};
+use crate::widgets::pen::Pen;
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -90,22 +92,11 @@ pub(crate) fn draw(
         } else {
             (Ink::Key, Ink::Text)
         };
-        let room = usize::from(place.width);
-        let at = text::put(
-            canvas,
-            (place.x, place.y),
-            &number.to_string(),
-            room,
-            look.style(key),
-        );
-        let room = room.saturating_sub(1);
-        text::put(
-            canvas,
-            (at, place.y),
-            &format!(" {}", tab.title()),
-            room,
-            look.style(name),
-        );
+        let words = [
+            (number.to_string(), key),
+            (format!(" {}", tab.title()), name),
+        ];
+        draw_line(canvas, *place, &words, look);
     }
     draw_status(canvas, parts.status, data, look);
     for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
@@ -114,38 +105,20 @@ pub(crate) fn draw(
         } else {
             Ink::Strong
         };
-        let room = usize::from(row.width);
-        text::put(canvas, (row.x, row.y), &line.text, room, look.style(ink));
+        draw_line(canvas, row, &[(&line.text, ink)], look);
     }
     draw_keys(canvas, parts.keys, around.keys, look);
 }
 
 /// The line of facts and the rest of a canvas that has nothing else around a view.
 pub(crate) fn alone(canvas: Rect) -> (Rect, Rect) {
-    let status = Rect {
-        height: 1,
-        ..canvas
-    };
-    let view = Rect {
-        y: canvas.y + 1,
-        height: canvas.height.saturating_sub(1),
-        ..canvas
-    };
-    (status, view)
+    (row_of(canvas, 0), below(canvas, 1))
 }
 
 /// Says that there is no room.
 pub(crate) fn draw_too_small(canvas: &mut Buffer, look: Look) {
-    let area = canvas.area;
     let words = format!("at least {}x{} needed", LEAST.0, LEAST.1);
-    let style = look.style(Ink::Warning);
-    text::put(
-        canvas,
-        (area.x, area.y),
-        &words,
-        usize::from(area.width),
-        style,
-    );
+    draw_line(canvas, canvas.area, &[(words, Ink::Warning)], look);
 }
 
 /// Where the names of the tabs are.
@@ -161,40 +134,25 @@ fn tab_places(line: Rect) -> [Rect; 8] {
 
 fn draw_status(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
     let (state, ink) = state(data);
-    let room = usize::from(line.width);
     // The state first: whatever else has no room, it must be seen.
-    let state = text::clip(&state, room);
-    let left = room.saturating_sub(text::width(&state));
-    let at = line.right() - u16::try_from(text::width(&state)).unwrap_or(line.width);
-    text::put(canvas, (at, line.y), &state, room, look.style(ink));
-    let left = u16::try_from(left.saturating_sub(1)).unwrap_or(line.width);
-    draw_facts(
-        canvas,
-        Rect {
-            width: left,
-            ..line
-        },
-        data,
-        look,
-    );
+    let state = text::clip(&state, usize::from(line.width));
+    let taken = u16::try_from(text::width(&state)).unwrap_or(line.width);
+    let rest = line.width.saturating_sub(taken);
+    draw_line(canvas, right_of(line, rest), &[(state, ink)], look);
+    let facts = Rect {
+        width: rest.saturating_sub(1),
+        ..line
+    };
+    draw_facts(canvas, facts, data, look);
 }
 
 /// Draws what is known of the server, as much as has room.
 pub(crate) fn draw_facts(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
-    let mut room = usize::from(line.width);
-    let Some(snapshot) = data.totals() else {
-        let style = look.style(Ink::Faint);
-        text::put(canvas, (line.x, line.y), &data.address, room, style);
-        return;
-    };
-    let mut at = line.x;
-    for (words, ink) in facts(snapshot, data, look) {
-        let wide = text::width(&words);
-        if wide > room {
-            break;
+    match data.totals() {
+        Some(snapshot) => draw_whole(canvas, line, &facts(snapshot, data, look), 2, look),
+        None => {
+            draw_line(canvas, line, &[(&data.address, Ink::Faint)], look);
         }
-        at = text::put(canvas, (at, line.y), &words, room, look.style(ink)).saturating_add(2);
-        room = room.saturating_sub(wide + 2);
     }
 }
 
@@ -269,9 +227,9 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
     facts.push((text::clip(&snapshot.host, 24), Ink::Strong));
     let time = data
         .time()
-        .map(|time| format::date_time(time)[11..].to_owned());
+        .map(|time| format!("{} UTC", &format::date_time(time)[11..]));
     facts.push((
-        time.map_or(look.unknown().to_owned(), |time| format!("{time} UTC")),
+        time.unwrap_or_else(|| look.unknown().to_owned()),
         Ink::Faint,
     ));
     if let Some(rate) = data.events_per_second {
@@ -282,23 +240,16 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
 }
 
 fn draw_keys(canvas: &mut Buffer, line: Rect, keys: &[KeyHelp], look: Look) {
-    let mut at = line.x;
+    let mut pen = Pen::new(canvas, line, line.y, look);
     for help in keys.iter().chain(EVERYWHERE) {
         let wide = text::width(help.keys) + 1 + text::width(help.does);
-        let room = usize::from(line.right().saturating_sub(at));
-        if wide > room {
+        if wide > usize::from(pen.room()) {
             break;
         }
-        at = text::put(canvas, (at, line.y), help.keys, room, look.style(Ink::Key))
-            .saturating_add(1);
-        at = text::put(
-            canvas,
-            (at, line.y),
-            help.does,
-            room,
-            look.style(Ink::Faint),
-        )
-        .saturating_add(2);
+        pen.put(help.keys, Ink::Key);
+        pen.skip(1);
+        pen.put(help.does, Ink::Faint);
+        pen.skip(2);
     }
 }
 

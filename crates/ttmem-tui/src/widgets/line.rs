@@ -1,6 +1,7 @@
 //! A line of several texts, each with its own meaning.
 
 use super::pen::Pen;
+use super::text;
 use crate::look::{Ink, Look};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -30,6 +31,24 @@ pub(crate) fn draw_apart<T: AsRef<str>>(
     let mut pen = Pen::new(canvas, area, area.y, look);
     for (part, ink) in parts {
         pen.put(part.as_ref(), *ink);
+        pen.skip(apart);
+    }
+}
+
+/// Writes texts with some columns between them, as many as fit whole: half a figure is none.
+pub(crate) fn draw_whole(
+    canvas: &mut Buffer,
+    area: Rect,
+    parts: &[(String, Ink)],
+    apart: u16,
+    look: Look,
+) {
+    let mut pen = Pen::new(canvas, area, area.y, look);
+    for (part, ink) in parts {
+        if text::width(part) > usize::from(pen.room()) {
+            break;
+        }
+        pen.put(part, *ink);
         pen.skip(apart);
     }
 }
@@ -83,5 +102,16 @@ mod tests {
         );
         assert_eq!(row_of(Rect::new(0, 0, 3, 2), 2).height, 0);
         assert_eq!(below(Rect::new(0, 0, 3, 2), 5), Rect::new(0, 2, 3, 0));
+    }
+
+    #[test]
+    fn figures_are_never_halved() {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, 12, 1));
+        let parts = ["one", "1.5 MiB", "x"].map(|part| (part.to_owned(), Ink::Text));
+        let look = Look::new(ColourDepth::None, true);
+        draw_whole(&mut canvas, Rect::new(0, 0, 11, 1), &parts, 1, look);
+        draw_whole(&mut canvas, Rect::new(0, 0, 2, 1), &parts, 1, look);
+        let drawn: String = canvas.content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!(drawn, "one 1.5 MiB ");
     }
 }

@@ -126,28 +126,6 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Writes texts one behind the other, as many as fit whole: half a figure is none.
-///
-/// `columns` is what there is from the first on; `apart` is left between two.
-pub(crate) fn put_whole(
-    canvas: &mut Buffer,
-    (column, row): (u16, u16),
-    columns: u16,
-    texts: &[(String, Style)],
-    apart: u16,
-) {
-    let right = column.saturating_add(columns);
-    let mut column = column;
-    for (text, style) in texts {
-        let room = usize::from(right.saturating_sub(column));
-        if width(text) > room {
-            break;
-        }
-        let end = put(canvas, (column, row), text, room, *style);
-        column = end.saturating_add(apart);
-    }
-}
-
 /// How a grapheme is drawn, and the columns that it takes.
 ///
 /// What could steer a terminal, reorder its neighbours or hide becomes a sign of its own.
@@ -197,16 +175,6 @@ mod tests {
             assert!(!drawn.contains('\u{202e}'));
         }
         assert_eq!(width("\u{200b}"), 1);
-    }
-
-    #[test]
-    fn figures_are_never_halved() {
-        let mut canvas = Buffer::empty(ratatui::layout::Rect::new(0, 0, 12, 1));
-        let texts = ["one", "1.5 MiB", "x"].map(|text| (text.to_owned(), Style::new()));
-        put_whole(&mut canvas, (0, 0), 11, &texts, 1);
-        put_whole(&mut canvas, (0, 0), 2, &texts, 1);
-        let drawn: String = canvas.content.iter().map(|cell| cell.symbol()).collect();
-        assert_eq!(drawn, "one 1.5 MiB ");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::series::Series;
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::widgets::line::draw_whole;
 use crate::widgets::share::{Share, percent};
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
@@ -92,11 +93,7 @@ impl Chart<'_> {
             let said = format!("{word} {} {}", self.series.text(value), time_of_day(time));
             parts.push((said, Ink::Faint));
         }
-        let parts: Vec<_> = parts
-            .into_iter()
-            .map(|(part, ink)| (part, look.style(ink)))
-            .collect();
-        text::put_whole(canvas, (area.x, area.y), area.width, &parts, 2);
+        draw_whole(canvas, area, &parts, 2, look);
     }
 
     fn draw_labels(&self, canvas: &mut Buffer, (left, plot): (u16, Rect), scale: u64, look: Look) {

@@ -5,14 +5,16 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::device::class_name;
+use crate::views::naming::{class_ink, known, known_bytes};
 use crate::widgets::bar::Bar;
 use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{below, draw_line, row_of};
 use crate::widgets::share::{Share, percent};
 use crate::widgets::table::{Cell, Column, Table};
 use crate::widgets::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ttmem_api::{BlockMap, MemoryClass};
+use ttmem_api::BlockMap;
 
 /// The columns of the addresses at the left.
 const ADDRESSES: u16 = 13;
@@ -56,17 +58,6 @@ pub(super) fn cells_wanted(area: Rect) -> u32 {
     (u32::from(columns) * u32::from(rows)).clamp(1, MOST_CELLS)
 }
 
-/// How a class looks.
-const fn ink(class: MemoryClass) -> Ink {
-    match class {
-        MemoryClass::L1 => Ink::L1,
-        MemoryClass::L1Small => Ink::L1Small,
-        MemoryClass::Trace => Ink::Trace,
-        MemoryClass::System => Ink::System,
-        MemoryClass::Dram | MemoryClass::Other => Ink::Dram,
-    }
-}
-
 /// Draws all of it.
 pub(super) fn draw(
     canvas: &mut Buffer,
@@ -85,11 +76,7 @@ pub(super) fn draw(
     let cells = Rect::new(area.x, area.y + 4, columns + ADDRESSES, rows);
     draw_cells(canvas, cells.intersection(area), map, look);
     let top = (cells.bottom() + 1).min(area.bottom());
-    let lists = Rect {
-        y: top,
-        height: area.bottom() - top,
-        ..area
-    };
+    let lists = below(area, top - area.y);
     draw_lists(canvas, lists, map, cursor, data, look)
 }
 
@@ -98,17 +85,15 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, lo
     let received = data.blocks.as_ref().map(|fresh| fresh.received);
     let old = received.and_then(|received| crate::views::age::note(data, received));
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
-    let unknown = || look.unknown().to_owned();
-    let size = |bytes: Option<u64>| bytes.map_or_else(unknown, format::bytes);
-    let banks = map.banks.map_or_else(unknown, |banks| banks.to_string());
+    let banks = known(map.banks, look);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
     let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
         "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
-        size(taken),
-        size(map.per_bank_bytes),
+        known_bytes(taken, look),
+        known_bytes(map.per_bank_bytes, look),
         percent(share, look.unknown()).trim_start(),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
@@ -138,21 +123,12 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, lo
             (said, scattered)
         }
     };
-    let mut put = |row: u16, said: &str, ink: Ink| {
-        let room = usize::from(area.width);
-        text::put(canvas, (area.x, area.y + row), said, room, look.style(ink))
-    };
-    put(0, &first, Ink::Text);
-    put(1, &second, ink);
+    draw_line(canvas, area, &[(first, Ink::Text)], look);
+    draw_line(canvas, row_of(area, 1), &[(second, ink)], look);
     if let Some(split) = split {
-        let end = put(
-            2,
-            &format!(
-                "fragmentation {} ",
-                percent(Some(split), look.unknown()).trim_start()
-            ),
-            Ink::Faint,
-        );
+        let share = percent(Some(split), look.unknown());
+        let words = format!("fragmentation {} ", share.trim_start());
+        let end = draw_line(canvas, row_of(area, 2), &[(words, Ink::Faint)], look);
         let bar = Bar {
             parts: &[(scattered, u64::from(split.permille()))],
             whole: Some(1000),
@@ -173,19 +149,13 @@ fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
     if shown == 0 || map.cells.is_empty() {
         return;
     }
-    let style = look.style(ink(map.class));
+    let style = look.style(class_ink(map.class));
     for row in 0..area.height {
         let first = u64::from(row) * u64::from(columns);
         let address = base.saturating_add(part(whole, first, shown));
         let label = text::right(&format!("{address:#x}"), usize::from(ADDRESSES - 2));
-        let at = (area.x, area.y + row);
-        text::put(
-            canvas,
-            at,
-            &label,
-            usize::from(ADDRESSES),
-            look.style(Ink::Faint),
-        );
+        let line = row_of(area, row);
+        draw_line(canvas, line, &[(label, Ink::Faint)], look);
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
@@ -193,7 +163,7 @@ fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
                 Some(sign) => (sign, style),
                 None => (look.fill(Ink::Free), look.style(Ink::Free)),
             };
-            canvas[(area.x + ADDRESSES + column, at.1)]
+            canvas[(area.x + ADDRESSES + column, line.y)]
                 .set_char(sign)
                 .set_style(style);
         }
@@ -267,35 +237,22 @@ fn draw_lists(
             Cell::inked(block.buffer.to_string(), Ink::Faint),
         ])
     });
-    let free = Table::of(FREE);
-    let place = Rect {
-        x: left.right() + 2,
-        width: right,
-        ..area
-    };
-    if right > 0 && area.height > 0 {
-        free.draw_head(canvas, place, look);
-    }
-    for (row, hole) in (place.y + 1..place.bottom()).zip(&map.free) {
-        if right == 0 {
-            break;
-        }
-        let share = Share::of(hole.size_bytes, map.free_bytes);
-        let cells = [
-            Cell::new(format!("{:#x}", hole.address)),
-            Cell::new(format::bytes(hole.size_bytes)),
-            Cell::inked(percent(share, look.unknown()), Ink::Faint),
-        ];
-        free.draw_row(
-            canvas,
-            Rect {
-                y: row,
-                height: 1,
-                ..place
-            },
-            &cells,
-            look,
-        );
+    if right > 0 {
+        let place = Rect {
+            x: left.right() + 2,
+            width: right,
+            ..area
+        };
+        let count = map.free.len() as u64;
+        Table::of(FREE).draw_first(canvas, place, count, look, |row| {
+            let hole = map.free.get(usize::try_from(row).ok()?)?;
+            let share = Share::of(hole.size_bytes, map.free_bytes);
+            Some(vec![
+                Cell::new(format!("{:#x}", hole.address)),
+                Cell::new(format::bytes(hole.size_bytes)),
+                Cell::inked(percent(share, look.unknown()), Ink::Faint),
+            ])
+        });
     }
     left
 }

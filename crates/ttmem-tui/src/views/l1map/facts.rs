@@ -6,6 +6,8 @@ use super::grid::Place;
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
+use crate::views::naming::{known, known_bytes};
+use crate::widgets::line::{draw_line, right_of, row_of};
 use crate::widgets::share::{Share, percent};
 use crate::widgets::table::{Cell, Column, Table};
 use crate::widgets::text;
@@ -42,13 +44,15 @@ pub(super) fn draw_core(
     let Some(core) = core_at(map, chosen) else {
         return 0;
     };
-    let unknown = || look.unknown().to_owned();
-    let size = |bytes: Option<u64>| bytes.map_or_else(unknown, format::bytes);
-    let place = |address: Option<u64>| address.map_or_else(unknown, |at| format!("{at:#x}"));
+    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), look);
     let share = core.occupied_bytes;
     let share = share.and_then(|bytes| Share::of(bytes, map.bytes_per_core));
     let share = percent(share, look.unknown());
-    let used = format!("{} {}", size(core.occupied_bytes), share.trim_start());
+    let used = format!(
+        "{} {}",
+        known_bytes(core.occupied_bytes, look),
+        share.trim_start()
+    );
     // The server also tells the gap of a core without storage, or without buffers.
     let told = map.core.as_ref().filter(|told| (told.x, told.y) == chosen);
     let told = told.and_then(|told| told.gap_bytes).map(Gap::of_bytes);
@@ -58,11 +62,11 @@ pub(super) fn draw_core(
             gap.said(map.bytes_per_core, look),
             gap.ink(map.bytes_per_core),
         ),
-        None => (unknown(), Ink::Text),
+        None => (look.unknown().to_owned(), Ink::Text),
     };
     let lines = [
         (format!("core {},{}", chosen.0, chosen.1), used, Ink::Text),
-        ("CBs".to_owned(), size(Some(core.cb_bytes)), Ink::Text),
+        ("CBs".to_owned(), format::bytes(core.cb_bytes), Ink::Text),
         ("CBs end".to_owned(), place(core.cb_end), Ink::Text),
         (
             "buffers at".to_owned(),
@@ -72,12 +76,10 @@ pub(super) fn draw_core(
         ("gap".to_owned(), gap, ink),
     ];
     let mut rows = 0;
-    for ((word, figure, ink), row) in lines.into_iter().zip(area.y..area.bottom()) {
-        let style = look.style(if rows == 0 { Ink::Strong } else { Ink::Faint });
-        text::put(canvas, (area.x, row), &word, usize::from(WORDS), style);
-        let at = (area.x.saturating_add(WORDS), row);
-        let room = usize::from(area.right().saturating_sub(at.0));
-        text::put(canvas, at, &figure, room, look.style(ink));
+    for ((word, figure, ink), row) in lines.into_iter().zip(area.rows()) {
+        let word_ink = if rows == 0 { Ink::Strong } else { Ink::Faint };
+        draw_line(canvas, row, &[(word, word_ink)], look);
+        draw_line(canvas, right_of(row, WORDS), &[(figure, ink)], look);
         rows += 1;
     }
     rows
@@ -97,32 +99,25 @@ pub(super) fn draw_residents(
         return;
     }
     let table = Table::of(RESIDENTS);
-    table.draw_head(canvas, area, look);
     let own = core_at(map, chosen).and_then(|core| core.resident);
-    let residents = map.residents.iter().enumerate();
-    for ((place, resident), row) in residents.zip(area.y + 1..area.bottom()) {
-        let own = own.and_then(|own| usize::try_from(own).ok()) == Some(place);
+    let own = own.and_then(|own| usize::try_from(own).ok());
+    let count = map.residents.len() as u64;
+    table.draw_first(canvas, area, count, look, |row| {
+        let place = usize::try_from(row).ok()?;
+        let resident = map.residents.get(place)?;
+        let own = own == Some(place);
         let ink = if own { Ink::Strong } else { Ink::Text };
-        let unknown = || look.unknown().to_owned();
-        let name = resident.name.clone().unwrap_or_else(unknown);
+        let name = known(resident.name.as_deref(), look);
         // A sign as well, because not every terminal has bold letters.
         let name = format!("{} {name}", if own { '>' } else { ' ' });
-        let program = resident.program.map_or_else(unknown, |id| id.to_string());
-        let pid = resident.pid.map_or_else(unknown, |pid| pid.to_string());
-        let cells = [
+        Some(vec![
             Cell::inked(name, ink),
             Cell::inked(resident.cores.to_string(), ink),
             Cell::inked(age(resident.time, data), Ink::Faint),
-            Cell::inked(program, ink),
-            Cell::inked(pid, ink),
-        ];
-        let line = Rect {
-            y: row,
-            height: 1,
-            ..area
-        };
-        table.draw_row(canvas, line, &cells, look);
-    }
+            Cell::inked(known(resident.program, look), ink),
+            Cell::inked(known(resident.pid, look), ink),
+        ])
+    });
     let hidden = map
         .residents
         .len()
@@ -132,14 +127,12 @@ pub(super) fn draw_residents(
             "  and {}",
             format::counted(hidden as u64 + 1, "more program")
         );
-        let at = (area.x, area.bottom() - 1);
         let said = text::left(&said, usize::from(area.width));
-        text::put(
+        draw_line(
             canvas,
-            at,
-            &said,
-            usize::from(area.width),
-            look.style(Ink::Faint),
+            row_of(area, area.height - 1),
+            &[(said, Ink::Faint)],
+            look,
         );
     }
 }

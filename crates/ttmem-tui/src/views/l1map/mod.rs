@@ -13,6 +13,7 @@ mod tests;
 
 use super::age;
 use super::device::{class_name, draw_title};
+use super::naming::known;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::format;
@@ -21,8 +22,8 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
 use crate::wants::Wants;
 use crate::widgets::cursor::Cursor;
+use crate::widgets::line::{above, below, draw_line, draw_whole, right_of, row_of};
 use crate::widgets::table::Table;
-use crate::widgets::text;
 use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::buffer::Buffer;
@@ -176,11 +177,7 @@ impl L1MapView {
             let time = &format::date_time(map.time)[11..];
             parts.push((format!(" as of {time} UTC"), Ink::Faint));
         }
-        let parts: Vec<_> = parts
-            .into_iter()
-            .map(|(part, ink)| (part, look.style(ink)))
-            .collect();
-        text::put_whole(canvas, (area.x, area.y), area.width, &parts, 1);
+        draw_whole(canvas, area, &parts, 1, look);
     }
 
     fn draw_cores(
@@ -192,16 +189,12 @@ impl L1MapView {
         look: Look,
     ) {
         let Some(core) = self.core(map) else {
-            put_note(canvas, area, "the cores of this device are not known", look);
+            let note = "the cores of this device are not known";
+            draw_line(canvas, area, &[(note, Ink::Faint)], look);
             return;
         };
-        let summary = Rect { height: 1, ..area };
-        Self::draw_summary(canvas, summary, map, data, look);
-        let body = Rect {
-            y: area.y + 1,
-            height: area.height - 1,
-            ..area
-        };
+        Self::draw_summary(canvas, row_of(area, 0), map, data, look);
+        let body = below(area, 1);
         let most = if body.width >= WIDE {
             body.width * 2 / 5
         } else {
@@ -211,19 +204,21 @@ impl L1MapView {
         // Figures of the core come before rows of the grid that would scroll.
         let rows = rows.min(body.height.saturating_sub(FACT_ROWS + 1).max(3));
         let left = Rect { width, ..body };
-        self.grid = grid::draw(canvas, top_of(left, 0, rows), map, core, look);
-        grid::draw_legend(canvas, top_of(left, rows, 1), look);
+        self.grid = grid::draw(canvas, above(left, rows), map, core, look);
+        grid::draw_legend(canvas, row_of(left, rows), look);
         let airy = u16::from(body.height >= 30);
-        let below = rows + 1 + airy;
-        let facts = facts::draw_core(canvas, top_of(left, below, FACT_ROWS), map, core, look);
-        let below = below + facts + airy;
-        let rest = top_of(left, below, body.height.saturating_sub(below));
+        let under = rows + 1 + airy;
+        let facts = facts::draw_core(
+            canvas,
+            above(below(left, under), FACT_ROWS),
+            map,
+            core,
+            look,
+        );
+        let under = under + facts + airy;
+        let rest = below(left, under);
         facts::draw_residents(canvas, rest, map, core, data, look);
-        let right = Rect {
-            x: body.x + width + 1,
-            width: body.width.saturating_sub(width + 1),
-            ..body
-        };
+        let right = right_of(body, width + 1);
         self.draw_column(canvas, right, (device, map, core), data, look);
     }
 
@@ -248,16 +243,14 @@ impl L1MapView {
         } else if told.is_none() {
             title.push_str(" is on its way");
         } else {
-            let top = map.bytes_per_core.map(|top| format!("{top:#x}"));
-            let top = top.unwrap_or_else(|| look.unknown().to_owned());
+            let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), look);
             title.push_str(&format!(" from {top} down to 0x0"));
         }
         if self.in_list {
             title.push_str("; arrows move here");
         }
         let ink = if here { Ink::Strong } else { Ink::Faint };
-        let room = usize::from(area.width);
-        text::put(canvas, (area.x, area.y), &title, room, look.style(ink));
+        draw_line(canvas, area, &[(title, ink)], look);
         let Some(told) = told else { return };
         if here {
             let opened = Some((device.key(), chosen));
@@ -270,12 +263,8 @@ impl L1MapView {
         }
         let labels = area.width >= 90;
         let bar_width = if labels { 38 } else { 5 };
-        let body = top_of(area, 1, area.height - 1);
-        self.list = Rect {
-            x: body.x + bar_width,
-            width: body.width.saturating_sub(bar_width),
-            ..body
-        };
+        let body = below(area, 1);
+        self.list = right_of(body, bar_width);
         column::draw_list(canvas, self.list, told, &mut self.segment, data, look);
         let bar = Rect {
             width: bar_width.min(body.width),
@@ -284,28 +273,6 @@ impl L1MapView {
         let marked = column::at(told, self.segment.row);
         column::draw_bar(canvas, bar, told, marked, labels, look);
     }
-}
-
-/// So many rows of an area, from so many rows below its top.
-fn top_of(area: Rect, below: u16, rows: u16) -> Rect {
-    let y = area.y.saturating_add(below).min(area.bottom());
-    Rect {
-        y,
-        height: rows.min(area.bottom() - y),
-        ..area
-    }
-}
-
-/// Says why there is nothing to draw.
-fn put_note(canvas: &mut Buffer, area: Rect, note: &str, look: Look) {
-    let at = (area.x, area.y);
-    text::put(
-        canvas,
-        at,
-        note,
-        usize::from(area.width),
-        look.style(Ink::Faint),
-    );
 }
 
 impl View for L1MapView {
@@ -423,7 +390,7 @@ impl View for L1MapView {
             return;
         }
         draw_title(canvas, area, data, chosen, look);
-        let body = top_of(area, 1, area.height - 1);
+        let body = below(area, 1);
         self.cells = Some(banks::cells_wanted(body));
         let Some(device) = chosen.device(data).filter(|_| body.height > 0) else {
             return;
@@ -433,7 +400,7 @@ impl View for L1MapView {
                 Some(map) => self.draw_cores(canvas, body, (device, map), data, look),
                 None => {
                     let note = format!("L1 of device {} is on its way", device.id);
-                    put_note(canvas, body, &note, look);
+                    draw_line(canvas, body, &[(note, Ink::Faint)], look);
                 }
             },
             Page::Banks(class) => match blocks_of(device, class, data) {
@@ -443,7 +410,7 @@ impl View for L1MapView {
                 None => {
                     let class = class_name(class);
                     let note = format!("{class} of device {} is on its way", device.id);
-                    put_note(canvas, body, &note, look);
+                    draw_line(canvas, body, &[(note, Ink::Faint)], look);
                 }
             },
         }

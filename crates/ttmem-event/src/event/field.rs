@@ -1,4 +1,4 @@
-//! How one field of an event is written into and read from its record.
+//! How one field of an event is written into and read from its record, and what readers see of it.
 //!
 //! All numbers are little-endian. A field that cannot hold every bit pattern
 //! (an enumeration, a flag) refuses the ones it cannot hold.
@@ -28,6 +28,33 @@ pub enum DecodeEventError {
     },
 }
 
+/// The value of a field, for those who show or write events of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldValue {
+    /// A count, a size, an address, a small id.
+    Number(u64),
+    /// A number that may be below zero.
+    Signed(i32),
+    /// A 64-bit id or pointer, which people know in hex.
+    Hex(u64),
+    /// A word of the vocabulary.
+    Word(&'static str),
+    /// A class of memory.
+    Class(Class),
+    /// Yes or no.
+    Flag(bool),
+    /// Everything of its kind.
+    All,
+    /// A text that the process defined.
+    Text(TextId),
+    /// A core set that the process defined.
+    Cores(CoresId),
+    /// A mesh that the process defined.
+    Mesh(MeshId),
+    /// A device that the process defined.
+    Device(DeviceId),
+}
+
 /// A type that a field of an event can have.
 pub(crate) trait Field: Sized + Copy {
     /// Bytes in the record.
@@ -40,10 +67,12 @@ pub(crate) trait Field: Sized + Copy {
     fn put(self, bytes: &mut [u8]);
     /// Reads the value from exactly `WIDTH` bytes; `Err` is the offending byte.
     fn get(bytes: &[u8]) -> Result<Self, u8>;
+    /// The value as readers see it.
+    fn value(self) -> FieldValue;
 }
 
 macro_rules! number_fields {
-    ($($number:ty),*) => {$(
+    ($($number:ty as $form:ident),*) => {$(
         impl Field for $number {
             const WIDTH: usize = size_of::<$number>();
             const NAME: &'static str = stringify!($number);
@@ -57,13 +86,22 @@ macro_rules! number_fields {
                 raw.copy_from_slice(bytes);
                 Ok(Self::from_le_bytes(raw))
             }
+            fn value(self) -> FieldValue {
+                FieldValue::$form(self.into())
+            }
         }
     )*};
 }
-number_fields!(u8, u16, u32, u64, i32);
+number_fields!(
+    u8 as Number,
+    u16 as Number,
+    u32 as Number,
+    u64 as Number,
+    i32 as Signed
+);
 
 macro_rules! id_fields {
-    ($($id:ident($repr:ty)),*) => {$(
+    (|$this:ident| $value:expr; $($id:ident($repr:ty)),*) => {$(
         impl Field for $id {
             const WIDTH: usize = size_of::<$repr>();
             const NAME: &'static str = stringify!($id);
@@ -75,22 +113,22 @@ macro_rules! id_fields {
             fn get(bytes: &[u8]) -> Result<Self, u8> {
                 <$repr>::get(bytes).map(Self)
             }
+            fn value(self) -> FieldValue {
+                let $this = self;
+                $value
+            }
         }
     )*};
 }
-id_fields!(
-    BufferId(u64),
-    ProgramId(u64),
-    KernelId(u64),
-    TextId(u32),
-    CoresId(u32),
-    DeviceId(u32),
-    MeshId(u32),
-    TraceId(u32)
-);
+id_fields!(|id| FieldValue::Hex(id.0); BufferId(u64), KernelId(u64));
+id_fields!(|id| FieldValue::Number(id.0.into()); ProgramId(u64), TraceId(u32));
+id_fields!(|id| FieldValue::Text(id); TextId(u32));
+id_fields!(|id| FieldValue::Cores(id); CoresId(u32));
+id_fields!(|id| FieldValue::Device(id); DeviceId(u32));
+id_fields!(|id| FieldValue::Mesh(id); MeshId(u32));
 
 macro_rules! word_fields {
-    ($($word:ident),*) => {$(
+    (|$this:ident| $value:expr; $($word:ident),*) => {$(
         impl Field for $word {
             const WIDTH: usize = 1;
             const NAME: &'static str = stringify!($word);
@@ -103,11 +141,16 @@ macro_rules! word_fields {
             fn get(bytes: &[u8]) -> Result<Self, u8> {
                 Self::from_code(bytes[0]).ok_or(bytes[0])
             }
+            fn value(self) -> FieldValue {
+                let $this = self;
+                $value
+            }
         }
     )*};
 }
+word_fields!(|class| FieldValue::Class(class); Class);
 word_fields!(
-    Class,
+    |word| FieldValue::Word(word.name());
     Layout,
     Direction,
     CbKind,
@@ -138,6 +181,9 @@ impl Field for CoreType {
             .copied()
             .ok_or(bytes[0])
     }
+    fn value(self) -> FieldValue {
+        FieldValue::Word(self.name())
+    }
 }
 
 impl Field for bool {
@@ -155,6 +201,9 @@ impl Field for bool {
             other => Err(other),
         }
     }
+    fn value(self) -> FieldValue {
+        FieldValue::Flag(self)
+    }
 }
 
 /// "All of them" is the largest number: no program has that many.
@@ -169,6 +218,9 @@ impl Field for Option<u32> {
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         u32::get(bytes).map(|number| (number != u32::MAX).then_some(number))
     }
+    fn value(self) -> FieldValue {
+        self.map_or(FieldValue::All, Field::value)
+    }
 }
 
 /// "All of them" is all ones, which no content hash is expected to be.
@@ -182,6 +234,9 @@ impl Field for Option<KernelId> {
     #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         KernelId::get(bytes).map(|id| (id.0 != u64::MAX).then_some(id))
+    }
+    fn value(self) -> FieldValue {
+        self.map_or(FieldValue::All, Field::value)
     }
 }
 
@@ -201,5 +256,8 @@ impl Field for Option<Class> {
         } else {
             Class::get(bytes).map(Some)
         }
+    }
+    fn value(self) -> FieldValue {
+        self.map_or(FieldValue::All, Field::value)
     }
 }

@@ -10,7 +10,7 @@ pub mod layout;
 pub mod vocabulary;
 pub mod words;
 
-pub use field::DecodeEventError;
+pub use field::{DecodeEventError, FieldValue};
 pub use vocabulary::{LAYOUT_HASH, What};
 pub use words::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,

@@ -1,5 +1,6 @@
 use super::vocabulary::LAYOUT;
 use super::*;
+use crate::ids::{KernelId, MeshId, ProgramId, TextId};
 use proptest::prelude::*;
 
 #[test]
@@ -50,6 +51,75 @@ fn a_word_out_of_range_is_refused_by_its_name() {
             value: 5
         })
     );
+}
+
+fn fields(what: What) -> Vec<(&'static str, FieldValue)> {
+    let mut fields = Vec::new();
+    what.visit(|name, value| fields.push((name, value)));
+    fields
+}
+
+#[test]
+fn a_visit_gives_every_field_with_what_its_value_is() {
+    let dispatched = What::Dispatched {
+        mesh: MeshId(3),
+        program: ProgramId(1 << 40),
+        runtime_id: 9,
+        operation: TextId(5),
+        program_cache: CacheResult::Hit,
+        binary_reused: true,
+        path: DispatchPath::Slow,
+    };
+    assert_eq!(
+        fields(dispatched),
+        [
+            ("mesh", FieldValue::Mesh(MeshId(3))),
+            ("program", FieldValue::Number(1 << 40)),
+            ("runtime_id", FieldValue::Number(9)),
+            ("operation", FieldValue::Text(TextId(5))),
+            ("program_cache", FieldValue::Word("hit")),
+            ("binary_reused", FieldValue::Flag(true)),
+            ("path", FieldValue::Word("slow")),
+        ]
+    );
+    let allocated = What::LegacyAllocated {
+        device: -5,
+        class: Class::L1Small,
+        size_bytes: 16,
+        id: 0xff,
+    };
+    assert_eq!(
+        fields(allocated),
+        [
+            ("device", FieldValue::Signed(-5)),
+            ("class", FieldValue::Class(Class::L1Small)),
+            ("size_bytes", FieldValue::Number(16)),
+            ("id", FieldValue::Hex(0xff)),
+        ]
+    );
+    let unloaded = |kernel| What::KernelUnloaded {
+        mesh: MeshId(0),
+        program: ProgramId(1),
+        kernel,
+    };
+    assert_eq!(fields(unloaded(None))[2], ("kernel", FieldValue::All));
+    let one = Some(KernelId(2));
+    assert_eq!(fields(unloaded(one))[2], ("kernel", FieldValue::Hex(2)));
+}
+
+#[test]
+fn every_kind_is_visited_by_the_names_of_the_table() {
+    for row in LAYOUT {
+        let mut record = [0; EVENT_BYTES];
+        record[0] = row.kind;
+        let what = Event::decode(&record).expect("zeros are an event").what;
+        let names = fields(what).into_iter().map(|(name, _value)| name);
+        assert!(names.eq(row.fields.iter().map(|field| field.name)));
+        assert_eq!(what.name(), row.name);
+        assert_eq!(what.json_name().replace('_', ""), row.name.to_lowercase());
+    }
+    let marked = What::EventsElided { count: 1 };
+    assert_eq!(marked.json_name(), "events_elided");
 }
 
 proptest! {

@@ -3,11 +3,12 @@
 //! `field @ offset: Type` puts a field at that byte of the 64-byte record. Byte 0
 //! is the kind, bytes 8 to 15 the time; by custom small fields stand at 1 to 3
 //! and the mesh at 4. Bytes that a row does not name are written as zero and not
-//! read. The macro makes the type, the codec, the layout hash that both ends
-//! compare at the handshake, and the rows of the protocol document.
+//! read. `as Hex` marks a number that readers know in hex. The macro makes the type,
+//! the codec, the visitor, the layout hash that both ends compare at the handshake,
+//! and the rows of the protocol document.
 
 use super::EVENT_BYTES;
-use super::field::{DecodeEventError, Field};
+use super::field::{DecodeEventError, Field, FieldValue};
 use super::layout::{self, EventLayout, FieldLayout};
 use super::words::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
@@ -16,10 +17,22 @@ use super::words::{
 use crate::core::CoreType;
 use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
 
+/// The value of a field in the form that its row names, or else its type.
+macro_rules! value {
+    ($field:ident) => {
+        Field::value($field)
+    };
+    ($field:ident as $form:ident) => {
+        FieldValue::$form($field)
+    };
+}
+
 macro_rules! events {
     ($(
         #[doc = $doc:literal]
-        $kind:literal $event:ident { $($(#[$fdoc:meta])* $field:ident @ $offset:literal: $type:ty,)* }
+        $kind:literal $event:ident {
+            $($(#[$fdoc:meta])* $field:ident @ $offset:literal: $type:ty $(as $form:ident)?,)*
+        }
     )*) => {
         /// What happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +54,15 @@ macro_rules! events {
             #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self { $(Self::$event { .. } => stringify!($event),)* }
+            }
+
+            /// Calls `visit` with the name and the value of every field, in the order of the table.
+            pub fn visit(&self, mut visit: impl FnMut(&'static str, FieldValue)) {
+                match *self {
+                    $(Self::$event { $($field,)* } => {
+                        $(visit(stringify!($field), value!($field $(as $form)?));)*
+                    })*
+                }
             }
 
             #[inline(always)]
@@ -168,7 +190,7 @@ events! {
         /// The runtime's own id; changes with every operation.
         runtime_id @ 32: u64,
         /// Its address in the process; reused.
-        pointer @ 40: u64,
+        pointer @ 40: u64 as Hex,
     }
     /// The offsets of a program were fixed.
     7 ProgramFinalized {
@@ -519,14 +541,14 @@ events! {
         /// Bytes.
         size_bytes @ 16: u64,
         /// The address it uses as an id.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
     /// An old sender gave back a buffer.
     65 LegacyFreed {
         /// The logical device id it gave.
         device @ 4: i32,
         /// The address.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
     /// An old sender reported a circular buffer.
     66 LegacyCbAllocated {
@@ -535,7 +557,7 @@ events! {
         /// Bytes.
         size_bytes @ 16: u64,
         /// The address it uses as an id.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
     /// An old sender gave back a circular buffer.
     67 LegacyCbFreed {
@@ -544,7 +566,7 @@ events! {
         /// Bytes it claims; only used to tell several at one address apart.
         size_bytes @ 16: u64,
         /// The address.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
     /// An old sender reported a kernel, or a dispatch of one it reported before.
     68 LegacyKernelLoaded {
@@ -555,18 +577,31 @@ events! {
         /// Bytes over all cores.
         size_bytes @ 16: u64,
         /// A pointer or a runtime id.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
     /// An old sender gave back a kernel.
     69 LegacyKernelUnloaded {
         /// The logical device id it gave.
         device @ 4: i32,
         /// The id it was loaded under.
-        id @ 24: u64,
+        id @ 24: u64 as Hex,
     }
 }
 
 impl What {
+    /// The name of this kind of event in JSON: `TraceBegan` is `trace_began`.
+    #[must_use]
+    pub fn json_name(&self) -> String {
+        let mut json_name = String::new();
+        for (place, character) in self.name().char_indices() {
+            if character.is_ascii_uppercase() && place > 0 {
+                json_name.push('_');
+            }
+            json_name.push(character.to_ascii_lowercase());
+        }
+        json_name
+    }
+
     /// Whether only the old protocol's sessions may say this.
     // Where an event is written down its kind is known, and then this is nothing at all.
     #[inline(always)]

@@ -30,7 +30,7 @@ fn fabric_kernel() -> Event {
 }
 
 #[test]
-fn every_line_of_a_json_log_is_json_and_a_kernel_tells_all_its_figures() {
+fn every_line_of_a_json_log_is_json_and_events_are_those_of_the_read_api() {
     let mut server = TestServer::start(&["--log-format", "json"]);
     let mut client = Client::connect(&server.socket(), [1; 16]);
     client.open_n150(0, 0xABC);
@@ -38,8 +38,11 @@ fn every_line_of_a_json_log_is_json_and_a_kernel_tells_all_its_figures() {
     let mut old = OldClient::connect(&server.socket(), Generation::G4);
     old.send(&request(RequestKind::KernelLoad, 1, 94_208, 2, 0x20));
     old.send(&request(RequestKind::Alloc, 4096, 1, 0, 0x30));
+    old.send(&request(RequestKind::Free, 0, 0, 0, 0x40));
     old.send(&request(RequestKind::DumpRemaining, 0, 0, 0, 0));
     old.totals(0);
+    let api = ttmem_api::ApiClient::new(server.socket());
+    let kept = api.last(1000, None).expect("the last events").events;
     server.signal("TERM");
     assert!(server.wait().success());
 
@@ -50,31 +53,36 @@ fn every_line_of_a_json_log_is_json_and_a_kernel_tells_all_its_figures() {
         .collect();
     let has_time = |line: &&Value| line["time"].is_string() && line["event"].is_string();
     assert_eq!(lines.iter().filter(has_time).count(), lines.len(), "{log}");
-    let loads: Vec<&Value> = lines
-        .iter()
-        .filter(|line| line["event"] == "kernel_load")
-        .collect();
-    assert_eq!(loads.len(), 2);
-    let fabric = loads[0];
-    assert_eq!(fabric["binary_bytes"], 57_344);
-    assert_eq!(fabric["cores"], 16);
-    assert_eq!(fabric["total_bytes"], 917_504);
-    assert_eq!(fabric["kind"], "fabric");
-    assert_eq!(fabric["core_type"], "active_eth");
-    assert_eq!(fabric["program_id"], 7);
-    assert_eq!(fabric["device"], 0);
+    let named = |name: &str| -> Vec<&Value> {
+        let lines = lines.iter();
+        lines.filter(|line| line["event"] == name).collect()
+    };
+    let fabric = named("kernel_loaded")[0];
     assert_eq!(fabric["pid"], std::process::id());
-    // An old sender tells less, and what it does not tell is null.
-    let dispatch = loads[1];
-    assert_eq!(dispatch["total_bytes"], 94_208);
+    let fields = &fabric["fields"];
+    assert_eq!(fields["binary_bytes"], 57_344);
+    assert_eq!(fields["core_count"], 16);
+    assert_eq!(fields["kind"], "fabric");
+    assert_eq!(fields["core_type"], "active_eth");
+    assert_eq!(fields["program"], 7);
+    assert_eq!(fields["devices"], serde_json::json!([0]));
+    // An old sender says less.
+    let dispatch = &named("legacy_kernel_loaded")[0]["fields"];
+    assert_eq!(dispatch["size_bytes"], 94_208);
     assert_eq!(dispatch["kind"], "dispatch");
-    for unknown in ["binary_bytes", "cores", "core_type"] {
-        assert!(
-            dispatch.get(unknown).is_some_and(Value::is_null),
-            "{unknown}: {dispatch}"
-        );
-    }
+    let refused = named("legacy_freed");
+    assert_eq!(refused[0]["fields"]["anomaly"], "unknown_free");
     assert_eq!(lines.last().expect("a line")["event"], "server_stopped");
+
+    // Every event that the read API has is in the log, to the letter.
+    let logged = lines.iter().filter(|line| line["id"].is_u64());
+    let logged: Vec<ttmem_api::StreamEvent> = logged
+        .map(|line| serde_json::from_value(line.clone()).expect("an event"))
+        .collect();
+    for event in kept.iter().filter(|event| event.event != "program_created") {
+        assert!(logged.iter().any(|line| line.event == *event), "{event:?}");
+    }
+    assert!(!kept.is_empty());
 }
 
 #[test]

@@ -31,12 +31,32 @@ pub struct LastEvent {
     pub fields: EventFields,
 }
 
+impl LastEvent {
+    /// What was wrong with it, such as `unknown_free`, if it contradicts what the server knew.
+    #[must_use]
+    pub fn anomaly(&self) -> Option<&str> {
+        let mut fields = self.fields.0.iter();
+        match fields.find(|(name, _value)| name == EventFields::ANOMALY) {
+            Some((_name, FieldValue::Text(anomaly))) => Some(anomaly),
+            _sound => None,
+        }
+    }
+}
+
 /// The fields of an event in the order of the event table; an object in JSON.
+///
+/// An event that contradicts what the server knew has one more, which comes first:
+/// [`ANOMALY`](Self::ANOMALY).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFields(
     /// Names and values.
     pub Vec<(String, FieldValue)>,
 );
+
+impl EventFields {
+    /// The field that says what was wrong with an event.
+    pub const ANOMALY: &'static str = "anomaly";
+}
 
 /// The value of an event's field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +128,20 @@ impl<'de> Deserialize<'de> for EventFields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_says_what_was_wrong_with_it() {
+        let event = |fields: &str| -> LastEvent {
+            let head = "\"time\":\"1970-01-01T00:00:00Z\",\"pid\":1,\"process\":null";
+            let json = format!(
+                "{{{head},\"recovered\":false,\"event\":\"buffer_freed\",\"fields\":{fields}}}"
+            );
+            serde_json::from_str(&json).expect("an event")
+        };
+        let refused = event("{\"anomaly\":\"unknown_free\",\"buffer\":\"0x1\"}");
+        assert_eq!(refused.anomaly(), Some("unknown_free"));
+        assert_eq!(event("{\"buffer\":\"0x1\"}").anomaly(), None);
+    }
 
     #[test]
     fn fields_are_an_object_that_keeps_its_order() {

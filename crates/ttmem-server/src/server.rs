@@ -4,6 +4,7 @@ use crate::config::ServerConfig;
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
+use crate::journal::Journal;
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
 use crate::read::{
@@ -11,7 +12,6 @@ use crate::read::{
     StartHttpError,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
-use crate::stream::Tail;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -136,16 +136,20 @@ impl Server {
             .map_err(|error| system("the wake-up")(error.into()))?;
         let wake = Arc::new(wake);
         let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
-        let facts_of_devices = devices.iter().map(|device| device.facts.clone()).collect();
-        let tail = Tail::default();
+        let noted_devices = devices
+            .iter()
+            .map(|device| (&device.facts).into())
+            .collect();
+        let journal = Journal::default();
+        let reader = journal.reader();
         let (ledger, keeper) = keeper::start(KeeperConfig {
             devices,
             scribe: scribe.handle(),
-            log_events: !config.log.quiet,
+            log: options,
             answers,
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
-            tail: tail.clone(),
+            journal,
         })
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
@@ -169,12 +173,12 @@ impl Server {
             crate::clock::unix_nanos,
         )
         .map_err(system("the history's thread"))?;
-        let state = ReadState::new(ledger.clone(), source, tail, histories, places);
+        let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
         let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp)?;
         scribe.handle().note(Note::Started {
             sockets: places_to_reach,
-            devices: facts_of_devices,
+            devices: noted_devices,
         });
         let handle = ServerHandle {
             traffic: Arc::clone(&traffic),

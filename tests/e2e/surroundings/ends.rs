@@ -39,8 +39,8 @@ fn allocations_in_log(server: &TestServer, pid: u32) -> usize {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let buffers: std::collections::BTreeSet<String> = lines
-        .filter(|line| line["event"] == "buffer_alloc" && line["pid"] == pid)
-        .map(|line| line["id"].to_string())
+        .filter(|line| line["event"] == "buffer_allocated" && line["pid"] == pid)
+        .map(|line| line["fields"]["buffer"].to_string())
         .collect();
     buffers.len()
 }

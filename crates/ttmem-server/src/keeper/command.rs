@@ -1,7 +1,7 @@
 //! What the ledger thread is asked to do.
 
+use crate::journal::LastView;
 use crate::log::DumpKind;
-use crate::recent::LastView;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::Generation;

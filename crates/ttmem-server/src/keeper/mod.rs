@@ -10,9 +10,8 @@ mod command;
 pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
 
 use crate::hardware::{KnownDevice, info_of};
-use crate::log::{DumpKind, LogEntry, Note, ScribeHandle};
-use crate::recent::{LastView, Recent, Shown};
-use crate::stream::Tail;
+use crate::journal::{Batch, Journal, LastView, NamedBatch, Names};
+use crate::log::{DumpKind, LogEntry, LogFormat, Note, ScribeHandle, ScribeOptions};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -23,7 +22,9 @@ use ttmem_event::legacy::{
 };
 use ttmem_event::wire::Frame;
 use ttmem_event::{Class, Event, What};
-use ttmem_ledger::{Change, Departure, Effect, Ledger, Limits, ProcessState, Released, View};
+use ttmem_ledger::{
+    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
+};
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
 /// burst backs up into the sockets and not into memory.
@@ -54,30 +55,29 @@ impl LedgerHandle {
         self.commands.send(command).is_ok()
     }
 
+    /// Sends a command and waits for its answer; `None` when the thread has ended.
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = bounded(1);
+        self.commands.send(command(reply)).ok()?;
+        answer.recv().ok()
+    }
+
     /// Everything as it is after all commands so far; `None` when the thread has ended.
     #[must_use]
     pub fn view(&self) -> Option<View> {
-        let (reply, view) = bounded(1);
-        self.commands.send(Command::View { reply }).ok()?;
-        view.recv().ok()
+        self.ask(|reply| Command::View { reply })
     }
 
     /// The last events after all commands so far; `None` when the thread has ended.
     #[must_use]
     pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Option<LastView> {
-        let (reply, last) = bounded(1);
-        let command = Command::Last { count, pid, reply };
-        self.commands.send(command).ok()?;
-        last.recv().ok()
+        self.ask(|reply| Command::Last { count, pid, reply })
     }
 
     /// Sets a mark; its number. `None` when the thread has ended.
     #[must_use]
     pub(crate) fn mark(&self, name: Arc<str>, time: u64) -> Option<u64> {
-        let (reply, number) = bounded(1);
-        let command = Command::Mark { name, time, reply };
-        self.commands.send(command).ok()?;
-        number.recv().ok()
+        self.ask(|reply| Command::Mark { name, time, reply })
     }
 
     /// Forgets what is known of a pid, on behalf of a user.
@@ -85,16 +85,13 @@ impl LedgerHandle {
     /// # Errors
     /// When nothing is known of it, or the user may not.
     pub fn forget(&self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
-        let (reply, answer) = bounded(1);
-        let sent = self.commands.send(Command::Forget {
+        let answer = self.ask(|reply| Command::Forget {
             pid,
             uid,
             time,
             reply,
         });
-        sent.ok()
-            .and_then(|()| answer.recv().ok())
-            .unwrap_or(Err(ForgetError::Stopping))
+        answer.unwrap_or(Err(ForgetError::Stopping))
     }
 }
 
@@ -105,16 +102,16 @@ pub struct KeeperConfig {
     pub devices: Vec<KnownDevice>,
     /// Where log entries go.
     pub scribe: ScribeHandle,
-    /// Whether events are logged at all.
-    pub log_events: bool,
+    /// What the log is to have of events.
+    pub log: ScribeOptions,
     /// Where answers to sessions go; must have room for all that can be outstanding.
     pub answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
     pub wake: Arc<OwnedFd>,
     /// The server's own user, who may forget any process.
     pub uid: u32,
-    /// Where events are kept for those who follow them.
-    pub(crate) tail: Tail,
+    /// Where applied events are kept.
+    pub(crate) journal: Journal,
 }
 
 /// Starts the thread.
@@ -135,7 +132,9 @@ struct Keeper {
     slots: HashMap<ProcessNumber, u32>,
     effects: Vec<Effect>,
     entries: Vec<LogEntry>,
-    recent: Recent,
+    /// Events for a log that has them as they are, and how many.
+    batches: Vec<NamedBatch>,
+    batched_events: usize,
     answered: bool,
     /// Marks that readers have set.
     marks: u64,
@@ -153,7 +152,8 @@ impl Keeper {
             slots: HashMap::new(),
             effects: Vec::new(),
             entries: Vec::new(),
-            recent: Recent::default(),
+            batches: Vec::new(),
+            batched_events: 0,
             answered: false,
             marks: 0,
         }
@@ -179,7 +179,8 @@ impl Keeper {
             }
             self.execute(command);
             unanswered = if self.answered { unanswered + 1 } else { 0 };
-            if self.entries.len() >= LOG_BATCH || unanswered >= ANSWER_BATCH {
+            let logged = self.entries.len() + self.batched_events;
+            if logged >= LOG_BATCH || unanswered >= ANSWER_BATCH {
                 self.hand_over();
             }
         }
@@ -188,10 +189,13 @@ impl Keeper {
     }
 
     fn hand_over(&mut self) {
+        let scribe = &self.config.scribe;
         if !self.entries.is_empty() {
-            self.config
-                .scribe
-                .entries(std::mem::take(&mut self.entries));
+            scribe.entries(std::mem::take(&mut self.entries));
+        }
+        if !self.batches.is_empty() {
+            let count = std::mem::take(&mut self.batched_events);
+            scribe.batches(std::mem::take(&mut self.batches), count);
         }
         if std::mem::take(&mut self.answered) {
             // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
@@ -206,11 +210,10 @@ impl Keeper {
                 identity,
                 claimed_pid,
             } => {
-                let (pid, name) = (identity.pid, Arc::clone(&identity.name));
+                let (pid, name) = (identity.pid, identity.name.to_string());
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
                 self.slots.insert(process, slot);
-                self.recent.join(slot);
                 self.note(Note::Joined { pid, name });
             }
             Command::State {
@@ -319,7 +322,7 @@ impl Keeper {
                 let _gone = reply.send(self.ledger.view());
             }
             Command::Last { count, pid, reply } => {
-                let last = self.recent.last(count, pid, self.ledger.view());
+                let last = self.config.journal.last(count, pid, self.ledger.view());
                 let _gone = reply.send(last);
             }
             Command::Forget {
@@ -357,32 +360,53 @@ impl Keeper {
 
     /// Applies events and keeps them for those who ask what happened.
     fn applied(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
-        self.apply(slot, &events);
-        self.recent.extend(slot, &events, recovered);
+        let anomalies = self.apply(slot, &events);
         let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        let now = crate::clock::unix_nanos();
-        self.config.tail.push(slot, pid, now, recovered, events);
+        let batch = self.config.journal.push(Batch {
+            first_id: 0,
+            slot,
+            pid,
+            applied: crate::clock::unix_nanos(),
+            recovered,
+            events,
+            anomalies,
+        });
+        if let Some(batch) = batch
+            && !self.logs_effects()
+        {
+            self.log_batch(batch);
+        }
     }
 
-    fn apply(&mut self, slot: u32, events: &[Event]) {
-        let quiet = !self.config.log_events;
-        for event in events {
-            let effects = (!quiet).then_some(&mut self.effects);
+    /// Whether the log has the effects of events, and not the events themselves.
+    fn logs_effects(&self) -> bool {
+        self.config.log.format == LogFormat::Plain && !self.config.log.quiet
+    }
+
+    /// Hands events to the log with their names: the process may be gone when they are written.
+    fn log_batch(&mut self, batch: Arc<Batch>) {
+        // Events may be hidden; what is wrong with them may not.
+        if self.config.log.quiet && batch.anomalies.is_empty() {
+            return;
+        }
+        if let Some(facts) = self.ledger.facts(batch.slot) {
+            let names = Names::of(facts, self.ledger.devices(), &batch.events);
+            self.batched_events += batch.events.len();
+            self.batches.push(NamedBatch { batch, names });
+        }
+    }
+
+    /// Applies events; what is wrong with them, by their places.
+    fn apply(&mut self, slot: u32, events: &[Event]) -> Vec<(usize, Anomaly)> {
+        let mut anomalies = Vec::new();
+        for (place, event) in events.iter().enumerate() {
+            let before = self.effects.len();
+            let effects = (!self.config.log.quiet).then_some(&mut self.effects);
             let outcome = self.ledger.apply(slot, event, effects);
-            if let (Err(anomaly), true) = (outcome, quiet) {
-                // Events may be hidden; what is wrong with them may not.
-                let change = Change::Contradicted {
-                    anomaly,
-                    what: event.what,
-                };
-                let (time, process) = (event.time, slot);
-                self.effects.push(Effect {
-                    time,
-                    process,
-                    device: None,
-                    change,
-                });
-            }
+            // What was booked in spite of a contradiction is known by its effects only.
+            let contradiction = || self.effects[before..].iter().find_map(anomaly_of);
+            let anomaly = outcome.err().or_else(contradiction);
+            anomalies.extend(anomaly.map(|anomaly| (place, anomaly)));
             if self.effects.len() >= LOG_BATCH {
                 // One event of a large mesh has many effects, and a batch has many events.
                 self.collect_entries(slot);
@@ -390,13 +414,16 @@ impl Keeper {
             }
         }
         self.collect_entries(slot);
+        anomalies
     }
 
     /// Makes log entries of the effects so far.
     fn collect_entries(&mut self, slot: u32) {
-        let untold = self.ledger.take_untold();
-        if untold > 0 {
-            self.config.scribe.left_out(untold);
+        let left_out = self.ledger.take_untold();
+        if !self.logs_effects() {
+            self.effects.clear();
+        } else if left_out > 0 {
+            self.config.scribe.left_out(left_out);
         }
         if self.effects.is_empty() {
             return;
@@ -420,18 +447,17 @@ impl Keeper {
             return;
         };
         let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        self.name_last_events(slot);
-        if let Some(exit) = self.ledger.depart(slot, departure, time) {
+        if let Some(exit) = self.release(slot, departure, time) {
             self.note(Note::Departed { pid, exit });
         }
     }
 
-    /// Before what a process defined goes with it.
-    fn name_last_events(&mut self, slot: u32) {
-        if let Some(facts) = self.ledger.facts(slot) {
-            let shown = Shown::new(facts, self.ledger.devices());
-            self.recent.depart(slot, &shown);
-        }
+    /// Lets go of a process, but not of its last events.
+    fn release(&mut self, slot: u32, departure: Departure, time: u64) -> Option<Exit> {
+        let facts = self.ledger.facts(slot)?;
+        let devices = self.ledger.devices();
+        self.config.journal.depart(slot, facts, devices);
+        self.ledger.depart(slot, departure, time)
     }
 
     fn forget(&mut self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
@@ -455,8 +481,7 @@ impl Keeper {
             let Some(slot) = self.slots.remove(&process) else {
                 continue;
             };
-            self.name_last_events(slot);
-            if let Some(exit) = self.ledger.depart(slot, Departure::Forgotten, time) {
+            if let Some(exit) = self.release(slot, Departure::Forgotten, time) {
                 self.note(Note::Departed {
                     pid: Some(pid),
                     exit,
@@ -488,13 +513,8 @@ impl Keeper {
 
     fn devices_numbered(&self, logical_id: i32) -> impl Iterator<Item = &ttmem_ledger::Device> {
         let wanted = u32::try_from(logical_id).ok();
-        self.devices()
-            .filter(move |device| Some(device.facts.logical_id) == wanted)
-    }
-
-    fn devices(&self) -> impl Iterator<Item = &ttmem_ledger::Device> {
-        (0..self.ledger.device_count())
-            .filter_map(|index| self.ledger.device(u32::try_from(index).ok()?))
+        let devices = self.ledger.devices().iter();
+        devices.filter(move |device| Some(device.facts.logical_id) == wanted)
     }
 
     fn device_info(&self, generation: Generation, device: i32) -> Vec<u8> {
@@ -511,10 +531,8 @@ impl Keeper {
     /// From the configuration, else from what clients opened.
     fn device_count(&self) -> u32 {
         let configured = self.config.devices.len();
-        let opened = self
-            .devices()
-            .filter(|device| device.facts.arch.is_some())
-            .count();
+        let devices = self.ledger.devices().iter();
+        let opened = devices.filter(|device| device.facts.arch.is_some()).count();
         u32::try_from(if configured > 0 { configured } else { opened }).unwrap_or(u32::MAX)
     }
 
@@ -551,5 +569,13 @@ impl Keeper {
         // Keeps its place among the events around it.
         self.hand_over();
         self.config.scribe.note(note);
+    }
+}
+
+/// What was wrong with an event, by one of its effects.
+fn anomaly_of(effect: &Effect) -> Option<Anomaly> {
+    match effect.change {
+        Change::Contradicted { anomaly, .. } => Some(anomaly),
+        _sound => None,
     }
 }

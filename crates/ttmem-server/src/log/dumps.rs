@@ -11,6 +11,7 @@ mod summary;
 
 use std::fmt;
 
+use serde::Serialize;
 use ttmem_ledger::{Device, DeviceKey, View};
 
 use super::shown::Outside;
@@ -25,7 +26,8 @@ const MAX_ROWS: usize = 50_000;
 const BOX_COLUMNS: usize = 64;
 
 /// What is to be printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DumpKind {
     /// Everything that is still held.
     Remaining,
@@ -38,16 +40,6 @@ pub enum DumpKind {
 impl DumpKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Remaining, Self::Kernels, Self::Summary];
-
-    /// The word for JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Remaining => "remaining",
-            Self::Kernels => "kernels",
-            Self::Summary => "summary",
-        }
-    }
 }
 
 /// The text of a dump; ages are counted up to `now_nanos`, in nanoseconds since the epoch.

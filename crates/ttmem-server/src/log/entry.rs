@@ -1,12 +1,16 @@
 //! What the log can say: effects of events, and the server's own notes.
 //!
 //! The ledger thread and the sessions make these; the scribe turns them into text. They carry
-//! figures and no finished text, so that making one costs those threads next to nothing.
+//! figures and no finished text, so that making one costs those threads next to nothing. A note
+//! says by itself how it looks in JSON.
 
-use std::sync::Arc;
-
-use ttmem_event::What;
+use serde::{Serialize, Serializer};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{Class, What};
 use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
+
+use crate::read::snapshot::released_at;
+use crate::read::words;
 
 /// An effect with the names that a reader of the log knows its process and device by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,34 +32,25 @@ impl LogEntry {
         }
     }
 
-    /// The device it is about: the ledger's, or the one that a refused report named.
-    pub(super) fn device_number(&self) -> Option<i64> {
-        if let Some(device) = self.device {
-            return Some(i64::from(device));
-        }
-        match self.effect.change {
-            Change::Contradicted { what, .. } => what.legacy_device().map(i64::from),
-            _ => None,
+    /// Whether it belongs on the error stream.
+    pub(super) fn is_error(&self) -> bool {
+        match &self.effect.change {
+            Change::Contradicted { anomaly, what } => is_error(*anomaly, what),
+            _ => false,
         }
     }
 }
 
-/// Whether the entry belongs on the error stream: an old sender's report that made no sense.
+/// Whether an event belongs on the error stream: an old sender's report that made no sense.
 ///
 /// The old server wrote exactly these to standard error, and `--quiet` must not hide them.
-#[must_use]
-pub fn is_error(entry: &LogEntry) -> bool {
-    matches!(
-        entry.effect.change,
-        Change::Contradicted {
-            anomaly: Anomaly::InvalidDevice | Anomaly::ZeroSize | Anomaly::AbsurdSize,
-            what,
-        } if what.is_legacy()
-    )
+pub(super) fn is_error(anomaly: Anomaly, what: &What) -> bool {
+    use Anomaly::{AbsurdSize, InvalidDevice, ZeroSize};
+    what.is_legacy() && matches!(anomaly, InvalidDevice | ZeroSize | AbsurdSize)
 }
 
 /// Far more frequent than a log is read for, and none of them changes what is held.
-fn is_routine(what: &What) -> bool {
+pub(super) fn is_routine(what: &What) -> bool {
     matches!(
         what,
         What::ProgramCreated { .. }
@@ -80,54 +75,52 @@ fn is_routine(what: &What) -> bool {
     )
 }
 
-/// The size in an old sender's report, 0 if it has none.
-pub(super) fn legacy_size(what: &What) -> u64 {
-    match *what {
-        What::LegacyAllocated { size_bytes, .. }
-        | What::LegacyCbAllocated { size_bytes, .. }
-        | What::LegacyCbFreed { size_bytes, .. }
-        | What::LegacyKernelLoaded { size_bytes, .. } => size_bytes,
-        _ => 0,
-    }
-}
-
 /// Something that the server itself has to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Note {
     /// The server is ready.
+    #[serde(rename = "server_started")]
     Started {
         /// Where it listens: paths, and the URL for readers over TCP.
         sockets: Vec<String>,
         /// The devices it knows of.
-        devices: Vec<DeviceFacts>,
+        devices: Vec<NotedDevice>,
     },
     /// The server ends.
+    #[serde(rename = "server_stopped")]
     Stopped,
     /// A process appeared.
+    #[serde(rename = "process_joined")]
     Joined {
         /// Its pid.
         pid: Option<u32>,
         /// Its name, as it or the system calls it.
-        name: Arc<str>,
+        name: String,
     },
     /// The connections of a process ended, but it lives and keeps what it holds.
+    #[serde(rename = "process_detached")]
     Detached {
         /// Its pid.
         pid: Option<u32>,
     },
     /// A detached process is connected again.
+    #[serde(rename = "process_returned")]
     Returned {
         /// Its pid.
         pid: Option<u32>,
     },
     /// A process was let go.
+    #[serde(rename = "process_departed")]
     Departed {
         /// Its pid.
         pid: Option<u32>,
         /// Why, and what it released.
+        #[serde(rename = "released", serialize_with = "as_released")]
         exit: Exit,
     },
     /// A connection was not accepted.
+    #[serde(rename = "connection_refused")]
     Refused {
         /// The pid of the peer.
         pid: Option<u32>,
@@ -135,6 +128,7 @@ pub enum Note {
         reason: String,
     },
     /// A connection was closed for what it sent.
+    #[serde(rename = "connection_closed")]
     Dropped {
         /// The pid of the peer.
         pid: Option<u32>,
@@ -148,6 +142,7 @@ pub enum Note {
         /// The number it sent.
         buffer_type: u8,
         /// The buffer's address.
+        #[serde(serialize_with = "in_hex")]
         id: u64,
         /// The device number it sent.
         device: i32,
@@ -178,4 +173,45 @@ impl Note {
             | Self::Departed { .. } => false,
         }
     }
+}
+
+/// A device that the server knows of when it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotedDevice {
+    /// Its logical id.
+    pub id: u32,
+    /// Its architecture.
+    #[serde(serialize_with = "by_name")]
+    pub arch: Option<Arch>,
+    /// What its DRAM can hold.
+    pub dram_bytes: Option<u64>,
+    /// The L1 of all its compute cores.
+    pub l1_bytes: Option<u64>,
+    /// Whether it is reached through another chip.
+    pub remote: Option<bool>,
+}
+
+impl From<&DeviceFacts> for NotedDevice {
+    fn from(device: &DeviceFacts) -> Self {
+        let dram = device.capacities[Class::Dram.index()];
+        Self {
+            id: device.logical_id,
+            arch: device.arch,
+            dram_bytes: dram.map(|capacity| capacity.total_bytes()),
+            l1_bytes: device.compute.map(|compute| compute.physical_bytes()),
+            remote: device.remote,
+        }
+    }
+}
+
+fn as_released<S: Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
+    released_at(exit).serialize(serializer)
+}
+
+fn in_hex<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    ttmem_api::HexId(*id).serialize(serializer)
+}
+
+fn by_name<S: Serializer>(arch: &Option<Arch>, serializer: S) -> Result<S::Ok, S::Error> {
+    arch.and_then(words::arch).serialize(serializer)
 }

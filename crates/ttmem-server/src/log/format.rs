@@ -4,11 +4,9 @@
 //! the text out have both forms.
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
 
-use ttmem_api::Timestamp;
-
-use super::object::Object;
+use super::json::{OwnLine, write_timed};
+use crate::clock::unix_nanos;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,13 +25,7 @@ impl LogFormat {
             // One wording for any number, so that one pattern finds them all.
             Self::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
                 .expect("a String takes any text"),
-            Self::Json => {
-                let mut object = Object::line(out, now_nanos());
-                object.word("event", "log_gap");
-                object.number("lines", Some(lines));
-                object.text("reason", reason);
-                object.end_line();
-            }
+            Self::Json => write_timed(out, unix_nanos(), &OwnLine::LogGap { lines, reason }),
         }
     }
 
@@ -43,19 +35,12 @@ impl LogFormat {
             Self::Plain => reason,
             Self::Json => {
                 let mut line = String::new();
-                let mut object = Object::line(&mut line, now_nanos());
-                object.word("event", "log_failed");
-                object.text("reason", &reason);
-                object.end_line();
+                let reason = &reason;
+                write_timed(&mut line, unix_nanos(), &OwnLine::LogFailed { reason });
                 line
             }
         }
     }
-}
-
-/// The time, in nanoseconds since the epoch.
-pub(super) fn now_nanos() -> u64 {
-    Timestamp::from(SystemTime::now()).unix_nanos()
 }
 
 #[cfg(test)]

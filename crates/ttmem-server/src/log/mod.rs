@@ -1,20 +1,19 @@
 //! The server's log: what it says, how that looks, and where the text goes.
 //!
-//! The ledger thread and the sessions hand over [`LogEntry`]s, [`Note`]s and views; the thread of
-//! the [`Scribe`] makes text of them, and the threads of the [`Log`] write it out. Nothing here
+//! The ledger thread and the sessions hand over [`LogEntry`]s or batches of the journal, [`Note`]s
+//! and views; the thread of the [`Scribe`] makes text of them, and the threads of the [`Log`] write
+//! it out. Nothing here
 //! decides what happens, and nothing here may ever hold up or end the server: a reader that
 //! stalls, a pipe that breaks or a disk that fills costs log lines, which are counted and
 //! reported, and nothing else.
 
 mod dumps;
 mod entry;
-pub(crate) mod fields;
 mod format;
 mod json;
 mod lane;
 mod note;
 mod number;
-mod object;
 mod output;
 mod plain;
 mod rotate;
@@ -23,7 +22,7 @@ mod shown;
 mod sink;
 
 pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
-pub use entry::{LogEntry, Note, is_error};
+pub use entry::{LogEntry, Note, NotedDevice};
 pub use format::LogFormat;
 pub use number::{CppDouble, cpp_double, kilobytes, megabytes};
 pub use rotate::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};

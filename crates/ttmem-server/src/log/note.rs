@@ -2,11 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use ttmem_event::Class;
 use ttmem_event::catalogue::Arch;
-use ttmem_ledger::{Departure, DeviceFacts, Exit, Released};
+use ttmem_ledger::{Departure, Exit, Released};
 
-use super::entry::Note;
+use super::entry::{Note, NotedDevice};
 use super::number::megabytes;
 use super::shown::{Known, Outside};
 
@@ -104,7 +103,7 @@ fn write_departure(out: &mut String, pid: Known<u32>, exit: &Exit) -> fmt::Resul
     )
 }
 
-fn write_devices(out: &mut String, devices: &[DeviceFacts]) -> fmt::Result {
+fn write_devices(out: &mut String, devices: &[NotedDevice]) -> fmt::Result {
     if devices.is_empty() {
         return writeln!(
             out,
@@ -112,15 +111,13 @@ fn write_devices(out: &mut String, devices: &[DeviceFacts]) -> fmt::Result {
         );
     }
     for device in devices {
-        let dram = device.capacities[Class::Dram.index()].map(|capacity| capacity.total_bytes());
-        let l1 = device.compute.map(|compute| compute.physical_bytes());
         write!(
             out,
             "   Device {}: {} ({}GB DRAM, {}MB L1)",
-            device.logical_id,
+            device.id,
             arch_name(device.arch),
-            Known(dram.map(|bytes| bytes >> 30)),
-            Known(l1.map(|bytes| bytes >> 20)),
+            Known(device.dram_bytes.map(|bytes| bytes >> 30)),
+            Known(device.l1_bytes.map(|bytes| bytes >> 20)),
         )?;
         match device.remote {
             Some(true) => out.push_str(" [Remote]"),

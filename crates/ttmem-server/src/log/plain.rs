@@ -6,11 +6,11 @@
 
 use std::fmt::{self, Write as _};
 
-use ttmem_event::{KernelKind, What};
+use ttmem_event::event::FieldValue;
+use ttmem_event::{CoresId, DeviceId, KernelKind, MeshId, TextId, What};
 use ttmem_ledger::{Anomaly, Change};
 
-use super::entry::{LogEntry, legacy_size};
-use super::fields::{Value, fields};
+use super::entry::LogEntry;
 use super::number::{kilobytes, megabytes};
 use super::shown::Known;
 
@@ -21,6 +21,11 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
     if entry.is_shown(verbose) {
         write_change(out, entry, uptime_ms).expect("a String takes any text");
     }
+}
+
+/// Appends the line of an event that contradicts the ledger.
+pub(super) fn write_refusal(out: &mut String, pid: Option<u32>, anomaly: Anomaly, what: &What) {
+    write_anomaly(out, Known(pid), anomaly, what).expect("a String takes any text");
 }
 
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
@@ -234,7 +239,12 @@ fn write_anomaly(out: &mut String, pid: Known<u32>, anomaly: Anomaly, what: &Wha
             writeln!(out, "⚠️  Invalid device_id {device} - ignoring message")
         }
         (Anomaly::ZeroSize | Anomaly::AbsurdSize, _, Some(_)) => {
-            let size_bytes = legacy_size(what);
+            let mut size_bytes = 0;
+            what.visit(|name, value| {
+                if let ("size_bytes", FieldValue::Number(number)) = (name, value) {
+                    size_bytes = number;
+                }
+            });
             writeln!(out, "⚠️  Invalid size {size_bytes} - ignoring message")
         }
         (Anomaly::UnknownFree, What::LegacyFreed { device, id }, _) => writeln!(
@@ -250,20 +260,25 @@ fn write_anomaly(out: &mut String, pid: Known<u32>, anomaly: Anomaly, what: &Wha
 }
 
 fn write_fields(out: &mut String, what: &What) -> fmt::Result {
-    for (name, value) in fields(what) {
-        write!(out, " {name}=")?;
-        match value {
-            Value::Number(number) => write!(out, "{number}")?,
-            Value::Signed(number) => write!(out, "{number}")?,
-            Value::Id(id) => write!(out, "{id:#x}")?,
-            Value::Word(word) => out.push_str(word),
-            Value::Class(class) => out.push_str(class.name()),
-            Value::Flag(flag) => write!(out, "{flag}")?,
-            Value::All => out.push_str("all"),
-        }
-    }
+    let mut outcome = Ok(());
+    what.visit(|name, value| {
+        let written = match value {
+            FieldValue::Number(number) => write!(out, " {name}={number}"),
+            FieldValue::Signed(number) => write!(out, " {name}={number}"),
+            FieldValue::Hex(id) => write!(out, " {name}={id:#x}"),
+            FieldValue::Word(word) => write!(out, " {name}={word}"),
+            FieldValue::Class(class) => write!(out, " {name}={}", class.name()),
+            FieldValue::Flag(flag) => write!(out, " {name}={flag}"),
+            FieldValue::All => write!(out, " {name}=all"),
+            FieldValue::Text(TextId(id))
+            | FieldValue::Cores(CoresId(id))
+            | FieldValue::Mesh(MeshId(id))
+            | FieldValue::Device(DeviceId(id)) => write!(out, " {name}={id}"),
+        };
+        outcome = outcome.and(written);
+    });
     out.push('\n');
-    Ok(())
+    outcome
 }
 
 /// The old server's words for what a kernel is for.

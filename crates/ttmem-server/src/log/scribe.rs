@@ -14,10 +14,13 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 use ttmem_ledger::View;
 
 use super::dumps::{DumpKind, render};
-use super::entry::{LogEntry, Note, is_error};
-use super::format::{LogFormat, now_nanos};
+use super::entry::{LogEntry, Note, is_error, is_routine};
+use super::format::LogFormat;
+use super::json::{self, OwnLine};
 use super::sink::LogHandle;
-use super::{json, note, plain};
+use super::{note, plain};
+use crate::clock::unix_nanos;
+use crate::journal::NamedBatch;
 
 /// Text collected before it goes to the log although more is waiting, in bytes.
 const BATCH_BYTES: usize = 64 << 10;
@@ -37,7 +40,7 @@ pub struct ScribeOptions {
     pub format: LogFormat,
     /// Leave out events; errors, dumps and summaries stay.
     pub quiet: bool,
-    /// Also tell what programs and caches do all the time.
+    /// Also show what programs and caches do all the time.
     pub verbose: bool,
 }
 
@@ -85,6 +88,11 @@ struct Message {
 #[derive(Debug)]
 enum Body {
     Entries(Vec<LogEntry>),
+    Batches {
+        batches: Vec<NamedBatch>,
+        /// Events in them.
+        count: usize,
+    },
     Note {
         time_nanos: u64,
         note: Note,
@@ -153,7 +161,7 @@ fn pair(log: LogHandle, options: ScribeOptions) -> (ScribeHandle, Writer) {
         shared: Arc::clone(&shared),
         log,
         options,
-        started_nanos: now_nanos(),
+        started_nanos: unix_nanos(),
         batch: String::new(),
     };
     (ScribeHandle { sender, shared }, writer)
@@ -162,17 +170,22 @@ fn pair(log: LogHandle, options: ScribeOptions) -> (ScribeHandle, Writer) {
 impl ScribeHandle {
     /// Takes entries in their order, or counts them; never waits.
     pub fn entries(&self, entries: Vec<LogEntry>) {
-        let count = entries.len();
-        if count == 0 {
-            return;
-        }
+        self.queue(entries.len(), Body::Entries(entries));
+    }
+
+    /// Takes batches with `count` events in their order, or counts them; never waits.
+    pub(crate) fn batches(&self, batches: Vec<NamedBatch>, count: usize) {
+        self.queue(count, Body::Batches { batches, count });
+    }
+
+    fn queue(&self, count: usize, body: Body) {
         let queued = &self.shared.queued_entries;
         if queued.load(Ordering::Relaxed) >= QUEUE_ENTRIES {
             self.left_out(count as u64);
             return;
         }
         queued.fetch_add(count, Ordering::Relaxed);
-        if !self.send(Body::Entries(entries)) {
+        if !self.send(body) {
             queued.fetch_sub(count, Ordering::Relaxed);
             self.left_out(count as u64);
         }
@@ -180,7 +193,7 @@ impl ScribeHandle {
 
     /// Takes a note, or counts it; never waits.
     pub fn note(&self, note: Note) {
-        let time_nanos = now_nanos();
+        let time_nanos = unix_nanos();
         if !self.send(Body::Note { time_nanos, note }) {
             self.left_out(1);
         }
@@ -298,12 +311,15 @@ impl Writer {
         self.mention(message.lost_before);
         match message.body {
             Body::Entries(entries) => {
-                let count = entries.len();
-                self.shared
-                    .queued_entries
-                    .fetch_sub(count, Ordering::Relaxed);
+                self.unqueue(entries.len());
                 for entry in &entries {
                     self.write_entry(entry);
+                }
+            }
+            Body::Batches { batches, count } => {
+                self.unqueue(count);
+                for batch in &batches {
+                    self.write_events(batch);
                 }
             }
             Body::Note { time_nanos, note } => self.write_note(time_nanos, &note),
@@ -318,6 +334,11 @@ impl Writer {
         true
     }
 
+    fn unqueue(&self, count: usize) {
+        let queued = &self.shared.queued_entries;
+        queued.fetch_sub(count, Ordering::Relaxed);
+    }
+
     /// Prints what found no place in the queue.
     fn catch_up(&mut self) {
         let lost = self.shared.unmentioned.swap(0, Ordering::Relaxed);
@@ -330,52 +351,64 @@ impl Writer {
     }
 
     fn write_entry(&mut self, entry: &LogEntry) {
-        let is_error = is_error(entry);
-        if self.options.quiet && !is_error {
-            return;
-        }
         let verbose = self.options.verbose;
-        if is_error {
-            self.hand_over();
-        }
-        match self.options.format {
-            LogFormat::Plain => {
-                let uptime = entry.effect.time.saturating_sub(self.started_nanos);
-                plain::write_entry(&mut self.batch, entry, uptime / NANOS_PER_MILLI, verbose);
+        let uptime = entry.effect.time.saturating_sub(self.started_nanos);
+        self.write(entry.is_error(), |out| {
+            plain::write_entry(out, entry, uptime / NANOS_PER_MILLI, verbose);
+        });
+    }
+
+    fn write_events(&mut self, NamedBatch { batch, names }: &NamedBatch) {
+        for (place, event) in batch.events.iter().enumerate() {
+            let anomaly = batch.anomaly(place);
+            if anomaly.is_none() && !self.options.verbose && is_routine(&event.what) {
+                continue;
             }
-            LogFormat::Json => json::write_entry(&mut self.batch, entry, verbose),
-        }
-        if is_error {
-            self.hand_over_error();
-        } else if self.batch.len() >= BATCH_BYTES {
-            // One huge batch of entries becomes several of text.
-            self.hand_over();
+            let is_error = anomaly.is_some_and(|anomaly| is_error(anomaly, &event.what));
+            let format = self.options.format;
+            self.write(is_error, |out| match (format, anomaly) {
+                (LogFormat::Json, _) => json::write_line(out, &batch.event(place, names)),
+                (LogFormat::Plain, Some(anomaly)) => {
+                    plain::write_refusal(out, batch.pid, anomaly, &event.what);
+                }
+                // Sound events come by their effects.
+                (LogFormat::Plain, None) => {}
+            });
         }
     }
 
     fn write_note(&mut self, time_nanos: u64, note: &Note) {
-        let is_error = note.is_error();
-        if self.options.quiet && !is_error {
-            return;
-        }
+        let format = self.options.format;
+        self.write(note.is_error(), |out| match format {
+            LogFormat::Plain => note::write_note(out, note),
+            LogFormat::Json => json::write_timed(out, time_nanos, note),
+        });
+    }
+
+    /// Appends lines, unless they are to be left out; errors go their own way.
+    fn write(&mut self, is_error: bool, write: impl FnOnce(&mut String)) {
         if is_error {
             self.hand_over();
-        }
-        match self.options.format {
-            LogFormat::Plain => note::write_note(&mut self.batch, note),
-            LogFormat::Json => json::write_note(&mut self.batch, time_nanos, note),
-        }
-        if is_error {
-            self.hand_over_error();
+            write(&mut self.batch);
+            self.log.error(self.batch.as_str().to_owned());
+            self.empty_batch();
+        } else if !self.options.quiet {
+            write(&mut self.batch);
+            if self.batch.len() >= BATCH_BYTES {
+                // One huge batch of entries becomes several of text.
+                self.hand_over();
+            }
         }
     }
 
     fn write_dump(&mut self, kind: DumpKind, view: &View) {
-        let now = now_nanos();
-        let text = render(kind, view, now);
+        let now = unix_nanos();
+        let text = &render(kind, view, now);
         match self.options.format {
-            LogFormat::Plain => self.batch.push_str(&text),
-            LogFormat::Json => json::write_dump(&mut self.batch, now, kind.name(), &text),
+            LogFormat::Plain => self.batch.push_str(text),
+            LogFormat::Json => {
+                json::write_timed(&mut self.batch, now, &OwnLine::Dump { kind, text })
+            }
         }
     }
 
@@ -394,12 +427,6 @@ impl Writer {
             self.log.events(self.batch.as_str().to_owned());
             self.empty_batch();
         }
-    }
-
-    /// Hands over what was written since the last time as an error.
-    fn hand_over_error(&mut self) {
-        self.log.error(self.batch.as_str().to_owned());
-        self.empty_batch();
     }
 
     fn empty_batch(&mut self) {

@@ -11,8 +11,9 @@ use super::heads::Head;
 use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
+use crate::journal::JournalReader;
 use crate::keeper::LedgerHandle;
-use crate::stream::{StreamEnd, StreamLimits, Streams, Tail};
+use crate::stream::{StreamEnd, StreamLimits, Streams};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -51,12 +52,12 @@ impl ReadState {
     pub(crate) fn new(
         ledger: LedgerHandle,
         facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
-        tail: Tail,
+        journal: JournalReader,
         histories: Histories,
         places: Places,
     ) -> Self {
         Self {
-            streams: Streams::new(ledger.clone(), tail, StreamLimits::default()),
+            streams: Streams::new(ledger.clone(), journal, StreamLimits::default()),
             desks: Arc::new(Semaphore::new(DESKS)),
             ledger,
             facts,

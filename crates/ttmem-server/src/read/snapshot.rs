@@ -273,7 +273,7 @@ fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {
     }
 }
 
-fn released_at(exit: &Exit) -> Released {
+pub(crate) fn released_at(exit: &Exit) -> Released {
     released(&exit.released, exit.time, exit.departure.name())
 }
 

@@ -14,8 +14,9 @@ mod tcp;
 
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
+use crate::journal::{Batch, Journal, JournalReader};
 use crate::keeper::{Command, ForgetError, LedgerHandle};
-use crate::stream::{StreamLimits, Streams, Tail};
+use crate::stream::{StreamLimits, Streams};
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -223,7 +224,7 @@ fn state(
     ReadState::new(
         ledger,
         Arc::new(facts),
-        Tail::default(),
+        JournalReader::default(),
         histories,
         Places::default(),
     )

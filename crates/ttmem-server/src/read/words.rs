@@ -100,7 +100,7 @@ pub(super) fn kernel_kind(kind: KernelKind) -> ttmem_api::KernelKind {
 }
 
 /// The architecture's name; an unknown one is told by its number, none by nothing.
-pub(super) fn arch(arch: Arch) -> Option<String> {
+pub(crate) fn arch(arch: Arch) -> Option<String> {
     match arch {
         Arch::Unknown(0) => None,
         Arch::Unknown(number) => Some(format!("unknown_{number}")),

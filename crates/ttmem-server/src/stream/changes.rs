@@ -1,8 +1,8 @@
 //! What changed, ten times a second, worked out once for all readers.
 
-use super::tail::Tail;
 use super::{Reader, Waited, foreign_gap, gap, message};
 use crate::clock::unix_nanos;
+use crate::journal::JournalReader;
 use crate::keeper::LedgerHandle;
 use crate::read::snapshot::device_scope;
 use axum::body::Bytes;
@@ -26,7 +26,7 @@ pub(super) struct Ticker {
 #[derive(Debug)]
 struct Shared {
     ledger: LedgerHandle,
-    tail: Tail,
+    journal: JournalReader,
     attendance: Mutex<Attendance>,
     ticks: watch::Sender<Arc<Tick>>,
     told: Mutex<Told>,
@@ -66,12 +66,12 @@ struct Tick {
 }
 
 impl Ticker {
-    pub(super) fn new(ledger: LedgerHandle, tail: Tail) -> Self {
+    pub(super) fn new(ledger: LedgerHandle, journal: JournalReader) -> Self {
         let (ticks, _nobody) = watch::channel(Arc::default());
         Self {
             shared: Arc::new(Shared {
                 ledger,
-                tail,
+                journal,
                 attendance: Mutex::default(),
                 ticks,
                 told: Mutex::default(),
@@ -85,7 +85,7 @@ impl Ticker {
     /// devices, as everybody does, whatever id it had reached.
     pub(super) async fn serve(self, reader: Reader, after: Option<u64>) {
         let mut ticks = self.shared.ticks.subscribe();
-        let newest = self.shared.tail.newest();
+        let newest = self.shared.journal.newest();
         if let Some(after) = after.filter(|after| *after > newest)
             && !reader.send(foreign_gap(after, newest)).await
         {
@@ -190,7 +190,7 @@ impl Shared {
 
     fn look(&self, is_awaited: bool) -> Look {
         // Before the view: all that it counts is in the view.
-        let id = self.tail.newest();
+        let id = self.journal.newest();
         let Some(view) = self.ledger.view() else {
             return Look::Stopping;
         };

@@ -1,19 +1,17 @@
 //! Streams of what happens, for readers that stay.
 //!
-//! The ledger thread puts every batch it applied into the [`Tail`], which keeps the newest and
-//! costs it nothing. A `raw` reader is a task that turns what is new there into messages; all
-//! `changes` readers share what one task works out ten times a second. No reader is waited for:
-//! one that is slow finds a gap where it should go on, and one that takes nothing at all for half
-//! a minute is dropped.
+//! The ledger thread adds every batch it applied to the [journal](crate::journal). A `raw` reader
+//! is a task that turns what is new there into messages; all `changes` readers share what one task
+//! works out ten times a second. No reader is waited for: one that is slow finds a gap where it
+//! should go on, and one that takes nothing at all for half a minute is dropped.
 
 mod body;
 mod changes;
 mod raw;
-mod tail;
 
 pub(crate) use body::StreamBody;
-pub(crate) use tail::Tail;
 
+use crate::journal::JournalReader;
 use crate::keeper::LedgerHandle;
 use axum::body::Bytes;
 use changes::Ticker;
@@ -65,7 +63,7 @@ pub(crate) enum Pace {
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     ledger: LedgerHandle,
-    tail: Tail,
+    journal: JournalReader,
     ticker: Ticker,
     changes_seats: Arc<Semaphore>,
     raw_seats: Arc<Semaphore>,
@@ -73,11 +71,11 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(ledger: LedgerHandle, tail: Tail, limits: StreamLimits) -> Self {
+    pub(crate) fn new(ledger: LedgerHandle, journal: JournalReader, limits: StreamLimits) -> Self {
         Self {
-            ticker: Ticker::new(ledger.clone(), tail.clone()),
+            ticker: Ticker::new(ledger.clone(), journal.clone()),
             ledger,
-            tail,
+            journal,
             changes_seats: Arc::new(Semaphore::new(limits.changes_seats)),
             raw_seats: Arc::new(Semaphore::new(limits.raw_seats)),
             patience: limits.patience,
@@ -107,7 +105,7 @@ impl Streams {
         let hello = StreamHello {
             schema: ttmem_api::SCHEMA,
             started,
-            newest: self.tail.newest(),
+            newest: self.journal.newest(),
         };
         let stream = self.clone();
         tokio::spawn(async move {
@@ -116,7 +114,7 @@ impl Streams {
             }
             match pace {
                 Pace::Changes => stream.ticker.serve(reader, after).await,
-                Pace::Raw => raw::serve(stream.ledger, stream.tail, reader, after).await,
+                Pace::Raw => raw::serve(stream.ledger, stream.journal, reader, after).await,
             }
         });
         Some((StreamBody::new(receiver), StreamEnd(ended)))

@@ -1,14 +1,12 @@
 //! Every event for one reader.
 
-use super::tail::{Batch, Tail};
 use super::{Reader, Waited, foreign_gap, gap, put_message};
+use crate::journal::{Batch, JournalReader, Names};
 use crate::keeper::LedgerHandle;
-use crate::recent::Shown;
 use axum::body::Bytes;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use ttmem_api::{StreamEvent, StreamMessage, Timestamp};
+use ttmem_api::StreamMessage;
 use ttmem_ledger::View;
 
 /// Events of one message to the socket: what waits for a reader that does not take it is bounded.
@@ -48,8 +46,13 @@ impl Behind {
 }
 
 /// Serves a reader until it is gone or the server stops.
-pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, after: Option<u64>) {
-    let mut newest = tail.watch();
+pub(super) async fn serve(
+    ledger: LedgerHandle,
+    journal: JournalReader,
+    reader: Reader,
+    after: Option<u64>,
+) {
+    let mut newest = journal.watch();
     // An id that is not reached yet is one of another server.
     let begin = *newest.borrow_and_update();
     let mut last = after.filter(|after| *after <= begin).unwrap_or(begin);
@@ -72,7 +75,7 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
             }
             continue;
         }
-        let since = tail.since(last, AT_ONCE);
+        let since = journal.since(last, AT_ONCE);
         if since.oldest > last + 1 {
             let resumes = why_behind.resumes(since.oldest, seen);
             let notice = gap(last, resumes, why_behind.reason());
@@ -102,29 +105,20 @@ pub(super) async fn serve(ledger: LedgerHandle, tail: Tail, reader: Reader, afte
 pub(super) fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
     let mut text = Vec::new();
     let mut last = after;
-    let mut processes: HashMap<u32, Shown<'_>> = HashMap::new();
     for batch in batches {
+        let room = AT_ONCE - usize::try_from(last - after).unwrap_or(AT_ONCE);
+        let mut places = batch.behind(after);
+        places.end = places.end.min(places.start + room);
         let process = view.process(batch.slot);
         let process = process.filter(|process| process.facts.identity.pid == batch.pid);
-        let shown = process.map(|process| {
-            let names = || Shown::new(&process.facts, &view.devices);
-            &*processes.entry(batch.slot).or_insert_with(names)
+        // What a process has defined is gone with it.
+        let names = process.map_or_else(Names::default, |process| {
+            Names::of(&process.facts, &view.devices, &batch.events[places.clone()])
         });
-        for (id, event) in (batch.first_id..).zip(&batch.events) {
-            if id <= after {
-                continue;
-            }
-            if id - after > AT_ONCE as u64 {
-                return (Bytes::from(text), last);
-            }
-            let event = match shown {
-                Some(shown) => shown.event(event, batch.recovered),
-                None => Shown::of_stranger(batch.pid, event, batch.recovered),
-            };
-            let applied = Timestamp::from_unix_nanos(batch.applied);
-            let event = StreamEvent { id, applied, event };
+        for place in places {
+            let event = batch.event(place, &names);
+            last = event.id;
             put_message(&mut text, &StreamMessage::Event(event));
-            last = id;
         }
     }
     (Bytes::from(text), last)

@@ -1,8 +1,8 @@
-//! The tail, and what its readers are told.
+//! What readers of streams get.
 
 use super::raw::{AT_ONCE, Behind, write};
-use super::tail::Tail;
 use super::*;
+use crate::journal::{Batch, Journal};
 use ttmem_event::{BufferId, Event, MeshId, What};
 use ttmem_ledger::{Ledger, Limits};
 
@@ -16,56 +16,19 @@ fn freed(id: u64) -> Event {
     }
 }
 
-fn push(tail: &Tail, ids: std::ops::Range<u64>) {
-    tail.push(0, Some(1), 5, false, ids.map(freed).collect());
-}
-
-fn ids(tail: &Tail, after: u64, count: usize) -> Vec<u64> {
-    let since = tail.since(after, count);
-    let batches = since.batches.iter();
-    let ids = batches.flat_map(|batch| (batch.first_id..).take(batch.events.len()));
-    ids.filter(|id| *id > after).collect()
-}
-
-#[test]
-fn events_are_counted_from_one_and_given_behind_an_id() {
-    let tail = Tail::default();
-    assert_eq!((tail.newest(), tail.since(0, 10).oldest), (0, 1));
-    push(&tail, 0..3);
-    push(&tail, 0..0);
-    push(&tail, 3..5);
-    assert_eq!(tail.newest(), 5);
-    assert_eq!(ids(&tail, 0, 10), [1, 2, 3, 4, 5]);
-    assert_eq!(ids(&tail, 2, 10), [3, 4, 5]);
-    assert_eq!(ids(&tail, 3, 10), [4, 5]);
-    assert_eq!(ids(&tail, 5, 10), [0_u64; 0]);
-    assert_eq!(ids(&tail, 0, 1), [1, 2, 3], "whole batches");
-    assert_eq!(ids(&tail, u64::MAX, 10), [0_u64; 0]);
-}
-
-#[test]
-fn only_the_newest_events_are_kept() {
-    let tail = Tail::default();
-    for batch in 0..100 {
-        push(&tail, batch * 1000..(batch + 1) * 1000);
-    }
-    let since = tail.since(0, usize::MAX);
-    assert_eq!(tail.newest(), 100_000);
-    assert_eq!(since.oldest, 35_001, "65 batches of a thousand fit");
-    let kept: usize = since.batches.iter().map(|batch| batch.events.len()).sum();
-    assert_eq!(kept, 65_000);
-}
-
 #[test]
 fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
-    let tail = Tail::default();
+    let mut journal = Journal::default();
     let count = 2 * AT_ONCE as u64 + 5;
-    push(&tail, 0..count);
+    journal.push(Batch {
+        events: (0..count).map(freed).collect(),
+        ..Batch::default()
+    });
     let view = Ledger::new(Limits::default()).view();
     let mut last = 0;
     let mut messages = Vec::new();
     while last < count {
-        let since = tail.since(last, AT_ONCE);
+        let since = journal.reader().since(last, AT_ONCE);
         let (text, reached) = write(&view, &since.batches, last);
         let text = std::str::from_utf8(&text).expect("JSON is UTF-8");
         assert!(text.starts_with(&format!("id: {}\n", last + 1)));

@@ -1,10 +1,9 @@
 //! Notes in the old server's words, and those it had none for.
 
 use super::*;
-use std::sync::Arc;
-use ttmem_event::CoreSet;
-use ttmem_ledger::Capacity;
+use ttmem_event::{Class, CoreSet};
 use ttmem_ledger::device::ComputeL1;
+use ttmem_ledger::{Capacity, DeviceFacts};
 
 fn text(note: &Note) -> String {
     let mut out = String::new();
@@ -99,7 +98,8 @@ fn the_start_lists_sockets_and_devices() {
         base: 0,
         per_bank_bytes: 1 << 30,
     });
-    let devices = vec![wormhole, DeviceFacts::default()];
+    let devices = [wormhole, DeviceFacts::default()];
+    let devices = devices.iter().map(NotedDevice::from).collect();
     let started = text(&Note::Started { sockets, devices });
     let lines: Vec<&str> = started.lines().collect();
     assert_eq!(
@@ -120,7 +120,7 @@ fn single_lines() {
         (
             Note::Joined {
                 pid,
-                name: Arc::from("py\nthon"),
+                name: "py\nthon".to_owned(),
             },
             "✓ [PID 7] Connected (py\\u{a}thon)\n",
             false,

@@ -1,7 +1,6 @@
 //! Every line that the old server had, to the character, and our own.
 
 use super::*;
-use crate::log::is_error;
 use ttmem_event::{
     CacheResult, ClashKind, Class, CoreType, CoresId, DeviceId, DispatchPath, MeshId, ProgramId,
     TextId, TraceId,
@@ -40,7 +39,7 @@ fn refused(anomaly: Anomaly, what: What) -> (String, bool) {
         device: None,
         ..entry(Change::Contradicted { anomaly, what })
     };
-    (text(&entry, false), is_error(&entry))
+    (text(&entry, false), entry.is_error())
 }
 
 #[test]

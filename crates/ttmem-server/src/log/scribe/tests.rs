@@ -5,10 +5,12 @@ use std::io::{PipeReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ttmem_event::{Class, What};
+use ttmem_api::StreamEvent;
+use ttmem_event::{BufferId, Class, Event, MeshId, ProgramId, What};
 use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
 
 use super::*;
+use crate::journal::{Batch, Names};
 use crate::log::output::Output;
 use crate::log::rotate::{LogFileOptions, RotatingFile};
 use crate::log::sink::{EVENT_LIMITS, Log};
@@ -150,6 +152,98 @@ fn quiet_keeps_errors_and_dumps() {
     assert_eq!(errors.lines().count(), 2);
 }
 
+fn log_events(handle: &ScribeHandle, whats: Vec<What>, anomalies: Vec<(usize, Anomaly)>) {
+    let count = whats.len();
+    let events = whats.into_iter().map(|what| Event { time: 5, what });
+    let batch = Arc::new(Batch {
+        first_id: 1,
+        pid: Some(1),
+        events: events.collect(),
+        anomalies,
+        ..Batch::default()
+    });
+    let names = Names::default();
+    handle.batches(vec![NamedBatch { batch, names }], count);
+}
+
+/// What logs with these options have of events of every kind: all of it, and what of it is an error.
+fn logged(options: ScribeOptions) -> (String, String) {
+    let log = TestLog::start();
+    let scribe = Scribe::start(log.log.handle(), options).unwrap();
+    let destroyed = What::ProgramDestroyed {
+        program: ProgramId(1),
+    };
+    let freed = What::LegacyFreed { device: -1, id: 16 };
+    let whats = vec![destroyed, freed, destroyed, freed];
+    let anomalies = [Anomaly::UnknownProgram, Anomaly::InvalidDevice];
+    let anomalies = (2..).zip(anomalies).collect();
+    log_events(&scribe.handle(), whats, anomalies);
+    scribe.close();
+    log.finish()
+}
+
+#[test]
+fn a_json_log_has_events_in_the_form_of_the_read_api() {
+    let json = |quiet, verbose| {
+        let format = LogFormat::Json;
+        let options = ScribeOptions {
+            format,
+            quiet,
+            verbose,
+        };
+        let (text, errors) = logged(options);
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let lines: Vec<StreamEvent> = lines.collect();
+        let shown = lines.iter().map(|line| (line.id, line.event.anomaly()));
+        let shown: Vec<_> = shown
+            .map(|(id, anomaly)| (id, anomaly.map(str::to_owned)))
+            .collect();
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        (lines, shown)
+    };
+    let program = (3, Some("unknown_program".to_owned()));
+    let device = (4, Some("invalid_device".to_owned()));
+    let (lines, shown) = json(false, false);
+    assert_eq!(shown, [(2, None), program.clone(), device.clone()]);
+    assert_eq!(lines[0].event.event, "legacy_freed");
+    let (_, shown) = json(false, true);
+    assert_eq!(shown, [(1, None), (2, None), program, device.clone()]);
+    let (_, shown) = json(true, false);
+    assert_eq!(shown, [device], "only what goes to the error stream");
+}
+
+#[test]
+fn a_quiet_plain_log_has_the_errors_among_events() {
+    let (text, errors) = logged(QUIET);
+    assert_eq!(text, "⚠️  Invalid device_id -1 - ignoring message\n");
+    assert_eq!(errors, text);
+}
+
+#[test]
+fn every_kind_of_event_is_one_valid_object() {
+    for layout in ttmem_event::event::vocabulary::LAYOUT {
+        for byte in [0, 1, 255] {
+            let mut record = [byte; ttmem_event::event::EVENT_BYTES];
+            record[0] = layout.kind;
+            for field in layout.fields {
+                // Words and flags cannot be just anything.
+                if byte == 255 && (!field.values.is_empty() || field.type_name == "bool") {
+                    record[field.offset] = 1;
+                }
+            }
+            let batch = Batch {
+                events: vec![Event::decode(&record).unwrap()],
+                ..Batch::default()
+            };
+            let mut line = String::new();
+            json::write_line(&mut line, &batch.event(0, &Names::default()));
+            let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let fields = json["fields"].as_object().unwrap();
+            assert_eq!(fields.len(), layout.fields.len(), "{}", layout.name);
+        }
+    }
+}
+
 #[test]
 fn json_logs_have_nothing_but_objects() {
     let log = TestLog::start();
@@ -158,9 +252,21 @@ fn json_logs_have_nothing_but_objects() {
         ..ScribeOptions::default()
     };
     let (handle, writer) = pair(log.log.handle(), options);
-    handle.entries((0..).map(freed).take(QUEUE_ENTRIES).collect());
-    handle.entries(vec![freed(0); 3]);
-    say_all(&handle);
+    let freed = |id| What::BufferFreed {
+        mesh: MeshId(1),
+        buffer: BufferId(id),
+    };
+    let full = (0..).map(freed).take(QUEUE_ENTRIES).collect();
+    let more = vec![freed(0); 3];
+    log_events(&handle, full, Vec::new());
+    log_events(&handle, more, Vec::new());
+    handle.note(Note::Stopped);
+    handle.dump(DumpKind::Summary, empty_view());
+    log_events(&handle, vec![freed(0)], Vec::new());
+    handle.note(Note::UnknownMessage {
+        pid: None,
+        message_type: 7,
+    });
     drop(handle);
     writer.run();
     let (text, _) = log.finish();

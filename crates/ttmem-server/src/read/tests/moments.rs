@@ -17,8 +17,8 @@ fn a_history_has_one_value_per_step() {
     let (ledger, histories, places) = (keeper(ledger), Histories::default(), Places::default());
     let sampler =
         Sampler::start(ledger.clone(), histories.clone(), places.clone(), || NOW).unwrap();
-    let tail = Tail::default();
-    let state = ReadState::new(ledger, Arc::new(facts), tail, histories, places);
+    let journal = JournalReader::default();
+    let state = ReadState::new(ledger, Arc::new(facts), journal, histories, places);
     let served = Served::from(state, HttpLimits::default());
     let client = served.client();
     let began = Instant::now();

@@ -238,7 +238,7 @@ fn every_document_is_as_described() {
     let (histories, places) = (Histories::default(), Places::default());
     let sampler =
         Sampler::start(ledger.clone(), histories.clone(), places.clone(), || NOW).unwrap();
-    let tail = Tail::default();
+    let mut journal = Journal::default();
     let freed = |id| Event {
         time: 1,
         what: What::BufferFreed {
@@ -246,8 +246,12 @@ fn every_document_is_as_described() {
             buffer: BufferId(id),
         },
     };
-    tail.push(0, Some(4001), NOW, false, (0..3).map(freed).collect());
-    let state = ReadState::new(ledger, Arc::new(facts), tail, histories, places);
+    journal.push(Batch {
+        anomalies: vec![(1, ttmem_ledger::Anomaly::UnknownFree)],
+        ..streams::batch(0, (0..3).map(freed).collect())
+    });
+    let reader = journal.reader();
+    let state = ReadState::new(ledger, Arc::new(facts), reader, histories, places);
     let served = Served::from(state, HttpLimits::default());
     let client = served.client();
     while client.history(60).unwrap().times.is_empty() {

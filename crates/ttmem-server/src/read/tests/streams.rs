@@ -12,7 +12,7 @@ use ttmem_api::{
 /// A server whose ledger goes on.
 pub(super) struct Live {
     ledger: Arc<Mutex<Ledger>>,
-    tail: Tail,
+    journal: Mutex<Journal>,
     process: u32,
     pub(super) streams: Streams,
     pub(super) served: Served,
@@ -30,20 +30,20 @@ impl Live {
         let mut ledger = empty_ledger();
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
-        let tail = Tail::default();
+        let journal = Journal::default();
         let mut state = ReadState::new(
             keeper_of(&ledger),
             Arc::new(facts),
-            tail.clone(),
+            journal.reader(),
             Histories::default(),
             Places::default(),
         );
-        state.streams = Streams::new(keeper_of(&ledger), tail.clone(), limits);
+        state.streams = Streams::new(keeper_of(&ledger), journal.reader(), limits);
         Self {
             streams: state.streams.clone(),
             served: Served::from(state, HttpLimits::default()),
             ledger,
-            tail,
+            journal: Mutex::new(journal),
             process,
         }
     }
@@ -59,7 +59,12 @@ impl Live {
             ledger.apply(self.process, event, None).unwrap();
         }
         drop(ledger);
-        self.tail.push(self.process, Some(4001), NOW, false, events);
+        self.keep(events);
+    }
+
+    fn keep(&self, events: Vec<Event>) {
+        let mut journal = self.journal.lock().unwrap();
+        journal.push(batch(self.process, events));
     }
 
     pub(super) fn follow(&self, pace: Pace, after: Option<u64>) -> EventReader {
@@ -71,6 +76,17 @@ impl Live {
             other => panic!("{other:?}"),
         }
         reader
+    }
+}
+
+/// Events that the process 4001 has sent.
+pub(super) fn batch(slot: u32, events: Vec<Event>) -> Batch {
+    Batch {
+        slot,
+        pid: Some(4001),
+        applied: NOW,
+        events,
+        ..Batch::default()
     }
 }
 
@@ -314,7 +330,7 @@ fn who_was_away_too_long_is_told_what_is_missing() {
     };
     for batch in 0..100 {
         let events = (0..1000).map(|id| freed(batch * 1000 + id)).collect();
-        live.tail.push(live.process, Some(4001), NOW, false, events);
+        live.keep(events);
     }
     let mut reader = live.follow(Pace::Raw, Some(3));
     let gap = next_gap(&mut reader);

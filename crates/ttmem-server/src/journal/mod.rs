@@ -1,0 +1,377 @@
+//! The events that were applied: one store for streams, for the log, and for the question what a
+//! process did last.
+//!
+//! The ledger thread owns the [`Journal`] and adds every batch that it applied. A batch is kept
+//! once and listed twice: among the newest of all processes, which any [`JournalReader`] sees, and
+//! among the last of its own process. Nobody is waited for: what falls off the end is gone for
+//! readers that are slow. Events keep the ids of their process; [`Names`] has what they stand for.
+
+mod names;
+
+pub(crate) use names::Names;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use ttmem_api::{LastEvent, LastEvents, SCHEMA, StreamEvent, Timestamp};
+use ttmem_event::Event;
+use ttmem_ledger::{Anomaly, Device, ProcessFacts, View};
+
+/// Events that are kept: more than half a second of a very busy machine, four megabytes.
+const KEPT_EVENTS: usize = 65_536;
+
+/// Batches that are kept, however small: each costs as much as two events by itself.
+const KEPT_BATCHES: usize = 8192;
+
+/// Events that are kept of each process, however long ago they were.
+const KEPT_OF_PROCESS: usize = 256;
+
+/// Departed processes whose events are kept.
+const KEPT_DEPARTED: usize = 64;
+
+/// Events of one process that were applied together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    /// The id of the first event, given by the journal; the others follow.
+    pub(crate) first_id: u64,
+    /// The ledger's slot of the process, and its pid: slots are used again.
+    pub(crate) slot: u32,
+    pub(crate) pid: Option<u32>,
+    /// When, in nanoseconds since the epoch.
+    pub(crate) applied: u64,
+    /// Whether they were read from the memory of a dead process.
+    pub(crate) recovered: bool,
+    pub(crate) events: Vec<Event>,
+    /// What was wrong with events, by their place in the batch; sorted.
+    pub(crate) anomalies: Vec<(usize, Anomaly)>,
+}
+
+impl Batch {
+    /// The places of the events behind an id.
+    pub(crate) fn behind(&self, id: u64) -> Range<usize> {
+        let known = id.saturating_add(1).saturating_sub(self.first_id);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        known.min(self.events.len())..self.events.len()
+    }
+
+    /// What was wrong with an event.
+    pub(crate) fn anomaly(&self, place: usize) -> Option<Anomaly> {
+        let found = self.anomalies.binary_search_by_key(&place, |(at, _)| *at);
+        found.ok().map(|at| self.anomalies[at].1)
+    }
+
+    /// An event as readers see it.
+    pub(crate) fn event(&self, place: usize, names: &Names) -> StreamEvent {
+        let event = &self.events[place];
+        StreamEvent {
+            id: self.first_id + place as u64,
+            applied: Timestamp::from_unix_nanos(self.applied),
+            event: LastEvent {
+                time: Timestamp::from_unix_nanos(event.time),
+                pid: self.pid,
+                process: names.process(),
+                recovered: self.recovered,
+                event: event.what.json_name(),
+                fields: names.fields(&event.what, self.anomaly(place)),
+            },
+        }
+    }
+
+    /// The last `count` events by themselves.
+    fn last(&self, count: usize) -> Self {
+        let from = self.events.len().saturating_sub(count);
+        let anomalies = self.anomalies.iter();
+        let anomalies =
+            anomalies.filter_map(|(at, anomaly)| Some((at.checked_sub(from)?, *anomaly)));
+        Self {
+            first_id: self.first_id + from as u64,
+            events: self.events[from..].to_vec(),
+            anomalies: anomalies.collect(),
+            ..*self
+        }
+    }
+}
+
+/// A batch with what its ids stand for, for whoever reads it when its process may be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedBatch {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) names: Names,
+}
+
+/// The last events of one process: at most [`KEPT_OF_PROCESS`], and the rest of the oldest batch.
+#[derive(Clone, Debug, Default)]
+struct History {
+    batches: VecDeque<Arc<Batch>>,
+    events: usize,
+}
+
+impl History {
+    fn push(&mut self, batch: Arc<Batch>) {
+        self.events += batch.events.len();
+        self.batches.push_back(batch);
+        while let Some(oldest) = self.batches.front()
+            && self.events - oldest.events.len() >= KEPT_OF_PROCESS
+        {
+            self.events -= oldest.events.len();
+            self.batches.pop_front();
+        }
+    }
+
+    /// Lets go of the rest of the oldest batch, which may be large.
+    fn trim(&mut self) {
+        let excess = self.events.saturating_sub(KEPT_OF_PROCESS);
+        if let Some(oldest) = self.batches.front_mut()
+            && excess > 0
+        {
+            self.events -= excess;
+            *oldest = Arc::new(oldest.last(oldest.events.len() - excess));
+        }
+    }
+
+    /// The batches with the last `count` events.
+    fn last(&self, count: usize) -> Self {
+        let mut last = Self::default();
+        for batch in self.batches.iter().rev() {
+            if last.events >= count {
+                break;
+            }
+            last.events += batch.events.len();
+            last.batches.push_front(Arc::clone(batch));
+        }
+        last
+    }
+
+    /// The last `count` events, each by its batch and its place in there.
+    fn places(&self, count: usize) -> impl Iterator<Item = (&Batch, usize)> {
+        let skipped = self.events.saturating_sub(count.min(KEPT_OF_PROCESS));
+        let batches = self.batches.iter();
+        let places =
+            batches.flat_map(|batch| (0..batch.events.len()).map(move |at| (&**batch, at)));
+        places.skip(skipped)
+    }
+
+    fn names(&self, count: usize, facts: &ProcessFacts, devices: &[Device]) -> Names {
+        let events = self.places(count).map(|(batch, at)| &batch.events[at]);
+        Names::of(facts, devices, events)
+    }
+}
+
+/// The last events of a process that is gone, with what it defined of them.
+#[derive(Debug)]
+struct Departed {
+    pid: Option<u32>,
+    history: History,
+    names: Names,
+}
+
+/// All that is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    newest: JournalReader,
+    /// By the ledger's slot.
+    processes: Vec<History>,
+    /// Oldest first.
+    departed: VecDeque<Arc<Departed>>,
+}
+
+impl Journal {
+    /// Access to the newest events, for any thread.
+    pub(crate) fn reader(&self) -> JournalReader {
+        self.newest.clone()
+    }
+
+    /// Keeps events that were applied, and gives them their ids; nothing if there are none.
+    pub(crate) fn push(&mut self, mut batch: Batch) -> Option<Arc<Batch>> {
+        if batch.events.is_empty() {
+            return None;
+        }
+        // Room for a full batch must not be kept for a single event.
+        batch.events.shrink_to_fit();
+        let slot = batch.slot as usize;
+        let (batch, dropped) = self.newest.push(batch);
+        if slot >= self.processes.len() {
+            self.processes.resize_with(slot + 1, History::default);
+        }
+        self.processes[slot].push(Arc::clone(&batch));
+        for batch in dropped {
+            let history = &mut self.processes[batch.slot as usize];
+            let oldest = history.batches.front();
+            if oldest.is_some_and(|oldest| oldest.first_id == batch.first_id) {
+                history.trim();
+            }
+        }
+        Some(batch)
+    }
+
+    /// The process in this slot is about to depart: what it defined goes with it, its names stay.
+    pub(crate) fn depart(&mut self, slot: u32, facts: &ProcessFacts, devices: &[Device]) {
+        let history = self.processes.get_mut(slot as usize);
+        let mut history = history.map(std::mem::take).unwrap_or_default();
+        if history.batches.is_empty() {
+            return;
+        }
+        history.trim();
+        if self.departed.len() >= KEPT_DEPARTED {
+            self.departed.pop_front();
+        }
+        self.departed.push_back(Arc::new(Departed {
+            pid: facts.identity.pid,
+            names: history.names(KEPT_OF_PROCESS, facts, devices),
+            history,
+        }));
+    }
+
+    /// What is needed to answer for the last `count` events; `view` is the ledger's now.
+    pub(crate) fn last(&self, count: usize, pid: Option<u32>, view: View) -> LastView {
+        let wanted = |other: Option<u32>| pid.is_none() || other == pid;
+        let live = view.processes.iter().filter_map(|process| {
+            let history = self.processes.get(process.index as usize)?;
+            // Only what can be asked for: there may be thousands of processes.
+            wanted(process.facts.identity.pid).then(|| (process.index, history.last(count)))
+        });
+        let live = live.collect();
+        let departed = self.departed.iter();
+        let departed = departed.filter(|gone| wanted(gone.pid)).cloned().collect();
+        LastView {
+            count,
+            live,
+            departed,
+            view,
+        }
+    }
+}
+
+/// The last events at one moment, for a reader to name in its own thread.
+#[derive(Debug)]
+pub struct LastView {
+    count: usize,
+    live: Vec<(u32, History)>,
+    departed: Vec<Arc<Departed>>,
+    view: View,
+}
+
+impl LastView {
+    /// The events with their names, in the order of their times.
+    pub(crate) fn document(&self) -> LastEvents {
+        let count = self.count;
+        let mut events = Vec::new();
+        let mut add = |history: &History, names: &Names| {
+            let places = history.places(count);
+            events.extend(places.map(|(batch, place)| batch.event(place, names).event));
+        };
+        for gone in &self.departed {
+            add(&gone.history, &gone.names);
+        }
+        for (slot, history) in &self.live {
+            if let Some(process) = self.view.process(*slot) {
+                let names = history.names(count, &process.facts, &self.view.devices);
+                add(history, &names);
+            }
+        }
+        events.sort_by_key(|event| event.time.unix_nanos());
+        events.drain(..events.len().saturating_sub(count));
+        LastEvents {
+            schema: SCHEMA,
+            events,
+        }
+    }
+}
+
+/// The newest events of all processes.
+#[derive(Clone, Debug)]
+pub(crate) struct JournalReader {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    kept: Mutex<Kept>,
+    /// The newest id; 0 before the first event.
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    batches: VecDeque<Arc<Batch>>,
+    events: usize,
+}
+
+/// Events behind an id.
+#[derive(Debug)]
+pub(crate) struct Since {
+    /// The id of the first event that is still kept, or of the first there will be.
+    pub(crate) oldest: u64,
+    pub(crate) batches: Vec<Arc<Batch>>,
+}
+
+impl Default for JournalReader {
+    fn default() -> Self {
+        let (newest, _nobody) = watch::channel(0);
+        let kept = Mutex::default();
+        Self {
+            shared: Arc::new(Shared { kept, newest }),
+        }
+    }
+}
+
+impl JournalReader {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        let kept = self.shared.kept.lock();
+        kept.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a batch; which it is now, and which fell off the end.
+    fn push(&self, mut batch: Batch) -> (Arc<Batch>, Vec<Arc<Batch>>) {
+        let mut dropped = Vec::new();
+        let count = batch.events.len();
+        batch.first_id = self.newest() + 1;
+        let newest = self.newest() + count as u64;
+        let batch = Arc::new(batch);
+        let mut kept = self.kept();
+        kept.events += count;
+        kept.batches.push_back(Arc::clone(&batch));
+        while (kept.events > KEPT_EVENTS && kept.batches.len() > 1)
+            || kept.batches.len() > KEPT_BATCHES
+        {
+            if let Some(oldest) = kept.batches.pop_front() {
+                kept.events -= oldest.events.len();
+                dropped.push(oldest);
+            }
+        }
+        drop(kept);
+        self.shared.newest.send_replace(newest);
+        (batch, dropped)
+    }
+
+    /// The id of the newest event.
+    pub(crate) fn newest(&self) -> u64 {
+        *self.shared.newest.borrow()
+    }
+
+    /// Changes when there are newer events.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.shared.newest.subscribe()
+    }
+
+    /// The events behind an id, about `count` of them.
+    pub(crate) fn since(&self, id: u64, count: usize) -> Since {
+        let kept = self.kept();
+        let oldest = kept.batches.front().map_or(1, |batch| batch.first_id);
+        let first = kept.batches.partition_point(|batch| {
+            batch.first_id + batch.events.len() as u64 <= id.saturating_add(1)
+        });
+        let mut so_far = 0;
+        let batches = kept.batches.range(first..).take_while(|batch| {
+            let wanted = so_far < count;
+            so_far += batch.events.len();
+            wanted
+        });
+        let batches = batches.cloned().collect();
+        Since { oldest, batches }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -121,7 +121,7 @@ macro_rules! id_fields {
     )*};
 }
 id_fields!(|id| FieldValue::Hex(id.0); BufferId(u64), KernelId(u64));
-id_fields!(|id| FieldValue::Number(id.0.into()); ProgramId(u64), TraceId(u32));
+id_fields!(|id| id.0.value(); ProgramId(u64), TraceId(u32));
 id_fields!(|id| FieldValue::Text(id); TextId(u32));
 id_fields!(|id| FieldValue::Cores(id); CoresId(u32));
 id_fields!(|id| FieldValue::Device(id); DeviceId(u32));

@@ -17,7 +17,7 @@ use ttmem_ledger::{Device, DeviceKey, View};
 /// Between two messages.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Works out what changed while there is anybody to tell.
+/// Works out what changed while there is anybody to send it to.
 #[derive(Clone, Debug)]
 pub(super) struct Ticker {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ struct Shared {
     journal: JournalReader,
     attendance: Mutex<Attendance>,
     ticks: watch::Sender<Arc<Tick>>,
-    told: Mutex<Told>,
+    sent: Mutex<Sent>,
 }
 
 /// Who reads, and whether the ticks go.
@@ -39,10 +39,10 @@ struct Attendance {
     ticking: bool,
 }
 
-/// What was told last.
+/// What was sent last.
 #[derive(Debug, Default)]
-struct Told {
-    /// The newest id that was told.
+struct Sent {
+    /// The newest id that was sent.
     id: u64,
     number: u64,
     revision: u64,
@@ -52,7 +52,7 @@ struct Told {
 /// Totals by device.
 type Totals = BTreeMap<DeviceKey, StreamDevice>;
 
-/// What there was to tell at one moment.
+/// What there was to send at one moment.
 #[derive(Debug, Default)]
 struct Tick {
     /// Counts from 1.
@@ -74,14 +74,14 @@ impl Ticker {
                 journal,
                 attendance: Mutex::default(),
                 ticks,
-                told: Mutex::default(),
+                sent: Mutex::default(),
             }),
         }
     }
 
     /// Serves a reader until it is gone or the server stops.
     ///
-    /// Totals are told whole, so that a reader that comes back misses nothing: it begins with all
+    /// Totals are sent whole, so that a reader that comes back misses nothing: it begins with all
     /// devices, as everybody does, whatever id it had reached.
     pub(super) async fn serve(self, reader: Reader, after: Option<u64>) {
         let mut ticks = self.shared.ticks.subscribe();
@@ -194,22 +194,22 @@ impl Shared {
         let Some(view) = self.ledger.view() else {
             return Look::Stopping;
         };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // What happened between the two is in the view and not in the id: then the id is told next
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        // What happened between the two is in the view and not in the id: then the id is sent next
         // time, though nothing else is new.
-        if !is_awaited && told.revision == view.revision && told.id == id {
+        if !is_awaited && sent.revision == view.revision && sent.id == id {
             return Look::Same;
         }
         let now = totals(&view);
         let changed = now
             .iter()
-            .filter(|(key, device)| told.devices.get(*key) != Some(*device));
+            .filter(|(key, device)| sent.devices.get(*key) != Some(*device));
         let changed = changed.map(|(_key, device)| device.clone()).collect();
         let all = now.values().cloned().collect();
-        told.devices = now;
-        told.revision = view.revision;
-        told.id = id;
-        told.number += 1;
+        sent.devices = now;
+        sent.revision = view.revision;
+        sent.id = id;
+        sent.number += 1;
         let write = |devices| {
             message(&StreamMessage::Changes(StreamChanges {
                 id,
@@ -219,7 +219,7 @@ impl Shared {
             }))
         };
         Look::Changed(Tick {
-            number: told.number,
+            number: sent.number,
             id,
             changed: write(changed),
             all: write(all),

@@ -146,7 +146,7 @@ struct Reader {
 enum Waited {
     /// There is something new.
     News,
-    /// The reader is still there, and there is nothing to tell.
+    /// The reader is still there, and there is nothing to send.
     Nothing,
     /// The reader is gone, or there will be no news.
     Over,
@@ -204,12 +204,12 @@ fn put_message(text: &mut Vec<u8>, message: &StreamMessage) {
     text.extend_from_slice(b"\n\n");
 }
 
-/// What a reader is told that comes with the id of another server.
+/// The gap of a reader that comes with the id of another server.
 fn foreign_gap(after: u64, newest: u64) -> Bytes {
     gap(after, newest + 1, "the id is not one of this server's")
 }
 
-/// What a reader is told that missed something.
+/// The gap of a reader that missed something.
 fn gap(after: u64, resumes: u64, reason: &str) -> Bytes {
     message(&StreamMessage::Gap(StreamGap {
         after,

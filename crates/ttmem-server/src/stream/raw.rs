@@ -25,7 +25,7 @@ pub(super) enum Behind {
 }
 
 impl Behind {
-    /// As the reader is told.
+    /// As the reader learns it.
     fn reason(self) -> &'static str {
         match self {
             Self::Away => "these events are not kept any more",
@@ -35,7 +35,7 @@ impl Behind {
 
     /// Where it goes on, of what is kept.
     ///
-    /// At the oldest event, one that is slow would be behind again at once, and be told of one gap
+    /// At the oldest event, one that is slow would be behind again at once, and get one gap
     /// after the other with nothing but old events between them: half of the room is left to it.
     pub(super) fn resumes(self, oldest: u64, newest: u64) -> u64 {
         match self {
@@ -65,7 +65,7 @@ pub(super) async fn serve(
     let mut why_behind = Behind::Away;
     loop {
         let seen = *newest.borrow_and_update();
-        // What is kept may already be newer than what was told of it.
+        // What is kept may already be newer than what was seen of it.
         if seen <= last {
             why_behind = Behind::Slow;
             match reader.wait(&mut newest).await {

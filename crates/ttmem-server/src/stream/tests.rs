@@ -46,7 +46,7 @@ fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
 fn behind_a_gap_the_slow_get_room_and_who_was_away_gets_all_that_is_kept() {
     assert_eq!(Behind::Away.resumes(1000, 3000), 1000);
     assert_eq!(Behind::Slow.resumes(1000, 3000), 2000);
-    // What is kept may be newer than what was told of it.
+    // What is kept may be newer than what was seen of it.
     assert_eq!(Behind::Slow.resumes(1000, 900), 1000);
     assert_eq!(Behind::Slow.resumes(1000, 1000), 1000);
 }

@@ -12,8 +12,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use ttmem_account::{Account, Limits};
 use ttmem_event::legacy::{Generation, RequestKind};
-use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd};
+use ttmem_event::wire::{
+    Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd, StateWriter,
+};
 use ttmem_event::{BufferId, Event, What};
 
 /// The first address that an n150's DRAM allocator hands out.
@@ -90,9 +93,20 @@ fn goodbye(client: &mut Client) {
 fn begin_resync(client: &mut Client, buffers: &[Event]) {
     let mut bytes = Vec::new();
     Frame::put(&mut bytes, FrameKind::ResyncBegin, |_empty| {});
-    Frame::put_define(&mut bytes, &n150(0, 0xABC));
-    Frame::put_events(&mut bytes, 0, &n150_capacities());
-    Frame::put_events(&mut bytes, 0, buffers);
+    let definitions = n150(0, 0xABC);
+    Frame::put_define(&mut bytes, &definitions);
+    let (mut account, limits) = (Account::new(false), Limits::default());
+    for definition in &definitions {
+        let defined = account.define(definition, &limits, &mut ());
+        defined.expect("nothing is wrong with it");
+    }
+    for event in n150_capacities().iter().chain(buffers) {
+        let applied = account.apply(event, &limits, &mut ());
+        applied.expect("nothing is wrong with it");
+    }
+    let mut writer = StateWriter::new(&mut bytes);
+    account.save(|record| writer.put(&record));
+    drop(writer);
     Frame::put(&mut bytes, FrameKind::Flush, |_empty| {});
     client.send_bytes(&bytes);
     client.wait_for(|frame| matches!(frame, Frame::Ack { .. }).then_some(()));
@@ -120,7 +134,7 @@ fn end_resync(client: &mut Client, next_sequence: u64) {
 fn a_new_client_is_welcomed_and_what_it_sends_acknowledged() {
     let server = TestServer::start(&[]);
     let mut client = Client::connect(&server.socket(), [1; 16]);
-    assert_eq!(client.welcome.version, 1);
+    assert_eq!(client.welcome.version, 2);
     assert!(client.welcome.needs_resync, "nothing is known of it");
     assert_eq!(client.welcome.next_sequence, 0);
     client.open_n150(0, 0xABC);
@@ -179,14 +193,14 @@ fn another_version_or_layout_is_refused_with_both_numbers() {
         layout_hash: 5,
     };
     let other = Preamble {
-        version: 1,
-        oldest: 1,
+        version: 2,
+        oldest: 2,
         layout_hash: 0xFEED,
     };
     for (preamble, said) in [
         (
             newer,
-            "the peer speaks versions 7 to 9, this end 1 to 1".to_owned(),
+            "the peer speaks versions 7 to 9, this end 2 to 2".to_owned(),
         ),
         (
             other,

@@ -3,8 +3,9 @@
 use crate::support::client::Client;
 use crate::support::server::TestServer;
 use crate::support::wait_until;
-use ttmem_event::wire::{Frame, FrameKind, PeakRecord, ResyncEnd};
-use ttmem_event::{Class, DeviceId, Event, Source, What};
+use ttmem_account::{Account, Limits};
+use ttmem_event::wire::{Frame, FrameKind, ResyncEnd, StateWriter};
+use ttmem_event::{Class, Event, Source, What};
 
 fn allocated(time: u64, id: u64, size_bytes: u64) -> Event {
     let what = What::LegacyAllocated {
@@ -82,18 +83,19 @@ fn a_resync_in_the_old_words_replaces_what_was_known() {
     let mut client = Client::connect_as(&server.socket(), [1; 16], Source::Legacy);
     let mut bytes = Vec::new();
     Frame::put(&mut bytes, FrameKind::ResyncBegin, |_empty| {});
-    Frame::put_events(
-        &mut bytes,
-        0,
-        &[allocated(2, 0x2000, 40), allocated(3, 0x3000, 2)],
-    );
-    let peak = PeakRecord {
-        device: DeviceId(0),
-        class: Class::Dram,
-        bytes: 9000,
-        time: 2,
-    };
-    Frame::put_peaks(&mut bytes, &[peak]);
+    let mut account = Account::new(true);
+    for event in [
+        allocated(1, 0x1000, 8960),
+        allocated(2, 0x2000, 40),
+        freed(3, 0x1000),
+        allocated(4, 0x3000, 2),
+    ] {
+        let applied = account.apply(&event, &Limits::default(), &mut ());
+        applied.expect("nothing is wrong with it");
+    }
+    let mut writer = StateWriter::new(&mut bytes);
+    account.save(|record| writer.put(&record));
+    drop(writer);
     let end = ResyncEnd {
         next_sequence: 10,
         lost_events: 1,

@@ -40,23 +40,34 @@ const NOT_IN_A_VIEWER: &[&str] = &["ttmem-server", "ttmem-client", "ttmem-ring"]
 /// The table.
 const RULES: &[Rule] = {
     use Own::{Any, Only};
-    const CLIENT: &[&str] = &["ttmem-event", "ttmem-ring", "ttmem-client"];
+    const CLIENT: &[&str] = &["ttmem-event", "ttmem-account", "ttmem-ring", "ttmem-client"];
     &[
         ("ttmem-event", Only(&[]), NOT_IN_A_USERS_PROCESS),
+        (
+            "ttmem-account",
+            Only(&["ttmem-event"]),
+            NOT_IN_A_USERS_PROCESS,
+        ),
         ("ttmem-ring", Only(&["ttmem-event"]), NOT_IN_A_USERS_PROCESS),
         (
             "ttmem-client",
-            Only(&["ttmem-event", "ttmem-ring"]),
+            Only(&["ttmem-event", "ttmem-account", "ttmem-ring"]),
             NOT_IN_A_USERS_PROCESS,
         ),
         ("ttmem-capi", Only(CLIENT), NOT_IN_A_USERS_PROCESS),
         ("ttmem-attach", Only(CLIENT), NOT_IN_A_USERS_PROCESS),
         ("ttmem-sim", Only(CLIENT), &[]),
-        ("ttmem-ledger", Only(&["ttmem-event"]), &[]),
+        ("ttmem-ledger", Only(&["ttmem-event", "ttmem-account"]), &[]),
         ("ttmem-api", Only(&[]), &[]),
         (
             "ttmem-server",
-            Only(&["ttmem-event", "ttmem-ring", "ttmem-ledger", "ttmem-api"]),
+            Only(&[
+                "ttmem-event",
+                "ttmem-account",
+                "ttmem-ring",
+                "ttmem-ledger",
+                "ttmem-api",
+            ]),
             &[],
         ),
         ("ttmem-tui", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),

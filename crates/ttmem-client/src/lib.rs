@@ -17,7 +17,6 @@ mod config;
 mod forward;
 mod futex;
 mod host;
-mod live;
 mod local;
 mod page;
 mod pump;

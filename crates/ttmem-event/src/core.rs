@@ -28,6 +28,14 @@ impl CoreType {
     /// Every core type, in the order of its number.
     pub const ALL: [Self; 4] = [Self::Tensix, Self::ActiveEth, Self::IdleEth, Self::Dram];
 
+    /// Every core type with its number.
+    pub(crate) const VALUES: &'static [(u8, &'static str)] = &[
+        (Self::Tensix as u8, Self::Tensix.name()),
+        (Self::ActiveEth as u8, Self::ActiveEth.name()),
+        (Self::IdleEth as u8, Self::IdleEth.name()),
+        (Self::Dram as u8, Self::Dram.name()),
+    ];
+
     /// The name used in JSON and in text.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -133,6 +141,19 @@ impl CoreSet {
         set
     }
 
+    /// Rows that have cores: the number of each, and its columns as bits, the first the lowest.
+    pub fn rows(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
+        let rows = (0..).zip(self.rows);
+        rows.filter(|(_y, columns)| *columns != 0)
+    }
+
+    /// Adds cores of a row; one beyond the grid has none.
+    pub fn insert_row(&mut self, y: u8, columns: u32) {
+        if let Some(row) = self.rows.get_mut(usize::from(y)) {
+            *row |= columns;
+        }
+    }
+
     /// How many cores are in the set.
     #[must_use]
     pub fn len(&self) -> u32 {
@@ -203,19 +224,13 @@ impl CoreSet {
         })
     }
 
-    /// Neighbouring cores of a row as one stretch of such places, ascending.
-    pub fn runs(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-        self.rows.iter().enumerate().flat_map(|(y, row)| {
-            let mut left = *row;
-            std::iter::from_fn(move || {
-                let first = left.trailing_zeros();
-                let length = (!left.checked_shr(first)?).trailing_zeros();
-                // Carrying through the run clears it; the end of the row takes the carry.
-                left &= left.wrapping_add(1 << first);
-                let start = y * ROWS + first as usize;
-                Some(start..start + length as usize)
-            })
-        })
+    /// Adds the core at a place of a row-major array of [`GRID_SIDE`] columns.
+    ///
+    /// A place beyond the grid is no core, and adds none.
+    pub fn insert_index(&mut self, index: usize) {
+        if let Some(row) = self.rows.get_mut(index / ROWS) {
+            *row |= 1 << (index % ROWS);
+        }
     }
 
     /// The set as rectangles: runs of a row, joined downwards while they repeat.
@@ -302,7 +317,9 @@ mod tests {
         ) {
             let set = CoreSet::from_ranges(ranges.iter().copied()).unwrap();
             prop_assert_eq!(CoreSet::from_ranges(set.ranges()).unwrap(), set);
-            prop_assert!(set.runs().flatten().eq(set.indices()));
+            let mut again = CoreSet::default();
+            set.indices().for_each(|index| again.insert_index(index));
+            prop_assert_eq!(again, set);
             prop_assert_eq!(u32::try_from(set.indices().count()), Ok(set.len()));
             for index in set.indices() {
                 let index = u16::try_from(index).unwrap();

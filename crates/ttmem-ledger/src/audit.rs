@@ -3,9 +3,10 @@
 //! The totals of a ledger are kept event by event; this works them out a second
 //! time from the rows alone. Tests and the server's summary use it.
 
-use crate::totals::Totals;
-use crate::view::View;
-use ttmem_event::{Class, CoresId};
+use crate::peaks::PeakComposition;
+use crate::view::{ProcessView, View};
+use ttmem_account::{GaugeKind, Holding, Totals};
+use ttmem_event::{Class, CoresId, ProgramId};
 
 /// A kept total that differs from the live set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,68 +27,41 @@ struct Counted {
 }
 
 impl View {
-    /// Compares every total with the live set.
+    /// Compares every total with the live set, and every peak with what was live then.
     ///
     /// # Errors
     /// The first total that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut by_device = vec![Counted::of(&Totals::default()); self.devices.len()];
         for process in &self.processes {
-            let counted = self.count_process(process);
-            for (held, counted) in process.facts.devices.iter().zip(&counted) {
+            let counted = count_process(process);
+            let held = process.account.devices.iter().zip(&process.devices);
+            for ((held, device), counted) in held.zip(&counted) {
                 let kept = Counted::of(&held.totals);
-                let who = format!("process {} on device {}", process.index, held.device);
+                let who = format!("process {} on device {device}", process.index);
                 kept.compare(counted, &who)?;
-                by_device[held.device as usize].add(counted);
+                by_device[*device as usize].add(counted);
+                for gauge in GaugeKind::all() {
+                    let peak = self.process_peak(process.index, *device as usize, gauge);
+                    audit_peak(&who, gauge, peak)?;
+                }
             }
             self.audit_allocators(process)?;
         }
         for (index, (device, counted)) in self.devices.iter().zip(&by_device).enumerate() {
-            Counted::of(&device.totals).compare(counted, &format!("device {index}"))?;
+            let who = format!("device {index}");
+            Counted::of(&device.totals).compare(counted, &who)?;
+            for gauge in GaugeKind::all() {
+                audit_peak(&who, gauge, self.device_peak(index, gauge))?;
+            }
         }
         self.audit_bounds()
     }
 
-    /// What a process holds, counted from its rows, by its device slots.
-    fn count_process(&self, process: &crate::view::ProcessView) -> Vec<Counted> {
-        let facts = &process.facts;
-        let mut totals = vec![Totals::default(); facts.devices.len()];
-        for (_slot, row) in process.buffers.iter() {
-            let mesh = &facts.meshes[row.mesh as usize];
-            let share = crate::totals::BufferShare {
-                class: row.class,
-                charged_bytes: row.charged_bytes(),
-                requested_bytes: row.requested_bytes,
-                placed: mesh.id.is_some(),
-            };
-            for slot in mesh.devices.iter() {
-                totals[*slot as usize].book_buffer(&share, 0);
-            }
-        }
-        let mut unique = vec![std::collections::BTreeMap::new(); facts.devices.len()];
-        for (_slot, program) in process.programs.iter() {
-            for on in &program.on {
-                let totals = &mut totals[on.device as usize];
-                for cb in &on.placement.cbs {
-                    totals.book_cb(cb, 0);
-                }
-                for kernel in &on.placement.kernels {
-                    totals.book_kernel(kernel, 0);
-                    let largest = unique[on.device as usize].entry(kernel.id).or_insert(0);
-                    *largest = kernel.total_bytes.max(*largest);
-                }
-            }
-        }
-        for (totals, unique) in totals.iter_mut().zip(unique) {
-            totals.kernel.unique_bytes = unique.values().sum();
-        }
-        totals.iter().map(Counted::of).collect()
-    }
-
-    fn audit_allocators(&self, process: &crate::view::ProcessView) -> Result<(), AuditError> {
-        let meshes = &process.facts.meshes;
+    fn audit_allocators(&self, process: &ProcessView) -> Result<(), AuditError> {
+        let meshes = &process.account.meshes;
         let mut counted = vec![[(0_u64, 0_u64, 0_u64); Class::COUNT]; meshes.len()];
-        for (_slot, row) in process.buffers.iter() {
+        for (_slot, row) in process.rows.buffers.iter() {
             let (charged, per_bank, buffers) = &mut counted[row.mesh as usize][row.class.index()];
             *charged += row.charged_bytes();
             *per_bank += if row.cores_id == CoresId::NONE {
@@ -142,13 +116,13 @@ impl View {
             }
         }
         for process in &self.processes {
-            for (key, ring) in &process.facts.rings {
+            for (key, ring) in &process.account.config_rings {
                 let who = format!("process {} ring {key:?}", process.index);
-                let used = ring.entries.iter().map(|entry| entry.size_bytes).sum();
+                let used = ring.entries().map(|entry| entry.size_bytes).sum();
                 expect(&who, "used", ring.used_bytes, used)?;
                 expect_at_most(&who, "used", used, ring.size_bytes)?;
             }
-            for (mesh, cache) in &process.facts.prefetchers {
+            for (mesh, cache) in &process.account.prefetchers {
                 let who = format!("process {} prefetcher of mesh {mesh}", process.index);
                 let used = cache.entries.values().map(|entry| entry.size_bytes).sum();
                 expect(&who, "used", cache.used_bytes, used)?;
@@ -157,6 +131,56 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// What a process holds, counted from its rows, by its device slots.
+fn count_process(process: &ProcessView) -> Vec<Counted> {
+    let account = &process.account;
+    let mut totals = vec![Totals::default(); account.devices.len()];
+    for (_slot, row) in process.rows.buffers.iter() {
+        let mesh = &account.meshes[row.mesh as usize];
+        let holding = Holding::Buffer {
+            row,
+            placed: mesh.id.is_some(),
+        };
+        for slot in mesh.devices.iter() {
+            totals[*slot as usize].book(&holding, 0, 0);
+        }
+    }
+    for (_slot, row) in process.rows.legacy_cbs.iter() {
+        let holding = Holding::Cb(ProgramId(0), &row.cb);
+        totals[row.device as usize].book(&holding, 0, 0);
+    }
+    let mut unique = vec![std::collections::BTreeMap::new(); account.devices.len()];
+    for (_slot, program) in process.rows.programs.iter() {
+        for on in &program.on {
+            let totals = &mut totals[on.device as usize];
+            for cb in on.cbs() {
+                totals.book(&Holding::Cb(program.id, cb), 0, 0);
+            }
+            for kernel in on.kernels() {
+                totals.book(&Holding::Kernel(program.id, kernel), 0, 0);
+                let largest = unique[on.device as usize].entry(kernel.id).or_insert(0);
+                *largest = kernel.total_bytes.max(*largest);
+            }
+        }
+    }
+    for (totals, unique) in totals.iter_mut().zip(unique) {
+        totals.kernel.unique_bytes = unique.values().sum();
+    }
+    totals.iter().map(Counted::of).collect()
+}
+
+fn audit_peak(
+    who: &str,
+    gauge: GaugeKind,
+    composition: Option<PeakComposition>,
+) -> Result<(), AuditError> {
+    let Some(composition) = composition else {
+        return Ok(());
+    };
+    let figure = format!("the peak of {gauge:?}");
+    expect(who, &figure, composition.peak.bytes, composition.bytes())
 }
 
 impl Counted {

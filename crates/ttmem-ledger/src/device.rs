@@ -1,10 +1,10 @@
 //! A physical device: who it is, what is on it, and what its peaks were.
 
-use crate::residency::Residency;
-use crate::totals::Totals;
+use crate::peaks::DepartedAtPeak;
 use std::sync::Arc;
+use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacated};
 use ttmem_event::catalogue::Arch;
-use ttmem_event::{Class, CoreSet, Source};
+use ttmem_event::{Class, Source};
 
 /// What tells one device from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,55 +20,6 @@ pub enum DeviceKey {
         /// The number.
         id: u32,
     },
-}
-
-/// What an allocator can hand out on one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
-    /// Banks.
-    pub banks: u32,
-    /// First address in a bank.
-    pub base: u64,
-    /// Bytes of a bank.
-    pub per_bank_bytes: u64,
-}
-
-impl Capacity {
-    /// Bytes over all banks.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        u64::from(self.banks).saturating_mul(self.per_bank_bytes)
-    }
-
-    /// Of two reports on one device, the larger: a sub-mesh sees no more than its parent.
-    #[must_use]
-    pub(crate) fn larger(self, other: Self) -> Self {
-        let rank = |capacity: &Self| (capacity.total_bytes(), capacity.banks, capacity.base);
-        if rank(&other) > rank(&self) {
-            other
-        } else {
-            self
-        }
-    }
-}
-
-/// The L1 of a device's compute cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComputeL1 {
-    /// The compute cores.
-    pub cores: CoreSet,
-    /// Bytes of each.
-    pub bytes_per_core: u64,
-    /// Bytes at the bottom of each that no allocator hands out.
-    pub reserved_bytes: u64,
-}
-
-impl ComputeL1 {
-    /// Bytes that are there.
-    #[must_use]
-    pub fn physical_bytes(&self) -> u64 {
-        u64::from(self.cores.len()).saturating_mul(self.bytes_per_core)
-    }
 }
 
 /// What is known of a device besides its memory.
@@ -90,27 +41,6 @@ pub struct DeviceFacts {
     pub capacities: [Option<Capacity>; Class::COUNT],
 }
 
-/// Totals of the four caches and of dispatches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    /// Programs sent to run.
-    pub dispatches: u64,
-    /// Programs found in the program cache.
-    pub program_cache_hits: u64,
-    /// Programs built.
-    pub program_cache_misses: u64,
-    /// Binaries found on the device.
-    pub binary_reuses: u64,
-    /// Workloads found in the prefetcher cache.
-    pub prefetch_hits: u64,
-    /// Kernels found on disk.
-    pub jit_disk_hits: u64,
-    /// Kernels compiled.
-    pub jit_disk_misses: u64,
-    /// Traces run.
-    pub trace_replays: u64,
-}
-
 /// A physical device.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -122,10 +52,14 @@ pub struct Device {
     pub source: Option<Source>,
     /// What all processes hold on it.
     pub totals: Totals,
-    /// The last program on each core.
-    pub residency: Residency,
     /// What the caches did.
     pub caches: CacheCounters,
+    /// How often each gauge was higher than ever.
+    pub(crate) peaks: [u64; GaugeKind::COUNT],
+    /// What processes that are gone had in the present peaks.
+    pub(crate) departed_at_peak: [Option<Arc<DepartedAtPeak>>; GaugeKind::COUNT],
+    /// Cores whose last program belonged to a process that is gone.
+    pub(crate) vacated: Option<Arc<Vacated>>,
     /// The highest L1 total that was announced as a peak.
     pub(crate) announced_l1_peak: u64,
     /// Processes that speak of it.
@@ -141,8 +75,10 @@ impl Device {
             facts,
             source: None,
             totals: Totals::default(),
-            residency: Residency::default(),
             caches: CacheCounters::default(),
+            peaks: [0; GaugeKind::COUNT],
+            departed_at_peak: Default::default(),
+            vacated: None,
             announced_l1_peak: 0,
             references: 0,
             configured: None,

@@ -1,6 +1,6 @@
 //! What an event did to the ledger, for those who write it down.
 
-use crate::anomaly::Anomaly;
+use ttmem_account::Anomaly;
 use ttmem_event::{Class, CoreType, KernelKind, What};
 
 /// One consequence of an event, on one device where it concerns one.

@@ -3,25 +3,25 @@
 //! Totals are kept with every event; this is worked out when somebody asks, in
 //! the asker's thread, from a [`View`]. Each allocator's addresses are sorted
 //! once and shared by all devices of its mesh. What cannot be known, because an
-//! old sender told no places, is `None` and never a guess.
+//! old sender reported no places, is `None` and never a guess.
 
 mod cores;
 
 pub use cores::{CoreL1, Occupant, Placed};
 
-use crate::device::{Capacity, ComputeL1, Device};
+use crate::device::Device;
 use crate::intervals::{Interval, IntervalSet};
-use crate::process::Allocator;
-use crate::program::{Cb, Program, ProgramOnDevice};
-use crate::view::{ProcessView, View};
+use crate::view::{DeviceResidents, ProcessView, View};
+use ttmem_account::program::{Cb, Program, ProgramOnDevice};
+use ttmem_account::{Allocator, Capacity, ComputeL1};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreSet, CoreType, CoresId};
 
 /// One allocator of one mesh.
 #[derive(Clone, Debug)]
 pub struct AllocatorGeometry {
-    /// The process, by its place in the view.
-    pub process: usize,
+    /// The process, by its slot.
+    pub process: u32,
     /// The mesh, as the process counts them.
     pub mesh: u32,
     /// The class.
@@ -70,6 +70,8 @@ pub struct Geometry {
     pub allocators: Vec<AllocatorGeometry>,
     /// Devices, as in the view.
     pub devices: Vec<DeviceGeometry>,
+    /// The program that ran last on each core of each device.
+    pub residents: Vec<DeviceResidents>,
 }
 
 impl View {
@@ -78,30 +80,29 @@ impl View {
     pub fn geometry(&self) -> Geometry {
         let mut allocators = Vec::new();
         let mut on_device: Vec<Vec<usize>> = vec![Vec::new(); self.devices.len()];
-        for (place, process) in self.processes.iter().enumerate() {
-            for allocator in allocators_of(place, process) {
-                for slot in process.facts.meshes[allocator.mesh as usize].devices.iter() {
-                    let device = process.facts.devices[*slot as usize].device;
+        for process in &self.processes {
+            for allocator in allocators_of(process) {
+                for slot in process.account.meshes[allocator.mesh as usize]
+                    .devices
+                    .iter()
+                {
+                    let device = process.devices[*slot as usize];
                     on_device[device as usize].push(allocators.len());
                 }
                 allocators.push(allocator);
             }
         }
-        let devices =
-            self.devices
-                .iter()
-                .zip(&on_device)
-                .enumerate()
-                .map(|(index, (device, on))| {
-                    let index = u32::try_from(index).unwrap_or(u32::MAX);
-                    let on: Vec<&AllocatorGeometry> =
-                        on.iter().map(|place| &allocators[*place]).collect();
-                    self.device_geometry(index, device, &on)
-                });
+        let residents = self.residents();
+        let devices = (0..).zip(&self.devices).zip(&on_device).zip(&residents);
+        let devices = devices.map(|(((index, device), on), residents)| {
+            let on: Vec<&AllocatorGeometry> = on.iter().map(|place| &allocators[*place]).collect();
+            self.device_geometry(index, device, &on, residents)
+        });
         let devices = devices.collect();
         Geometry {
             allocators,
             devices,
+            residents,
         }
     }
 
@@ -110,8 +111,9 @@ impl View {
         index: u32,
         device: &Device,
         on: &[&AllocatorGeometry],
+        residents: &DeviceResidents,
     ) -> DeviceGeometry {
-        let residents = self.residents(index, device);
+        let residents = self.resident_programs(index, residents);
         DeviceGeometry {
             classes: std::array::from_fn(|class| {
                 let class = Class::ALL[class];
@@ -170,13 +172,15 @@ impl View {
     }
 
     fn allocator(&self, geometry: &AllocatorGeometry) -> &Allocator {
-        let mesh = &self.processes[geometry.process].facts.meshes[geometry.mesh as usize];
+        let process = &self.processes[geometry.process as usize];
+        let mesh = &process.account.meshes[geometry.mesh as usize];
         &mesh.allocators[geometry.class.index()]
     }
 
     /// Charged bytes whose places are known.
     fn placed_bytes(&self, geometry: &AllocatorGeometry) -> u64 {
-        let mesh = &self.processes[geometry.process].facts.meshes[geometry.mesh as usize];
+        let process = &self.processes[geometry.process as usize];
+        let mesh = &process.account.meshes[geometry.mesh as usize];
         if mesh.id.is_none() {
             0
         } else {
@@ -185,36 +189,39 @@ impl View {
     }
 
     /// The programs that ran last on the cores of a device.
-    fn residents<'v>(&'v self, index: u32, device: &Device) -> Vec<Resident<'v>> {
-        let mut residents = Vec::new();
+    fn resident_programs<'v>(
+        &'v self,
+        index: u32,
+        residents: &DeviceResidents,
+    ) -> Vec<Resident<'v>> {
+        let mut programs = Vec::new();
         for core_type in CoreType::ALL {
-            for (owner, cores) in device.residency.by_owner(core_type) {
+            for (owner, cores) in &residents[core_type as usize] {
                 let Some(process) = self.process(owner.process) else {
                     continue;
                 };
-                let Some(program) = process.programs.get(owner.program) else {
-                    continue;
-                };
+                let program = process.rows.programs.get(owner.program);
                 let slot = process.device_slot(index);
-                let on = slot.and_then(|slot| program.on_device(slot));
-                if let Some(on) = on {
-                    residents.push(Resident {
+                let on = program.zip(slot);
+                let on = on.and_then(|(program, slot)| Some((program, program.on_device(slot)?)));
+                if let Some((program, on)) = on {
+                    programs.push(Resident {
                         process,
                         program,
                         on,
                         core_type,
-                        cores,
+                        cores: *cores,
                     });
                 }
             }
         }
-        residents
+        programs
     }
 }
 
 /// The allocators of a process, each with its addresses sorted.
-fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> {
-    let meshes = &process.facts.meshes;
+fn allocators_of(process: &ProcessView) -> Vec<AllocatorGeometry> {
+    let meshes = &process.account.meshes;
     // Growing a vector of a million intervals would copy it twenty times over.
     let rooms = meshes.iter().flat_map(|mesh| &mesh.allocators);
     let mut taken: Vec<Vec<Interval>> = rooms
@@ -223,13 +230,13 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
     let mut per_core: Vec<Vec<(CoreSet, Interval)>> = vec![Vec::new(); taken.len()];
     let mut most_banks: Vec<u16> = vec![0; taken.len()];
     if meshes.iter().any(|mesh| mesh.id.is_some()) {
-        for (_slot, row) in process.buffers.iter() {
+        for (_slot, row) in process.rows.buffers.iter() {
             let at = row.mesh as usize * Class::COUNT + row.class.index();
             let interval = Interval::new(row.address, row.per_bank_bytes);
             if row.cores_id == CoresId::NONE {
                 taken[at].push(interval);
                 most_banks[at] = most_banks[at].max(row.banks);
-            } else if let Some(cores) = process.facts.definitions.cores(row.cores_id) {
+            } else if let Some(cores) = process.account.definitions.cores(row.cores_id) {
                 per_core[at].push((*cores, interval));
             }
         }
@@ -255,7 +262,7 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
             let largest = known.map(|_known| blocked.largest_gap(bounds));
             let free = known.map(|capacity| capacity.per_bank_bytes - blocked.len());
             found.push(AllocatorGeometry {
-                process: place,
+                process: process.index,
                 mesh: slot,
                 class: *class,
                 largest_free_bytes: largest,
@@ -264,7 +271,7 @@ fn allocators_of(place: usize, process: &ProcessView) -> Vec<AllocatorGeometry> 
                     .and_then(|(largest, free)| ratio(largest, free)),
                 taken,
                 per_core,
-                // Buffers may have been told before the capacity was.
+                // Buffers may have been reported before the capacity was.
                 banks: capacity
                     .map_or(0, |capacity| capacity.banks)
                     .max(u32::from(most_banks[at])),
@@ -367,33 +374,27 @@ struct Resident<'v> {
     program: &'v Program,
     on: &'v ProgramOnDevice,
     core_type: CoreType,
-    cores: Vec<usize>,
+    cores: CoreSet,
 }
 
 impl<'v> Resident<'v> {
     /// How many of its cores are in a core set it defined.
     fn count_in(&self, cores: CoresId) -> u64 {
-        let Some(set) = self.process.facts.definitions.cores(cores) else {
-            return 0;
-        };
-        let inside = |index: &&usize| {
-            let (x, y) = coordinates(**index);
-            set.contains(x, y)
-        };
-        self.cores.iter().filter(inside).count() as u64
+        let set = self.process.account.definitions.cores(cores);
+        set.map_or(0, |set| u64::from(self.cores.intersection(set).len()))
     }
 
     fn cb_bytes(&self) -> u64 {
         if self.core_type != CoreType::Tensix {
             return 0;
         }
-        let cbs = self.on.placement.cbs.iter();
+        let cbs = self.on.cbs().iter();
         cbs.map(|cb| cb.size_bytes * self.count_in(cb.cores_id))
             .sum()
     }
 
     fn kernel_bytes(&self) -> u64 {
-        let kernels = self.on.placement.kernels.iter();
+        let kernels = self.on.kernels().iter();
         kernels
             .filter(|kernel| kernel.core_type == Some(self.core_type))
             .map(|kernel| kernel.binary_bytes.unwrap_or(0) * self.count_in(kernel.cores_id))
@@ -404,8 +405,8 @@ impl<'v> Resident<'v> {
     fn placed_on(&self, index: usize) -> impl Iterator<Item = &'v Cb> + use<'v> {
         let (x, y) = coordinates(index);
         let process = self.process;
-        self.on.placement.cbs.iter().filter(move |cb| {
-            let cores = process.facts.definitions.cores(cb.cores_id);
+        self.on.cbs().iter().filter(move |cb| {
+            let cores = process.account.definitions.cores(cb.cores_id);
             !cb.kind.borrows() && cores.is_some_and(|cores| cores.contains(x, y))
         })
     }
@@ -452,9 +453,9 @@ fn occupied_bytes(
         .iter()
         .filter(|one| one.core_type == CoreType::Tensix)
     {
-        for index in &resident.cores {
-            let storage = resident.placed_on(*index);
-            places.push(*index);
+        for index in resident.cores.indices() {
+            let storage = resident.placed_on(index);
+            places.push(index);
             more.push(
                 storage
                     .map(|cb| Interval::new(cb.address, cb.size_bytes))

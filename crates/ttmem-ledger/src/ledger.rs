@@ -1,101 +1,133 @@
 //! The ledger itself: processes join, speak, and leave.
 
-use crate::anomaly::{Anomalies, Anomaly};
-use crate::apply::{ABSURD_BYTES, DeviceTable, Introduction, Scope};
-use crate::device::{DeviceFacts, DeviceKey};
+use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
-use crate::gauge::Peak;
-use crate::mark::{Mark, Marks};
-use crate::process::{Departure, Exit, Process, ProcessFacts, ProcessIdentity, ProcessState};
-use crate::view::{DepartedView, ProcessView, View};
-use std::collections::VecDeque;
+use crate::peaks;
+use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
+use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use ttmem_event::wire::{PeakRecord, ProgramCounters};
-use ttmem_event::{Definition, Event, Source, What};
+use ttmem_account::{
+    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ChipKey, ComputeL1, GaugeKind,
+    Holding, Loader, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
+};
+use ttmem_event::state::StateRecord;
+use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, Source, What};
+
+/// A new L1 peak is announced when it is this much above the last announced one.
+const PEAK_STEP_BYTES: u64 = 1 << 20;
+
+/// Effects that are collected before the listener must take them: closing a mesh
+/// with a million buffers would otherwise report each on every device at once.
+const MAX_EFFECTS: usize = 1 << 18;
 
 /// How much one process, and all of them, may have.
-///
-/// Each is far above what real programs have; together they bound what a
-/// hostile client can make the server keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Devices in all.
     pub devices: usize,
-    /// Devices of one process.
-    pub devices_per_process: usize,
-    /// The highest device number that old senders may use.
-    pub last_legacy_device: u32,
-    /// Mesh handles of one process.
-    pub meshes_per_process: usize,
-    /// Devices of all mesh handles of one process together.
-    pub mesh_members_per_process: usize,
-    /// Live buffers of one process.
-    pub buffers_per_process: usize,
-    /// Live programs of one process.
-    pub programs_per_process: usize,
-    /// Devices of all programs of one process together.
-    pub parts_per_process: usize,
-    /// Per-core storage and kernels of one process, on all devices together.
-    pub placed_per_process: usize,
-    /// Texts and core sets of one process.
-    pub definitions_per_process: usize,
-    /// Bytes of the texts of one process.
-    pub text_bytes_per_process: usize,
-    /// Config rings of one process.
-    pub rings_per_process: usize,
-    /// Traces of one process.
-    pub traces_per_process: usize,
     /// Processes that are remembered after they left.
     pub departed: usize,
+    /// Of each process.
+    pub account: ttmem_account::Limits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             devices: 4096,
-            devices_per_process: 1024,
-            last_legacy_device: 1023,
-            meshes_per_process: 16_384,
-            mesh_members_per_process: 65_536,
-            buffers_per_process: 16 << 20,
-            programs_per_process: 4 << 20,
-            parts_per_process: 1 << 20,
-            placed_per_process: 8 << 20,
-            definitions_per_process: 1 << 20,
-            text_bytes_per_process: 64 << 20,
-            rings_per_process: 4096,
-            traces_per_process: 256,
             departed: 64,
+            account: ttmem_account::Limits::default(),
         }
     }
 }
 
-/// The state a client carries over a reconnect, beyond its live set.
+/// What a process sent with the records of its state.
 #[derive(Clone, Debug, Default)]
-pub struct Carried {
-    /// Its peaks.
-    pub peaks: Vec<PeakRecord>,
-    /// What its programs did.
-    pub counters: Vec<ProgramCounters>,
+pub struct Resync {
+    /// What its records and events refer to.
+    pub definitions: Vec<Definition>,
     /// Events it lost so far.
     pub lost_events: u64,
     /// Events it elided so far.
     pub elided_events: u64,
 }
 
-/// Whether a process of this kind may send such an event.
-///
-/// One that speaks the old vocabulary has no words but the old ones, and those by
-/// which its client tells what became of them.
-fn may_send(source: Source, what: &What) -> bool {
-    let of_any_client = matches!(
-        what,
-        What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
-    );
-    if source == Source::Legacy {
-        what.is_legacy() || of_any_client
-    } else {
-        !what.is_legacy()
+/// All devices, found by their keys.
+#[derive(Debug, Default)]
+struct DeviceTable {
+    devices: Vec<Device>,
+    index: HashMap<DeviceKey, u32>,
+    changed: Changed,
+}
+
+/// Which rows of a table changed since a view was last taken.
+#[derive(Debug, Default)]
+struct Changed {
+    flags: Vec<bool>,
+    list: Vec<u32>,
+}
+
+impl Changed {
+    #[inline]
+    fn note(&mut self, row: u32) {
+        match self.flags.get_mut(row as usize) {
+            Some(true) => {}
+            Some(flag) => {
+                *flag = true;
+                self.list.push(row);
+            }
+            None => {
+                self.flags.resize(row as usize + 1, false);
+                self.flags[row as usize] = true;
+                self.list.push(row);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<u32> {
+        let list = std::mem::take(&mut self.list);
+        for row in &list {
+            self.flags[*row as usize] = false;
+        }
+        list
+    }
+}
+
+impl DeviceTable {
+    /// The device with this key, made from `facts` if it is new.
+    ///
+    /// When the table is full, a device that nobody speaks of any more makes room.
+    fn find_or_add(
+        &mut self,
+        key: DeviceKey,
+        facts: impl FnOnce() -> DeviceFacts,
+        limit: usize,
+    ) -> Result<u32, Anomaly> {
+        if let Some(index) = self.index.get(&key) {
+            return Ok(*index);
+        }
+        let device = Device::new(key.clone(), facts());
+        let index = if self.devices.len() < limit {
+            self.devices.push(device);
+            self.devices.len() - 1
+        } else {
+            let unused = |device: &Device| device.references == 0 && device.configured.is_none();
+            let index = self.devices.iter().position(unused);
+            let index = index.ok_or(Anomaly::LimitReached)?;
+            self.index.remove(&self.devices[index].key);
+            self.devices[index] = device;
+            index
+        };
+        let index = u32::try_from(index).map_err(|_many| Anomaly::LimitReached)?;
+        self.index.insert(key, index);
+        self.changed.note(index);
+        Ok(index)
+    }
+
+    fn change(&mut self, index: u32) -> &mut Device {
+        self.changed.note(index);
+        &mut self.devices[index as usize]
     }
 }
 
@@ -108,12 +140,17 @@ pub struct Ledger {
     limits: Limits,
     table: DeviceTable,
     processes: Vec<Option<Process>>,
-    departed: VecDeque<DepartedView>,
+    free_slots: Vec<u32>,
+    changed: Changed,
+    departed: Arc<VecDeque<DepartedView>>,
     anomalies: Anomalies,
-    marks: Marks,
+    marks: Arc<Marks>,
     events: u64,
     revision: u64,
-    untold: u64,
+    omitted_effects: u64,
+    /// What the last view had, for the next one.
+    device_views: Pages<Arc<Device>>,
+    process_views: Pages<Arc<ProcessView>>,
 }
 
 impl Ledger {
@@ -138,26 +175,27 @@ impl Ledger {
         };
         let capacities = facts.capacities;
         if let Ok(index) = self.table.find_or_add(key, || facts, self.limits.devices) {
-            self.table.devices[index as usize].configured = Some(capacities);
+            self.table.change(index).configured = Some(capacities);
         }
     }
 
     /// A process appears; its slot is its name in every later call.
     pub fn join(&mut self, identity: ProcessIdentity) -> u32 {
         self.revision += 1;
-        let process = Process::new(identity);
-        let free = self.processes.iter().position(Option::is_none);
-        let slot = match free {
+        let process = Some(Process::new(identity));
+        let slot = match self.free_slots.pop() {
             Some(slot) => {
-                self.processes[slot] = Some(process);
+                self.processes[slot as usize] = process;
                 slot
             }
             None => {
-                self.processes.push(Some(process));
-                self.processes.len() - 1
+                self.processes.push(process);
+                u32::try_from(self.processes.len() - 1)
+                    .expect("fewer processes than a pid can count")
             }
         };
-        u32::try_from(slot).expect("fewer processes than a pid can count")
+        self.changed.note(slot);
+        slot
     }
 
     /// A process's connection ended or came back while it lives.
@@ -193,106 +231,191 @@ impl Ledger {
     pub fn depart(&mut self, process: u32, departure: Departure, time: u64) -> Option<Exit> {
         let slot = self.processes.get_mut(process as usize)?;
         let gone = slot.take()?;
+        self.free_slots.push(process);
         let exit = Exit {
             time,
             departure,
-            released: gone.holdings(),
+            released: gone.account.holdings(),
         };
         self.let_go(process, &gone);
-        if self.departed.len() >= self.limits.departed {
-            self.departed.pop_front();
+        let departed = Arc::make_mut(&mut self.departed);
+        if departed.len() >= self.limits.departed {
+            departed.pop_front();
         }
-        self.departed
-            .push_back(DepartedView::new(&gone.facts, exit));
+        departed.push_back(DepartedView::new(&gone.facts, gone.account.facts(), exit));
         Some(exit)
     }
 
     /// Takes a process's holdings off the devices.
     fn let_go(&mut self, index: u32, process: &Process) {
         self.revision += 1;
-        for held in &process.facts.devices {
-            let device = &mut self.table.devices[held.device as usize];
+        self.changed.note(index);
+        peaks::keep_departed(&mut self.table.devices, &process.devices, &process.account);
+        let rows = process.account.rows();
+        let resident = residents(process.account.facts(), &rows);
+        let held = process.account.facts().devices.iter();
+        for ((index, held), resident) in process.devices.iter().zip(held).zip(&resident) {
+            let device = self.table.change(*index);
             device.totals.subtract(&held.totals);
-            device.residency.clear(|owner| owner.process == index);
             device.references -= 1;
+            for (core_type, programs) in CoreType::ALL.into_iter().zip(resident) {
+                for resident in programs {
+                    let left = Arc::make_mut(device.vacated.get_or_insert_default());
+                    left.leave(core_type, &resident.cores, resident.time, resident.time);
+                }
+            }
         }
     }
 
     /// Replaces all that is known of a process by what it sent anew.
-    pub fn resync<'e>(
+    pub fn resync(
         &mut self,
         index: u32,
-        definitions: impl IntoIterator<Item = &'e Definition>,
-        events: impl IntoIterator<Item = &'e Event>,
-        carried: &Carried,
+        resync: &Resync,
+        records: impl IntoIterator<Item = StateRecord>,
     ) {
-        let Some(slot) = self.processes.get_mut(index as usize) else {
+        let slot = self.processes.get_mut(index as usize);
+        let Some(old) = slot.and_then(Option::take) else {
             return;
         };
-        let Some(old) = slot.take() else { return };
         self.let_go(index, &old);
-        let mut fresh = Process::new(old.facts.identity);
-        fresh.facts.anomalies = old.facts.anomalies;
+        let mut fresh = Process::new(old.facts.identity.clone());
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
-        fresh.facts.inherited_frees = old.facts.inherited_frees;
-        fresh.first_own_buffer = old.first_own_buffer;
-        fresh.facts.leak_candidates = old.facts.leak_candidates;
-        fresh.facts.lost_events = carried.lost_events;
-        fresh.facts.elided_events = carried.elided_events;
-        self.processes[index as usize] = Some(fresh);
-        for definition in definitions {
+        let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
+        // Differences to what was known are counted at the end.
+        let mut uncounted = Anomalies::default();
+        let mut omitted = 0;
+        let mut follower = Follower {
+            process: index,
+            source: fresh.facts.identity.source,
+            visible: Arc::clone(&fresh.facts.identity.visible_devices),
+            slots: &mut fresh.devices,
+            table: &mut self.table,
+            anomalies: &mut uncounted,
+            effects: None,
+            omitted_effects: &mut omitted,
+            device_limit: self.limits.devices,
+            order: self.events,
+        };
+        let limits = &self.limits.account;
+        for definition in &resync.definitions {
             // A refusal is counted where it happens.
-            let _refused = self.define(index, definition);
+            let _refused = fresh.account.define(definition, limits, &mut follower);
         }
-        for event in events {
-            let _refused = self.apply(index, event, None);
+        let mut loader = Loader::new(fresh.account, limits, &mut follower);
+        for record in records {
+            loader.record(&record);
         }
-        self.restore(index, carried);
+        let (mut account, _refused) = loader.finish();
+        account.take_over(&old.account, resync.lost_events, resync.elided_events);
+        for (anomaly, count) in account.facts().anomalies.iter() {
+            let known = old.account.facts().anomalies.of(anomaly);
+            self.anomalies.add(anomaly, count.saturating_sub(known));
+        }
+        fresh.account = account;
+        self.restore_marks(&mut fresh, &old);
+        self.restore_devices(index, &mut fresh, &old, &peaks_before);
+        self.processes[index as usize] = Some(fresh);
     }
 
-    fn restore(&mut self, index: u32, carried: &Carried) {
-        let Some(process) = self
-            .processes
-            .get_mut(index as usize)
-            .and_then(Option::as_mut)
-        else {
-            return;
-        };
-        let is_old = process.facts.identity.source == Source::Legacy;
-        for record in &carried.peaks {
-            let slot = if is_old {
-                let (table, limits) = (&mut self.table, &self.limits);
-                let mut introduction = Introduction {
-                    process,
-                    table,
-                    limits,
-                };
-                introduction.legacy_device(record.device.0)
-            } else {
-                process.device_ids.get(&record.device.0).copied()
-            };
-            let Some(slot) = slot else { continue };
-            let held = &mut process.facts.devices[slot as usize];
-            let peak = Peak {
-                bytes: record.bytes,
-                time: record.time,
-            };
-            held.totals.classes[record.class.index()]
-                .charged
-                .remember(peak);
-            let device = &mut self.table.devices[held.device as usize];
-            // A process may be wrong about itself; it may not put a peak on a device
-            // that the device cannot have.
-            let most = device.facts.capacities[record.class.index()];
-            if peak.bytes <= most.map_or(ABSURD_BYTES, |capacity| capacity.total_bytes()) {
-                device.totals.classes[record.class.index()]
-                    .charged
-                    .remember(peak);
+    /// Takes over what a process counted on its devices, and peaks that nobody here saw.
+    fn restore_devices(
+        &mut self,
+        index: u32,
+        fresh: &mut Process,
+        old: &Process,
+        peaks_before: &[[u64; GaugeKind::COUNT]],
+    ) {
+        let mut unseen = Vec::new();
+        let held = fresh.account.facts().devices.iter();
+        for ((slot, number), held) in (0..).zip(&fresh.devices).zip(held) {
+            let before = old.devices.iter().position(|device| device == number);
+            let before = before.map(|slot| old.account.facts().devices[slot].caches);
+            let device = self.table.change(*number);
+            let counted = held.caches.beyond(&before.unwrap_or_default());
+            device.caches.add(&counted);
+            for gauge in GaugeKind::all() {
+                let total = held.totals.gauge(gauge);
+                let peak = total.peak();
+                let known = device.totals.gauge_mut(gauge);
+                // What was booked just now was not reached just now.
+                let before = peaks_before.get(*number as usize);
+                let before = before.map_or(0, |peaks| peaks[gauge.index()]);
+                let is_new = device.peaks[gauge.index()] != before;
+                let is_higher = peak.bytes > known.peak().bytes;
+                let is_equal = peak.bytes == known.peak().bytes && peak.bytes > 0;
+                known.remember_since_mark(total.since_mark());
+                if peak.bytes <= MAX_HELD_BYTES && (is_higher || (is_new && is_equal)) {
+                    known.remember(peak, self.events);
+                    device.peaks[gauge.index()] += 1;
+                    let peak_number = device.peaks[gauge.index()];
+                    unseen.push((slot, *number, gauge, peak_number, total.peak_order()));
+                }
             }
         }
-        for record in &carried.counters {
-            process.restore_counters(record, self.limits.parts_per_process);
+        for (slot, device, gauge, peak_number, order) in unseen {
+            // Whoever else is on the device now was not seen to be there then.
+            self.attribute_peak(device, gauge, peak_number, index);
+            fresh.account.set_moment(slot, gauge, peak_number, order);
+        }
+    }
+
+    /// Notes for all processes but one that they had no part in a peak of a device.
+    fn attribute_peak(&mut self, device: u32, gauge: GaugeKind, number: u64, owner: u32) {
+        for (index, process) in (0..).zip(&mut self.processes) {
+            let Some(process) = process.as_mut().filter(|_process| index != owner) else {
+                continue;
+            };
+            let slot = process.devices.iter().position(|held| *held == device);
+            if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
+                process.account.set_moment(slot, gauge, number, 0);
+                self.changed.note(index);
+            }
+        }
+    }
+
+    /// Takes over the marks of a process that nobody here heard of.
+    fn restore_marks(&mut self, fresh: &mut Process, old: &Process) {
+        let facts = fresh.account.facts();
+        let mut known: Vec<Mark> = self
+            .marks
+            .iter()
+            .map(|(mark, _peaks)| mark.clone())
+            .collect();
+        for (mark, peaks) in facts.marks.iter() {
+            let name = facts.definitions.text(mark.name).cloned();
+            let name = name.unwrap_or_else(|| Arc::from(""));
+            // Its clock may have been set right since.
+            let is_same = |known: &Mark| {
+                let apart = known.time.abs_diff(mark.time);
+                (&known.name, known.number) == (&name, mark.number) && apart < 1_000_000_000
+            };
+            if let Some(place) = known.iter().position(is_same) {
+                known.remove(place);
+                continue;
+            }
+            // The last one's stretch goes on: its peaks are the devices' own.
+            let devices = if peaks.is_empty() {
+                0
+            } else {
+                self.table.devices.len()
+            };
+            let mut by_device = vec![PeakSet::default(); devices];
+            for (device, peaks) in fresh.devices.iter().zip(peaks) {
+                by_device[*device as usize] = *peaks;
+            }
+            let mark = Mark {
+                time: mark.time,
+                name,
+                number: mark.number,
+            };
+            Arc::make_mut(&mut self.marks).restore(mark, by_device);
+        }
+        let own = facts.marks.last().map_or(0, |mark| mark.time);
+        let last = self.marks.last().map_or(0, |mark| mark.time);
+        if last > own {
+            fresh.account.restart_stretch(last, old.account.facts());
         }
     }
 
@@ -302,19 +425,9 @@ impl Ledger {
     /// When it contradicts an earlier definition or there are too many.
     pub fn define(&mut self, index: u32, definition: &Definition) -> Result<(), Anomaly> {
         self.revision += 1;
-        let process = self
-            .processes
-            .get_mut(index as usize)
-            .and_then(Option::as_mut);
-        let process = process.ok_or(Anomaly::Undefined)?;
-        let (table, limits) = (&mut self.table, &self.limits);
-        let outcome = Introduction {
-            process,
-            table,
-            limits,
-        }
-        .define(definition);
-        self.count_refusal(index, outcome)
+        self.follow(index, None, |account, limits, follower| {
+            account.define(definition, limits, follower)
+        })
     }
 
     /// Applies an event of a process.
@@ -332,122 +445,115 @@ impl Ledger {
     ) -> Result<(), Anomaly> {
         self.events += 1;
         self.revision += 1;
-        let process = self
-            .processes
-            .get_mut(index as usize)
-            .and_then(Option::as_mut);
-        let process = process.ok_or(Anomaly::Undefined)?;
-        let may_mark = process.facts.identity.source != Source::Legacy;
-        if let (What::Marked { name, number }, true) = (event.what, may_mark) {
-            let name = process.facts.definitions.text(name).cloned();
-            self.set_mark(event.time, name.unwrap_or_else(|| Arc::from("")), number);
-        }
-        let outcome = self.apply_inner(index, event, effects.as_deref_mut());
-        if let (Err(anomaly), Some(effects)) = (outcome, effects) {
-            let change = Change::Contradicted {
-                anomaly,
-                what: event.what,
-            };
-            effects.push(Effect {
-                time: event.time,
-                process: index,
-                device: None,
-                change,
-            });
-        }
-        self.count_refusal(index, outcome)
-    }
-
-    fn apply_inner(
-        &mut self,
-        index: u32,
-        event: &Event,
-        effects: Option<&mut Vec<Effect>>,
-    ) -> Result<(), Anomaly> {
-        let process = self
-            .processes
-            .get_mut(index as usize)
-            .and_then(Option::as_mut);
-        let process = process.ok_or(Anomaly::Undefined)?;
-        if !may_send(process.facts.identity.source, &event.what) {
-            return Err(Anomaly::Malformed);
-        }
-        let mesh = match event.what.legacy_device() {
-            Some(device) => {
-                let (table, limits) = (&mut self.table, &self.limits);
-                let mut introduction = Introduction {
-                    process,
-                    table,
-                    limits,
-                };
-                match introduction.legacy_mesh(device, &event.what) {
-                    Ok(mesh) => Some(mesh),
-                    Err(anomaly) => return process.excuse_inherited(&event.what, anomaly),
+        let outcome = self.follow(
+            index,
+            effects.as_deref_mut(),
+            |account, limits, follower| account.apply(event, limits, follower),
+        );
+        match outcome {
+            Ok(()) => {
+                if let What::Marked { name, number } = event.what {
+                    let process = self.process(index);
+                    let name = process.and_then(|known| known.account.definitions.text(name));
+                    let name = name.cloned();
+                    let name = name.unwrap_or_else(|| Arc::from(""));
+                    self.begin_stretch(event.time, name, number, Some(index));
                 }
             }
-            None => None,
-        };
-        let mut scope = Scope {
-            index,
-            process,
-            devices: &mut self.table.devices,
-            anomalies: &mut self.anomalies,
-            limits: &self.limits,
-            time: event.time,
-            effects,
-            untold: &mut self.untold,
-        };
-        match mesh {
-            Some(mesh) => match scope.apply_legacy(mesh, &event.what) {
-                Ok(()) => Ok(()),
-                Err(anomaly) => scope.process.excuse_inherited(&event.what, anomaly),
-            },
-            None => scope.apply(&event.what),
+            Err(anomaly) => {
+                if let Some(effects) = effects {
+                    effects.push(Effect {
+                        time: event.time,
+                        process: index,
+                        device: None,
+                        change: Change::Contradicted {
+                            anomaly,
+                            what: event.what,
+                        },
+                    });
+                }
+            }
         }
+        outcome
+    }
+
+    /// Lets an account work while devices and listeners follow it.
+    #[inline]
+    fn follow(
+        &mut self,
+        index: u32,
+        effects: Option<&mut Vec<Effect>>,
+        work: impl FnOnce(
+            &mut Account,
+            &ttmem_account::Limits,
+            &mut Follower<'_>,
+        ) -> Result<(), Anomaly>,
+    ) -> Result<(), Anomaly> {
+        let process = self.processes.get_mut(index as usize);
+        let Some(process) = process.and_then(Option::as_mut) else {
+            self.anomalies.count(Anomaly::Undefined);
+            return Err(Anomaly::Undefined);
+        };
+        self.changed.note(index);
+        let mut follower = Follower {
+            process: index,
+            source: process.facts.identity.source,
+            visible: Arc::clone(&process.facts.identity.visible_devices),
+            slots: &mut process.devices,
+            table: &mut self.table,
+            anomalies: &mut self.anomalies,
+            effects,
+            omitted_effects: &mut self.omitted_effects,
+            device_limit: self.limits.devices,
+            order: self.events,
+        };
+        let outcome = work(&mut process.account, &self.limits.account, &mut follower);
+        if let Err(anomaly) = outcome {
+            self.anomalies.count(anomaly);
+        }
+        outcome
     }
 
     /// Counts reports that never became events: they were refused while they were read.
     pub fn refuse(&mut self, index: u32, anomaly: Anomaly, count: u64) {
         self.anomalies.add(anomaly, count);
         if let Some(process) = self.process_mut(index) {
-            process.facts.anomalies.add(anomaly, count);
+            process.account.refuse(anomaly, count);
         }
-    }
-
-    fn count_refusal(&mut self, index: u32, outcome: Result<(), Anomaly>) -> Result<(), Anomaly> {
-        if let Err(anomaly) = outcome {
-            self.anomalies.count(anomaly);
-            if let Some(process) = self.process_mut(index) {
-                process.facts.anomalies.count(anomaly);
-            }
-        }
-        outcome
     }
 
     /// Sets a mark: peaks are kept from here on as well.
     pub fn set_mark(&mut self, time: u64, name: Arc<str>, number: u64) {
-        let ended = self
-            .table
-            .devices
-            .iter_mut()
-            .map(|device| device.totals.mark(time))
-            .collect();
-        for process in self.processes.iter_mut().flatten() {
-            for held in &mut process.facts.devices {
-                held.totals.mark(time);
-            }
-        }
-        self.marks.push(Mark { time, name, number }, ended);
+        self.begin_stretch(time, name, number, None);
         self.revision += 1;
     }
 
+    /// Begins a stretch of peaks everywhere but in the account that began it by itself.
+    fn begin_stretch(&mut self, time: u64, name: Arc<str>, number: u64, except: Option<u32>) {
+        let mut ended = Vec::with_capacity(self.table.devices.len());
+        for index in 0..self.table.devices.len() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            ended.push(self.table.change(index).totals.mark(time));
+        }
+        for (index, process) in (0..).zip(&mut self.processes) {
+            if let Some(process) = process.as_mut().filter(|_process| Some(index) != except) {
+                process.account.mark(time);
+                self.changed.note(index);
+            }
+        }
+        Arc::make_mut(&mut self.marks).push(Mark { time, name, number }, ended);
+    }
+
     fn process_mut(&mut self, index: u32) -> Option<&mut Process> {
-        self.processes.get_mut(index as usize)?.as_mut()
+        let process = self.processes.get_mut(index as usize)?.as_mut()?;
+        self.changed.note(index);
+        self.revision += 1;
+        Some(process)
     }
 
     /// Effects that were left out since this was last asked, for want of room.
-    pub fn take_untold(&mut self) -> u64 {
-        std::mem::take(&mut self.untold)
+    pub fn take_omitted_effects(&mut self) -> u64 {
+        std::mem::take(&mut self.omitted_effects)
     }
 
     /// Events applied so far.
@@ -456,23 +562,36 @@ impl Ledger {
         self.events
     }
 
-    /// Everything as it is now, for a reader to keep.
+    /// Grows with every change.
     #[must_use]
-    pub fn view(&self) -> View {
-        let processes = self
-            .processes
-            .iter()
-            .enumerate()
-            .filter_map(|(index, process)| {
-                let index = u32::try_from(index).ok()?;
-                Some(ProcessView::new(index, process.as_ref()?))
-            });
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Everything as it is now, for a reader to keep: costs what changed since the last one.
+    #[must_use]
+    pub fn view(&mut self) -> View {
+        for index in self.table.changed.take() {
+            let device = Arc::new(self.table.devices[index as usize].clone());
+            self.device_views.put(index, device);
+        }
+        for index in self.changed.take() {
+            match &self.processes[index as usize] {
+                Some(process) => {
+                    let view = Arc::new(ProcessView::new(index, process));
+                    self.process_views.put(index, view);
+                }
+                None => {
+                    self.process_views.clear(index);
+                }
+            }
+        }
         View {
-            devices: self.table.devices.clone(),
-            processes: processes.collect(),
-            departed: self.departed.iter().cloned().collect(),
+            devices: Table::new(self.device_views.view()),
+            processes: Table::new(self.process_views.view()),
+            departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
-            marks: self.marks.clone(),
+            marks: Arc::clone(&self.marks),
             events: self.events,
             revision: self.revision,
         }
@@ -480,31 +599,249 @@ impl Ledger {
 
     /// What is held on a device, by its place in the ledger.
     #[must_use]
-    pub fn device(&self, index: u32) -> Option<&crate::device::Device> {
+    pub fn device(&self, index: u32) -> Option<&Device> {
         self.table.devices.get(index as usize)
     }
 
     /// All devices, by their places in the ledger.
     #[must_use]
-    pub fn devices(&self) -> &[crate::device::Device] {
+    pub fn devices(&self) -> &[Device] {
         &self.table.devices
     }
 
-    /// How many devices there are.
+    /// The number that runtimes have for a device.
     #[must_use]
-    pub fn device_count(&self) -> usize {
-        self.table.devices.len()
+    pub fn logical_id(&self, device: u32) -> Option<u32> {
+        Some(self.device(device)?.facts.logical_id)
     }
 
-    /// Everything that is known of a process, its rows aside.
+    /// What is known of a process, its rows aside.
     #[must_use]
-    pub fn facts(&self, index: u32) -> Option<&ProcessFacts> {
-        Some(&self.processes.get(index as usize)?.as_ref()?.facts)
+    pub fn process(&self, index: u32) -> Option<ProcessRef<'_>> {
+        let process = self.processes.get(index as usize)?.as_ref()?;
+        Some(ProcessRef {
+            facts: &process.facts,
+            account: process.account.facts(),
+            devices: &process.devices,
+        })
     }
 
     /// Who a process is.
     #[must_use]
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
-        Some(&self.facts(index)?.identity)
+        Some(&self.process(index)?.facts.identity)
+    }
+}
+
+/// Keeps devices in step with an account, and reports effects.
+struct Follower<'a> {
+    process: u32,
+    source: Source,
+    visible: Arc<str>,
+    slots: &'a mut Vec<u32>,
+    table: &'a mut DeviceTable,
+    anomalies: &'a mut Anomalies,
+    effects: Option<&'a mut Vec<Effect>>,
+    omitted_effects: &'a mut u64,
+    device_limit: usize,
+    order: u64,
+}
+
+impl Follower<'_> {
+    fn device(&self, slot: u32) -> &Device {
+        &self.table.devices[self.slots[slot as usize] as usize]
+    }
+
+    fn device_mut(&mut self, slot: u32) -> &mut Device {
+        self.table.change(self.slots[slot as usize])
+    }
+
+    fn effect(&mut self, slot: Option<u32>, time: u64, change: Change) {
+        let Some(effects) = self.effects.as_deref_mut() else {
+            return;
+        };
+        if effects.len() >= MAX_EFFECTS {
+            *self.omitted_effects += 1;
+            return;
+        }
+        effects.push(Effect {
+            time,
+            process: self.process,
+            device: slot.map(|slot| self.slots[slot as usize]),
+            change,
+        });
+    }
+
+    fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        let totals = &self.device(slot).totals;
+        let change = match *holding {
+            Holding::Buffer { row, .. } => {
+                return self.report_buffer(slot, row, time);
+            }
+            Holding::Cb(program, cb) => Change::CbBooked {
+                program: program.0,
+                bytes: cb.total_bytes(),
+                total_bytes: totals.cb.registered.bytes(),
+            },
+            Holding::Kernel(program, kernel) => Change::KernelBooked {
+                program: program.0,
+                kind: kernel.kind,
+                core_type: kernel.core_type,
+                binary_bytes: kernel.binary_bytes,
+                cores: kernel.core_count,
+                bytes: kernel.total_bytes,
+                total_bytes: totals.kernel.registered.bytes(),
+            },
+        };
+        self.effect(Some(slot), time, change);
+    }
+
+    /// Reports a booked buffer, and a new L1 peak if it is one.
+    fn report_buffer(&mut self, slot: u32, row: &BufferRow, time: u64) {
+        let booked = Change::BufferBooked {
+            class: row.class,
+            id: row.id,
+            bytes: row.charged_bytes(),
+            references: row.references,
+        };
+        self.effect(Some(slot), time, booked);
+        let device = self.device_mut(slot);
+        let l1 = device.totals.class(Class::L1);
+        let (bytes, buffers) = (l1.charged.bytes(), l1.buffers);
+        if row.class == Class::L1 && bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
+            device.announced_l1_peak = bytes;
+            self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
+        }
+    }
+
+    fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        let totals = &self.device(slot).totals;
+        let change = match *holding {
+            Holding::Buffer { row, .. } => Change::BufferReleased {
+                class: row.class,
+                id: row.id,
+                bytes: row.charged_bytes(),
+                references: 0,
+            },
+            Holding::Cb(program, cb) => Change::CbReleased {
+                program: program.0,
+                bytes: cb.total_bytes(),
+                total_bytes: totals.cb.registered.bytes(),
+            },
+            Holding::Kernel(program, kernel) => Change::KernelReleased {
+                program: program.0,
+                kind: kernel.kind,
+                bytes: kernel.total_bytes,
+                total_bytes: totals.kernel.registered.bytes(),
+            },
+        };
+        self.effect(Some(slot), time, change);
+    }
+}
+
+impl Observer for Follower<'_> {
+    fn device_added(&mut self, slot: u32, key: ChipKey) -> Result<(), Anomaly> {
+        debug_assert_eq!(slot as usize, self.slots.len(), "devices come in order");
+        let (key, logical_id, unique_id) = match key {
+            ChipKey::Unique(id) => (DeviceKey::Unique(id), 0, Some(id)),
+            ChipKey::Logical(id) => {
+                let visible = Arc::clone(&self.visible);
+                (DeviceKey::Logical { visible, id }, id, None)
+            }
+        };
+        let facts = || DeviceFacts {
+            logical_id,
+            unique_id,
+            ..DeviceFacts::default()
+        };
+        let index = self.table.find_or_add(key, facts, self.device_limit)?;
+        let source = self.source;
+        let device = self.table.change(index);
+        device.references += 1;
+        // Of several kinds of sources the best is named: their numbers are in that order.
+        let known = device.source.map_or(source, |known| known.min(source));
+        device.source = Some(known);
+        self.slots.push(index);
+        Ok(())
+    }
+
+    /// What a runtime reports replaces what was known; what it does not say stays.
+    fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
+        let facts = &mut self.device_mut(slot).facts;
+        facts.logical_id = definition.logical_id;
+        facts.arch = Some(definition.arch);
+        if let Some(board) = board {
+            facts.board = Some(board.into());
+        }
+        facts.remote = definition.remote.or(facts.remote);
+        facts.compute = ComputeL1::of(definition).or(facts.compute);
+    }
+
+    fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
+        self.device_mut(slot).facts.capacities[class.index()] = Some(capacity);
+    }
+
+    fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {
+        self.device(slot).configured?[class.index()]
+    }
+
+    #[inline]
+    fn device_peaks(&self, slot: u32, gauge: GaugeKind) -> u64 {
+        self.device(slot).peaks[gauge.index()]
+    }
+
+    #[inline]
+    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        let order = self.order;
+        let device = self.device_mut(slot);
+        if device.totals.book(holding, time, order) {
+            device.peaks[holding.gauge().index()] += 1;
+        }
+        if self.effects.is_some() {
+            self.report_booked(slot, holding, time);
+        }
+    }
+
+    #[inline]
+    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        self.device_mut(slot).totals.release(holding);
+        if self.effects.is_some() {
+            self.report_released(slot, holding, time);
+        }
+    }
+
+    fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
+        if self.effects.is_none() {
+            return;
+        }
+        if more {
+            return self.report_buffer(slot, row, time);
+        }
+        let change = Change::BufferReleased {
+            class: row.class,
+            id: row.id,
+            bytes: row.charged_bytes(),
+            references: row.references,
+        };
+        self.effect(Some(slot), time, change);
+    }
+
+    fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
+        self.device_mut(slot).totals.change_unique(before, after);
+    }
+
+    #[inline]
+    fn counted(&mut self, slot: u32, counted: &CacheCounters) {
+        self.device_mut(slot).caches.add(counted);
+    }
+
+    fn happened(&mut self, what: &What, time: u64) {
+        self.effect(None, time, Change::Happened(*what));
+    }
+
+    fn contradicted(&mut self, anomaly: Anomaly, what: &What, time: u64) {
+        self.anomalies.count(anomaly);
+        let what = *what;
+        self.effect(None, time, Change::Contradicted { anomaly, what });
     }
 }

@@ -1,26 +1,86 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
-use crate::anomaly::Anomalies;
-use crate::buffers::BufferRow;
 use crate::device::Device;
-use crate::mark::Marks;
-use crate::pages::PagesView;
-use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity, Released};
-use crate::program::Program;
+use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
+use std::collections::VecDeque;
+use std::ops::Index;
+use std::sync::Arc;
+use ttmem_account::{
+    AccountFacts, AccountRows, Anomalies, Marks, PagesView, Released, ResidentProgram, residents,
+};
+use ttmem_event::{CoreSet, CoreType};
+
+/// Rows of one moment, by the numbers the ledger gives them.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    rows: PagesView<Arc<T>>,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn new(rows: PagesView<Arc<T>>) -> Self {
+        Self { rows }
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The row of a number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&T> {
+        let row = self.rows.get(u32::try_from(number).ok()?)?;
+        Some(row)
+    }
+
+    /// The rows from a number on.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = &T> {
+        self.rows.iter_from(first).map(|(_number, row)| &**row)
+    }
+
+    /// Every row, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.rows.iter().map(|(_number, row)| &**row)
+    }
+}
+
+impl<T> Index<usize> for Table<T> {
+    type Output = T;
+
+    fn index(&self, number: usize) -> &T {
+        self.get(number).expect("a number of this view's own rows")
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Table<T> {
+    type Item = &'a T;
+    type IntoIter = Box<dyn Iterator<Item = &'a T> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
 
 /// Everything the ledger knew at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Devices, in the order they became known.
-    pub devices: Vec<Device>,
+    pub devices: Table<Device>,
     /// Processes that may hold something, by their slot.
-    pub processes: Vec<ProcessView>,
+    pub processes: Table<ProcessView>,
     /// Processes that left, oldest first.
-    pub departed: Vec<DepartedView>,
+    pub departed: Arc<VecDeque<DepartedView>>,
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
     /// The marks.
-    pub marks: Marks,
+    pub marks: Arc<Marks>,
     /// Events applied.
     pub events: u64,
     /// Grows with every change: equal revisions of one ledger are equal states.
@@ -32,12 +92,14 @@ pub struct View {
 pub struct ProcessView {
     /// Its slot in the ledger.
     pub index: u32,
-    /// What is known of it.
+    /// Who it is, and how it is connected.
     pub facts: ProcessFacts,
-    /// Its live buffers.
-    pub buffers: PagesView<BufferRow>,
-    /// Its live programs.
-    pub programs: PagesView<Program>,
+    /// Its account, without rows.
+    pub account: AccountFacts,
+    /// The rows of its account.
+    pub rows: AccountRows,
+    /// The ledger's number of each device of the account.
+    pub devices: Vec<u32>,
 }
 
 impl ProcessView {
@@ -45,21 +107,39 @@ impl ProcessView {
         Self {
             index,
             facts: process.facts.clone(),
-            buffers: process.buffers.rows.view(),
-            programs: process.programs.view(),
+            account: process.account.facts().clone(),
+            rows: process.account.rows(),
+            devices: process.devices.clone(),
+        }
+    }
+
+    /// The process without its rows.
+    #[must_use]
+    pub fn without_rows(&self) -> ProcessRef<'_> {
+        ProcessRef {
+            facts: &self.facts,
+            account: &self.account,
+            devices: &self.devices,
         }
     }
 
     /// The process's slot for a device of the ledger.
     #[must_use]
     pub fn device_slot(&self, device: u32) -> Option<u32> {
-        let slot = self
-            .facts
-            .devices
-            .iter()
-            .position(|held| held.device == device)?;
+        let slot = self.devices.iter().position(|held| *held == device)?;
         u32::try_from(slot).ok()
     }
+}
+
+/// A process without its rows: of a view, or of the ledger as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessRef<'a> {
+    /// Who it is, and how it is connected.
+    pub facts: &'a ProcessFacts,
+    /// Its account, without rows.
+    pub account: &'a AccountFacts,
+    /// The ledger's number of each device of the account.
+    pub devices: &'a [u32],
 }
 
 /// A process that left.
@@ -84,28 +164,99 @@ pub struct DepartedView {
 }
 
 impl DepartedView {
-    pub(crate) fn new(facts: &ProcessFacts, exit: Exit) -> Self {
+    pub(crate) fn new(facts: &ProcessFacts, account: &AccountFacts, exit: Exit) -> Self {
         Self {
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,
-            lost_events: facts.lost_events,
-            elided_events: facts.elided_events,
-            anomalies: facts.anomalies.total(),
-            inherited_frees: facts.inherited_frees,
-            leak_candidates: facts.leak_candidates,
+            lost_events: account.lost_events,
+            elided_events: account.elided_events,
+            anomalies: account.anomalies.total(),
+            inherited_frees: account.inherited_frees,
+            leak_candidates: account.leak_candidates,
         }
     }
 }
+
+/// A program of some process: who is on a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The process.
+    pub process: u32,
+    /// The slot of the program in its process.
+    pub program: u32,
+}
+
+/// Who is on the cores of a device, by core type.
+pub type DeviceResidents = [Vec<(Owner, CoreSet)>; CoreType::ALL.len()];
+
+/// When a program ran, which one unless it is gone, and on which cores.
+type Claim = (u64, Option<Owner>, CoreSet);
 
 impl View {
     /// The process in a slot of the ledger.
     #[must_use]
     pub fn process(&self, index: u32) -> Option<&ProcessView> {
-        let place = self
-            .processes
-            .binary_search_by_key(&index, |process| process.index)
-            .ok()?;
-        self.processes.get(place)
+        self.processes.get(index as usize)
     }
+
+    /// The number that runtimes have for a device.
+    #[must_use]
+    pub fn logical_id(&self, device: u32) -> Option<u32> {
+        Some(self.devices.get(device as usize)?.facts.logical_id)
+    }
+
+    /// The program that ran last on each core of each device.
+    #[must_use]
+    pub fn residents(&self) -> Vec<DeviceResidents> {
+        let mut claims: Vec<[Vec<Claim>; CoreType::ALL.len()]> = self
+            .devices
+            .iter()
+            .map(|_device| Default::default())
+            .collect();
+        for (claims, device) in claims.iter_mut().zip(&self.devices) {
+            for core_type in CoreType::ALL {
+                let left = device.vacated.iter();
+                let left = left.flat_map(|vacated| vacated.claims(core_type));
+                let left = left.map(|(_run, time, cores)| (time, None, cores));
+                claims[core_type as usize].extend(left);
+            }
+        }
+        for process in &self.processes {
+            let on_devices = residents(&process.account, &process.rows);
+            for (device, on_device) in process.devices.iter().zip(on_devices) {
+                let Some(claims) = claims.get_mut(*device as usize) else {
+                    continue;
+                };
+                for (claims, on_cores) in claims.iter_mut().zip(on_device) {
+                    let owned = |resident: ResidentProgram| {
+                        let process = process.index;
+                        let owner = resident.program.map(|program| Owner { process, program });
+                        (resident.time, owner, resident.cores)
+                    };
+                    claims.extend(on_cores.into_iter().map(owned));
+                }
+            }
+        }
+        claims.into_iter().map(|types| types.map(settle)).collect()
+    }
+}
+
+/// Gives each core to the last that claims it.
+fn settle(mut claims: Vec<Claim>) -> Vec<(Owner, CoreSet)> {
+    claims.sort_by_key(|(time, _owner, _cores)| std::cmp::Reverse(*time));
+    let mut claimed = CoreSet::default();
+    let mut settled: Vec<(Owner, CoreSet)> = Vec::new();
+    for (_time, owner, cores) in claims {
+        let cores = cores.without(&claimed);
+        claimed.insert_all(&cores);
+        if let (Some(owner), false) = (owner, cores.is_empty()) {
+            match settled.iter_mut().find(|(known, _cores)| *known == owner) {
+                Some((_owner, known)) => known.insert_all(&cores),
+                None => settled.push((owner, cores)),
+            }
+        }
+    }
+    settled.sort_unstable_by_key(|(owner, _cores)| *owner);
+    settled
 }

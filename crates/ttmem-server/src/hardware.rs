@@ -11,7 +11,7 @@ use ttmem_event::catalogue::{
 };
 use ttmem_event::legacy::{ArchCode, DeviceInfo};
 use ttmem_event::{Class, CoreSet};
-use ttmem_ledger::device::ComputeL1;
+use ttmem_ledger::ComputeL1;
 use ttmem_ledger::{Capacity, DeviceFacts};
 
 /// Where the driver lists its devices.

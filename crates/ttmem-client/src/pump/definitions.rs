@@ -1,4 +1,4 @@
-//! Which definitions the live set and the server know.
+//! Which definitions the account and the server know.
 
 use super::history::History;
 use crate::client::Client;
@@ -12,7 +12,7 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    /// Tells the live set what is new.
+    /// Gives the account what is new.
     pub(super) fn learn(&mut self, client: &Client, history: &mut History) {
         for bytes in new_bytes(client, &mut self.learned) {
             let Ok(Frame::Define(definitions)) = Frame::decode(FrameKind::Define as u8, &bytes)

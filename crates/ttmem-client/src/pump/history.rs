@@ -1,13 +1,13 @@
-//! Events that the server has not confirmed, and what was live before them.
+//! Events that the server has not confirmed, and the account before them.
 //!
-//! History and live set meet at one point: the live set is the state at the
+//! History and account meet at one point: the account is the state at the
 //! first event of the history. So after any break the two together are exact:
-//! send the live set, then the history. Confirmed events move over the point
-//! into the live set; so do the oldest ones when the history reaches its bound,
+//! send the account, then the history. Confirmed events move over the point
+//! into the account; so do the oldest ones when the history reaches its bound,
 //! and if those were never sent, they are *elided*.
 
-use crate::live::LiveSet;
 use std::collections::VecDeque;
+use ttmem_account::{Account, Limits};
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::RingPosition;
 use ttmem_event::{Definition, Event, What};
@@ -39,7 +39,9 @@ pub(super) struct History {
     front: u64,
     /// The sequence number of the first that was not put into a frame on this connection.
     unsent: u64,
-    live: LiveSet,
+    /// The state at the front; away while it is put into frames.
+    account: Option<Account>,
+    limits: Limits,
     /// Positions of the rings at the front, and at the first unsent.
     at_front: Vec<u64>,
     at_unsent: Vec<u64>,
@@ -53,18 +55,18 @@ pub(super) struct History {
     gap: bool,
     /// Whether more events are to be folded before there is peace again.
     folding: bool,
-    /// Whether the live set is with somebody else: nothing can be folded.
-    lent: bool,
 }
 
 impl History {
-    pub(super) fn new(bound: usize) -> Self {
+    /// An empty history; `legacy` if the process speaks the old senders' vocabulary.
+    pub(super) fn new(bound: usize, legacy: bool) -> Self {
         Self {
             records: VecDeque::with_capacity(FIRST_ROOM),
             rings: VecDeque::with_capacity(FIRST_ROOM),
             front: 0,
             unsent: 0,
-            live: LiveSet::default(),
+            account: Some(Account::new(legacy)),
+            limits: Limits::default(),
             at_front: Vec::new(),
             at_unsent: Vec::new(),
             delivered: Vec::new(),
@@ -73,7 +75,6 @@ impl History {
             lost: 0,
             gap: false,
             folding: false,
-            lent: false,
         }
     }
 
@@ -102,7 +103,14 @@ impl History {
 
     /// Learns what events refer to.
     pub(super) fn define(&mut self, definition: &Definition) {
-        self.live.define(definition);
+        // The account needs no texts: the server has them from the dictionary.
+        if let (Some(account), false) = (
+            &mut self.account,
+            matches!(definition, Definition::Text { .. }),
+        ) {
+            // A refusal is counted where it happens.
+            let _refused = account.define(definition, &self.limits, &mut ());
+        }
     }
 
     /// The sequence number of the first event that is kept.
@@ -142,19 +150,17 @@ impl History {
     }
 
     /// Lends the state at the front, which stays as it is until it is given back.
-    pub(super) fn lend_live(&mut self) -> LiveSet {
-        self.lent = true;
-        std::mem::take(&mut self.live)
+    pub(super) fn lend_account(&mut self) -> Option<Account> {
+        self.account.take()
     }
 
     /// Takes the state back.
-    pub(super) fn take_back_live(&mut self, live: LiveSet) {
-        self.lent = false;
-        self.live = live;
+    pub(super) fn take_back_account(&mut self, account: Account) {
+        self.account = Some(account);
     }
 
     pub(super) fn highest_buffer(&self) -> u64 {
-        self.live.highest_buffer()
+        self.account.as_ref().map_or(0, Account::highest_buffer)
     }
 
     /// Positions of the rings at the front.
@@ -178,13 +184,13 @@ impl History {
         true
     }
 
-    /// Folds the oldest events into the live set when there are more than may be kept.
+    /// Folds the oldest events into the account when there are more than may be kept.
     ///
     /// Half of them, because each time costs the server a whole state; but only `most` at once,
     /// because meanwhile nobody empties the rings.
     pub(super) fn keep_to_bound(&mut self, most: usize) {
         self.folding |= self.records.len() > self.bound;
-        if !self.folding || self.lent {
+        if !self.folding || self.account.is_none() {
             return;
         }
         for _event in 0..most {
@@ -212,7 +218,10 @@ impl History {
                 if let What::EventsLost { count } = event.what {
                     self.lost += count;
                 }
-                self.live.apply(&event);
+                if let Some(account) = &mut self.account {
+                    // A refusal is counted where it happens.
+                    let _refused = account.apply(&event, &self.limits, &mut ());
+                }
             }
         }
     }
@@ -309,7 +318,7 @@ mod tests {
     }
 
     fn history(bound: usize, events: std::ops::Range<u64>) -> History {
-        let mut history = History::new(bound);
+        let mut history = History::new(bound, false);
         for number in events {
             history.push(&event(number), Some(u16::from(number % 2 == 1)));
         }
@@ -397,19 +406,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_folded_while_the_live_set_is_lent() {
+    fn nothing_is_folded_while_the_account_is_lent() {
         let mut history = history(2, 0..9);
-        let live = history.lend_live();
+        let account = history.lend_account().unwrap();
         history.keep_to_bound(100);
         assert_eq!(history.front(), 0);
-        history.take_back_live(live);
+        history.take_back_account(account);
         history.keep_to_bound(100);
         assert_eq!(history.end() - history.front(), 1);
     }
 
     #[test]
     fn events_lost_count_once_they_are_behind_the_front() {
-        let mut history = History::new(100);
+        let mut history = History::new(100, false);
         let what = What::EventsLost { count: 7 };
         history.push(&Event { time: 1, what }.encode(), None);
         assert_eq!(history.lost_before_front(), 0);

@@ -11,10 +11,10 @@ use super::socket::{Broken, Socket};
 use crate::client::Client;
 use crate::clock::Calibration;
 use crate::host;
-use crate::live::LiveSet;
 use std::time::{Duration, Instant};
+use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
-use ttmem_event::wire::{VERSION, Welcome};
+use ttmem_event::wire::{StateWriter, VERSION, Welcome};
 use ttmem_ring::memory::Memory;
 
 /// Events in one frame: large enough that a system call is nothing, small enough to fit into a
@@ -82,19 +82,18 @@ struct Handed {
     dictionaries: usize,
 }
 
-/// The live set in frames.
+/// The account in frames.
 #[derive(Debug)]
 pub(super) struct State {
     frames: Vec<u8>,
 }
 
 impl State {
-    pub(super) fn of(live: &LiveSet) -> Self {
-        let state = live.snapshot();
+    pub(super) fn of(account: &Account) -> Self {
         let mut frames = Vec::new();
-        Frame::put_events(&mut frames, 0, &state.events);
-        Frame::put_peaks(&mut frames, &state.peaks);
-        Frame::put_counters(&mut frames, &state.counters);
+        let mut writer = StateWriter::new(&mut frames);
+        account.save(|record| writer.put(&record));
+        drop(writer);
         Self { frames }
     }
 }

@@ -3,7 +3,7 @@
 //! Each turn it merges what the threads recorded into the [`history`], in the
 //! order of the time stamps, and lets the [`link`] send. It never waits for the
 //! server: a ring that fills up is emptied into the history, and a history that
-//! reaches its bound is folded into the live set.
+//! reaches its bound is folded into the account.
 
 mod definitions;
 mod history;
@@ -14,7 +14,6 @@ mod socket;
 use crate::client::Client;
 use crate::futex;
 use crate::host::SignalsBlocked;
-use crate::live::LiveSet;
 use crate::start::HIGHEST_BUFFER;
 use definitions::Definitions;
 use history::History;
@@ -25,7 +24,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use ttmem_event::{BufferId, Event, What};
+use ttmem_account::Account;
+use ttmem_event::{BufferId, Event, Source, What};
 
 /// The pump's own stack: it never goes deep.
 const STACK_BYTES: usize = 256 << 10;
@@ -40,9 +40,9 @@ const IDLE_SLEEP: Duration = Duration::from_millis(50);
 const IDLE_TURNS: u32 = 20;
 /// Events merged in one turn, at most: the server is to be served in between.
 const MERGED_AT_ONCE: u64 = 16 << 10;
-/// Events folded into the live set in one turn, at least; some hundred microseconds.
+/// Events folded into the account in one turn, at least; some hundred microseconds.
 const FOLDED_AT_ONCE: usize = 4096;
-/// A live set from this size on is put into frames beside the pump's own work.
+/// An account from this size on is put into frames beside the pump's own work.
 const LARGE_STATE: usize = 20_000;
 /// How long it waits for a server that does not read, before it looks at the rings again.
 const BLOCKED_WAIT: Duration = Duration::from_millis(1);
@@ -65,6 +65,12 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
             }
         })?;
     Ok(())
+}
+
+/// The account again, once nobody else has it.
+fn own(account: Arc<Account>) -> Account {
+    // A failure of ours ends the tracking: without its account there is nothing to go on with.
+    Arc::into_inner(account).expect("the thread that it was lent to has ended")
 }
 
 struct Pump {
@@ -97,7 +103,10 @@ impl Pump {
         let mut pump = Self {
             client,
             rings: Rings::default(),
-            history: History::new(client.config.history_events),
+            history: History::new(
+                client.config.history_events,
+                client.config.source == Source::Legacy,
+            ),
             definitions: Definitions::default(),
             link: Link::new(),
             flushing: None,
@@ -210,40 +219,41 @@ impl Pump {
     /// in the meantime.
     fn send_state(&mut self) {
         self.history.rewind();
-        let live = self.history.lend_live();
-        let (live, state) = if live.len() < LARGE_STATE {
-            let state = link::State::of(&live);
-            (live, state)
-        } else {
-            self.make_state_beside(live)
+        let Some(account) = self.history.lend_account() else {
+            return;
         };
-        self.history.take_back_live(live);
+        let (account, state) = if account.len() < LARGE_STATE {
+            let state = link::State::of(&account);
+            (account, state)
+        } else {
+            self.make_state_beside(account)
+        };
+        self.history.take_back_account(account);
         self.link
             .put_state(self.client, &state, &self.history, &mut self.definitions);
     }
 
-    fn make_state_beside(&mut self, live: LiveSet) -> (LiveSet, link::State) {
-        let live = Arc::new(live);
-        let lent = Arc::clone(&live);
+    fn make_state_beside(&mut self, account: Account) -> (Account, link::State) {
+        let lent = Arc::new(account);
+        let account = Arc::clone(&lent);
         // It inherits the blocked signals of this thread.
         let maker = std::thread::Builder::new()
             .name("ttmem-state".to_owned())
             .spawn(move || link::State::of(&lent));
-        let state = match maker {
-            Ok(maker) => {
-                while !maker.is_finished() {
-                    let horizon = crate::clock::horizon();
-                    self.rings.look(self.client);
-                    self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
-                    self.rings.free(&self.history);
-                    std::thread::sleep(SHORTEST_SLEEP);
-                }
-                maker.join().ok()
-            }
-            Err(_no_thread) => None,
+        let Ok(maker) = maker else {
+            let state = link::State::of(&account);
+            return (own(account), state);
         };
-        let state = state.unwrap_or_else(|| link::State::of(&live));
-        (Arc::into_inner(live).unwrap_or_default(), state)
+        while !maker.is_finished() {
+            let horizon = crate::clock::horizon();
+            self.rings.look(self.client);
+            self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
+            self.rings.free(&self.history);
+            std::thread::sleep(SHORTEST_SLEEP);
+        }
+        let state = maker.join().ok();
+        let state = state.unwrap_or_else(|| link::State::of(&account));
+        (own(account), state)
     }
 
     fn tell_figures(&self) {

@@ -194,7 +194,7 @@ mod tests {
         for reader in &mut rings.readers {
             reader.consumer.look();
         }
-        let mut history = History::new(1000);
+        let mut history = History::new(1000, false);
         let merged = rings.merge(horizon, most, &mut history);
         let batch = history.take_batch(1000);
         let records = batch
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_crowded_ring_is_emptied_although_nothing_was_sent() {
         let (mut rings, producers) = rings(1);
-        let mut history = History::new(1000);
+        let mut history = History::new(1000, false);
         for time in 1..=3 {
             assert!(producers[0].push(&event(time)));
         }

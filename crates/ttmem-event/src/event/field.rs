@@ -164,12 +164,7 @@ word_fields!(
 impl Field for CoreType {
     const WIDTH: usize = 1;
     const NAME: &'static str = "CoreType";
-    const VALUES: WordValues = &[
-        (Self::Tensix as u8, Self::Tensix.name()),
-        (Self::ActiveEth as u8, Self::ActiveEth.name()),
-        (Self::IdleEth as u8, Self::IdleEth.name()),
-        (Self::Dram as u8, Self::Dram.name()),
-    ];
+    const VALUES: WordValues = Self::VALUES;
     #[inline]
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self as u8;

@@ -4,8 +4,8 @@ use super::bytes::{Cursor, put_text};
 use super::define::MAX_DEFINITION_BYTES;
 use super::{DecodeFrameError, DefinitionIter, FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 use crate::define::Definition;
-use crate::event::{Class, DecodeEventError, EVENT_BYTES, Event, Source};
-use crate::ids::{DeviceId, MeshId, ProgramId};
+use crate::event::{DecodeEventError, EVENT_BYTES, Event, Source};
+use crate::state::StateRecord;
 
 /// The number of each kind of frame; those of the server have the high bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,7 @@ pub enum FrameKind {
     Events = 4,
     ResyncBegin = 5,
     ResyncEnd = 6,
-    Peaks = 7,
-    Counters = 8,
+    State = 7,
     Flush = 9,
     Goodbye = 10,
     Handover = 11,
@@ -79,38 +78,6 @@ impl Clock {
             self.unix_nanos.saturating_sub(scaled(self.ticks - ticks))
         }
     }
-}
-
-/// The highest value of a class on a device that the process ever held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeakRecord {
-    /// The device.
-    pub device: DeviceId,
-    /// The class.
-    pub class: Class,
-    /// The highest charged bytes.
-    pub bytes: u64,
-    /// When, in ticks.
-    pub time: u64,
-}
-
-/// What a program did before a reconnect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramCounters {
-    /// The program.
-    pub program: ProgramId,
-    /// Where it ran.
-    pub mesh: MeshId,
-    /// How often.
-    pub dispatches: u64,
-    /// How often it came from the program cache.
-    pub program_cache_hits: u64,
-    /// How often its binary was there already.
-    pub binary_reuses: u64,
-    /// The first run, in ticks.
-    pub first_time: u64,
-    /// The last run, in ticks.
-    pub last_time: u64,
 }
 
 /// How far a client has read one of its rings.
@@ -214,10 +181,8 @@ pub enum Frame<'a> {
     ResyncBegin,
     /// Client: the state is complete.
     ResyncEnd(ResyncEnd),
-    /// Client: its peaks, in a resync.
-    Peaks(Vec<PeakRecord>),
-    /// Client: what its programs did, in a resync.
-    Counters(Vec<ProgramCounters>),
+    /// Client: records of its state, in a resync; whole ones, see [`crate::state`].
+    State(&'a [u8]),
     /// Client: acknowledge as soon as all before this is applied.
     Flush,
     /// Client: it leaves.
@@ -251,8 +216,8 @@ pub enum Frame<'a> {
 }
 
 const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
-const PEAK_BYTES: usize = 24;
-const COUNTERS_BYTES: usize = 56;
+/// No record of a state is longer.
+const MAX_STATE_RECORD_BYTES: usize = 256;
 const RING_POSITION_BYTES: usize = 16;
 /// What is left of the longest payload after the sequence number.
 const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
@@ -296,8 +261,7 @@ impl<'a> Frame<'a> {
                     elided_events: body.u64()?,
                 })
             }
-            7 => Self::Peaks(decode_peaks(payload)?),
-            8 => Self::Counters(decode_counters(payload)?),
+            7 => Self::State(payload),
             9 => Self::Flush,
             10 => {
                 let mut body = Cursor::new("goodbye", payload);
@@ -371,44 +335,6 @@ fn decode_hello(payload: &[u8]) -> Result<Hello<'_>, DecodeFrameError> {
         name,
         visible_devices,
     })
-}
-
-fn decode_peaks(payload: &[u8]) -> Result<Vec<PeakRecord>, DecodeFrameError> {
-    let mut body = Cursor::new("peaks", payload);
-    let mut peaks = Vec::with_capacity(payload.len() / PEAK_BYTES);
-    while !body.is_at_end() {
-        let device = DeviceId(body.u32()?);
-        let class = body.u8()?;
-        let class = Class::from_code(class).ok_or_else(|| body.invalid("class"))?;
-        let _reserved = body.take(3)?;
-        peaks.push(PeakRecord {
-            device,
-            class,
-            bytes: body.u64()?,
-            time: body.u64()?,
-        });
-    }
-    Ok(peaks)
-}
-
-fn decode_counters(payload: &[u8]) -> Result<Vec<ProgramCounters>, DecodeFrameError> {
-    let mut body = Cursor::new("counters", payload);
-    let mut counters = Vec::with_capacity(payload.len() / COUNTERS_BYTES);
-    while !body.is_at_end() {
-        let program = ProgramId(body.u64()?);
-        let mesh = MeshId(body.u32()?);
-        let _reserved = body.u32()?;
-        counters.push(ProgramCounters {
-            program,
-            mesh,
-            dispatches: body.u64()?,
-            program_cache_hits: body.u64()?,
-            binary_reuses: body.u64()?,
-            first_time: body.u64()?,
-            last_time: body.u64()?,
-        });
-    }
-    Ok(counters)
 }
 
 fn decode_drained(payload: &[u8]) -> Result<Vec<RingPosition>, DecodeFrameError> {
@@ -504,42 +430,6 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends peaks, in as many frames as they need; none when there are none.
-    pub fn put_peaks(out: &mut Vec<u8>, peaks: &[PeakRecord]) {
-        for peaks in peaks.chunks(MAX_PAYLOAD_BYTES / PEAK_BYTES) {
-            Self::put(out, FrameKind::Peaks, |out| {
-                for peak in peaks {
-                    out.extend_from_slice(&peak.device.0.to_le_bytes());
-                    out.extend_from_slice(&[peak.class.code(), 0, 0, 0]);
-                    out.extend_from_slice(&peak.bytes.to_le_bytes());
-                    out.extend_from_slice(&peak.time.to_le_bytes());
-                }
-            });
-        }
-    }
-
-    /// Appends what programs did, in as many frames as it needs; none when there is nothing.
-    pub fn put_counters(out: &mut Vec<u8>, counters: &[ProgramCounters]) {
-        for counters in counters.chunks(MAX_PAYLOAD_BYTES / COUNTERS_BYTES) {
-            Self::put(out, FrameKind::Counters, |out| {
-                for program in counters {
-                    out.extend_from_slice(&program.program.0.to_le_bytes());
-                    out.extend_from_slice(&program.mesh.0.to_le_bytes());
-                    out.extend_from_slice(&[0; 4]);
-                    for word in [
-                        program.dispatches,
-                        program.program_cache_hits,
-                        program.binary_reuses,
-                        program.first_time,
-                        program.last_time,
-                    ] {
-                        out.extend_from_slice(&word.to_le_bytes());
-                    }
-                }
-            });
-        }
-    }
-
     /// Appends a goodbye.
     pub fn put_goodbye(out: &mut Vec<u8>, goodbye: &Goodbye) {
         Self::put(out, FrameKind::Goodbye, |out| {
@@ -592,5 +482,50 @@ impl Frame<'_> {
         Self::put(out, FrameKind::Ack, |out| {
             out.extend_from_slice(&next_sequence.to_le_bytes());
         });
+    }
+}
+
+/// Appends records of a state to a buffer, in as many frames as they need.
+#[derive(Debug)]
+pub struct StateWriter<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where the frame begins that is being filled.
+    start: Option<usize>,
+}
+
+impl<'o> StateWriter<'o> {
+    /// Begins to write.
+    pub fn new(out: &'o mut Vec<u8>) -> Self {
+        Self { out, start: None }
+    }
+
+    /// Appends a record.
+    pub fn put(&mut self, record: &StateRecord) {
+        let full = FRAME_HEADER_BYTES + MAX_PAYLOAD_BYTES - MAX_STATE_RECORD_BYTES;
+        if self
+            .start
+            .is_some_and(|start| self.out.len() - start > full)
+        {
+            self.end_frame();
+        }
+        if self.start.is_none() {
+            self.start = Some(self.out.len());
+            Frame::put(self.out, FrameKind::State, |_out| {});
+        }
+        record.encode(self.out);
+    }
+
+    fn end_frame(&mut self) {
+        if let Some(start) = self.start.take() {
+            let len = self.out.len() - start - FRAME_HEADER_BYTES;
+            let len = u32::try_from(len).unwrap_or(u32::MAX);
+            self.out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+        }
+    }
+}
+
+impl Drop for StateWriter<'_> {
+    fn drop(&mut self) {
+        self.end_frame();
     }
 }

@@ -1,4 +1,4 @@
-//! The protocol between a ttmem client and the server, version 1.
+//! The protocol between a ttmem client and the server, version 2.
 //!
 //! A client opens with a [`Preamble`] and from then on both ends send frames: a
 //! length, a kind, a payload. [`Frame`] is one frame, borrowed from the bytes it
@@ -15,8 +15,8 @@ mod reader;
 
 pub use define::{DefinitionIter, MAX_MESH_DEVICES};
 pub use frame::{
-    Clock, Frame, FrameKind, Goodbye, Hello, PeakRecord, ProgramCounters, RefusalCode, ResyncEnd,
-    RingPosition, Welcome,
+    Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, StateWriter,
+    Welcome,
 };
 pub use preamble::{MAGIC, OLDEST_VERSION, PREAMBLE_BYTES, Preamble, VERSION};
 pub use reader::{FRAME_HEADER_BYTES, FrameReader, MAX_FRAME_BYTES};

@@ -11,10 +11,10 @@ use crate::event::LAYOUT_HASH;
 pub const MAGIC: [u8; 8] = [0xF4, b'T', b'T', b'M', b'E', b'M', b'\r', b'\n'];
 
 /// The version that this build speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The oldest version that this build still speaks.
-pub const OLDEST_VERSION: u16 = 1;
+pub const OLDEST_VERSION: u16 = 2;
 
 /// Bytes of a preamble.
 pub const PREAMBLE_BYTES: usize = 24;

@@ -85,7 +85,7 @@ mod tests {
     fn a_header_alone_takes_no_room_for_what_it_announces() {
         let mut reader = FrameReader::default();
         let mut header = MAX_FRAME_BYTES.to_le_bytes().to_vec();
-        header.extend([FrameKind::Peaks as u8, 0, 0, 0]);
+        header.extend([FrameKind::State as u8, 0, 0, 0]);
         reader.push(&header);
         assert_eq!(reader.next_frame(), Ok(None));
         assert!(reader.buffer.capacity() < 64);

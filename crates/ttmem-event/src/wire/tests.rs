@@ -49,8 +49,9 @@ fn put(out: &mut Vec<u8>, frame: &Frame<'_>) {
         }
         Frame::ResyncBegin => Frame::put(out, FrameKind::ResyncBegin, |_| {}),
         Frame::ResyncEnd(end) => Frame::put_resync_end(out, end),
-        Frame::Peaks(peaks) => Frame::put_peaks(out, peaks),
-        Frame::Counters(counters) => Frame::put_counters(out, counters),
+        Frame::State(records) => {
+            Frame::put(out, FrameKind::State, |out| out.extend_from_slice(records));
+        }
         Frame::Flush => Frame::put(out, FrameKind::Flush, |_| {}),
         Frame::Goodbye(goodbye) => Frame::put_goodbye(out, goodbye),
         Frame::Handover {

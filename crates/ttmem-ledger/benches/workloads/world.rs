@@ -119,12 +119,12 @@ impl World {
     }
 
     /// The ledger as it is now.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&mut self) -> View {
         self.ledger.view()
     }
 
     /// Checks that no event was resolved the slow way, as a contradiction.
-    pub(crate) fn assert_sound(&self) {
+    pub(crate) fn assert_sound(&mut self) {
         assert_eq!(self.view().anomalies.total(), 0, "a workload is at fault");
     }
 }

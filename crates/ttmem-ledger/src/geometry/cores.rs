@@ -1,14 +1,13 @@
 //! L1 of one device, core by core, for those who draw it.
 
 use super::{AllocatorGeometry, Geometry, coordinates};
-use crate::buffers::BufferRow;
-use crate::device::ComputeL1;
 use crate::intervals::{Interval, IntervalSet};
-use crate::program::{Cb, Program};
-use crate::residency::Owner;
-use crate::ring::Ring;
-use crate::view::{ProcessView, View};
+use crate::view::{Owner, ProcessView, View};
 use std::collections::BTreeMap;
+use ttmem_account::config_ring::ConfigRing;
+use ttmem_account::program::{Cb, Program};
+use ttmem_account::{BufferRow, ComputeL1};
+use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreType, CoresId};
 
 /// What one compute core has.
@@ -47,7 +46,7 @@ pub enum Occupant<'v> {
     /// The runtime's own part.
     Reserved,
     /// A config ring, inside the runtime's own part.
-    Ring(&'v ProcessView, &'v Ring),
+    ConfigRing(&'v ProcessView, &'v ConfigRing),
     /// Storage of the program that ran last.
     Cb(&'v ProcessView, &'v Program, &'v Cb),
     /// A buffer.
@@ -78,20 +77,20 @@ impl View {
         let reserved = Interval::new(0, reserved_bytes);
         let with_reserved = buffers.parts().iter().copied().chain([reserved]);
         let base = IntervalSet::union_within(bounds, with_reserved);
-        let residents = self.residents(index, known);
+        let on_device = geometry.residents.get(device)?;
+        let residents = self.resident_programs(index, on_device);
         let mut resident_at = BTreeMap::new();
         for resident in residents
             .iter()
             .filter(|one| one.core_type == CoreType::Tensix)
         {
-            for core in &resident.cores {
-                resident_at.insert(*core, resident);
+            for core in resident.cores.indices() {
+                resident_at.insert(core, resident);
             }
         }
-        let owners = known.residency.by_owner(CoreType::Tensix);
+        let owners = on_device[CoreType::Tensix as usize].iter();
         let owner_at: BTreeMap<usize, Owner> = owners
-            .iter()
-            .flat_map(|(owner, cores)| cores.iter().map(|core| (*core, *owner)))
+            .flat_map(|(owner, cores)| cores.indices().map(|core| (core, *owner)))
             .collect();
         let on_core = cores.indices().map(|core| {
             let (x, y) = coordinates(core);
@@ -123,7 +122,13 @@ impl View {
 
     /// All that lies on one compute core of a device, in order of address; several may overlap.
     #[must_use]
-    pub fn l1_column(&self, device: usize, x: u16, y: u16) -> Vec<Placed<'_>> {
+    pub fn l1_column<'v>(
+        &'v self,
+        geometry: &Geometry,
+        device: usize,
+        x: u16,
+        y: u16,
+    ) -> Vec<Placed<'v>> {
         let Some(known) = self.devices.get(device) else {
             return Vec::new();
         };
@@ -137,22 +142,21 @@ impl View {
             });
         }
         for process in &self.processes {
-            for ((mesh, _sub_device, core_type), ring) in &process.facts.rings {
+            for ((mesh, _sub_device, core_type), ring) in &process.account.config_rings {
                 if *core_type == CoreType::Tensix && is_mesh_on(process, *mesh, index) {
                     placed.push(Placed {
                         address: ring.base,
                         size_bytes: ring.size_bytes,
-                        occupant: Occupant::Ring(process, ring),
+                        occupant: Occupant::ConfigRing(process, ring),
                     });
                 }
             }
         }
-        for resident in self.residents(index, known) {
-            let here = |core: &usize| coordinates(*core) == (x, y);
-            let Some(core) = resident.cores.iter().copied().find(here) else {
-                continue;
-            };
-            if resident.core_type == CoreType::Tensix {
+        let residents = geometry.residents.get(device);
+        let residents = residents.map(|residents| self.resident_programs(index, residents));
+        for resident in residents.unwrap_or_default() {
+            let core = usize::from(y) * usize::from(GRID_SIDE) + usize::from(x);
+            if resident.core_type == CoreType::Tensix && resident.cores.contains(x, y) {
                 placed.extend(resident.placed_on(core).map(|cb| Placed {
                     address: cb.address,
                     size_bytes: cb.size_bytes,
@@ -163,7 +167,7 @@ impl View {
         for (process, row) in self.blocks(device, &[Class::L1, Class::L1Small]) {
             let is_here = row.cores_id == CoresId::NONE
                 || process
-                    .facts
+                    .account
                     .definitions
                     .cores(row.cores_id)
                     .is_some_and(|cores| cores.contains(x, y));
@@ -187,11 +191,11 @@ impl View {
     ) -> impl Iterator<Item = (&'v ProcessView, &'v BufferRow)> {
         let index = u32::try_from(device).unwrap_or(u32::MAX);
         self.processes.iter().flat_map(move |process| {
-            let meshes = (0..).zip(&process.facts.meshes);
+            let meshes = (0..).zip(&process.account.meshes);
             let on: Vec<bool> = meshes
                 .map(|(slot, mesh)| mesh.id.is_some() && is_mesh_on(process, slot, index))
                 .collect();
-            let rows = process.buffers.iter();
+            let rows = process.rows.buffers.iter();
             rows.filter_map(move |(_slot, row)| {
                 let here = on.get(row.mesh as usize).copied().unwrap_or(false);
                 (here && classes.contains(&row.class)).then_some((process, row))
@@ -200,17 +204,16 @@ impl View {
     }
 
     fn is_on(&self, allocator: &AllocatorGeometry, device: u32) -> bool {
-        let process = &self.processes[allocator.process];
+        let process = &self.processes[allocator.process as usize];
         is_mesh_on(process, allocator.mesh, device)
     }
 }
 
 /// Whether a mesh of a process has a device.
 fn is_mesh_on(process: &ProcessView, mesh: u32, device: u32) -> bool {
-    let slots = process.facts.meshes.get(mesh as usize);
+    let slots = process.account.meshes.get(mesh as usize);
     let slots = slots.map_or(&[] as &[u32], |mesh| &mesh.devices);
-    slots.iter().any(|slot| {
-        let held = process.facts.devices.get(*slot as usize);
-        held.is_some_and(|held| held.device == device)
-    })
+    slots
+        .iter()
+        .any(|slot| process.devices.get(*slot as usize) == Some(&device))
 }

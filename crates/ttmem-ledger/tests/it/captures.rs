@@ -62,11 +62,10 @@ fn released(mesh: u32) -> What {
 }
 
 /// The programs on the compute cores of a device and on how many each is.
-fn on_cores(world: &World, process: Process, device: usize) -> Vec<(u64, usize)> {
-    let programs = world.process_view(process).programs;
-    let owned = world.view().devices[device]
-        .residency
-        .by_owner(CoreType::Tensix);
+fn on_cores(world: &World, process: Process, device: usize) -> Vec<(u64, u32)> {
+    let programs = world.process_view(process).rows.programs;
+    let residents = world.view().residents();
+    let owned = &residents[device][CoreType::Tensix as usize];
     let id = |slot| programs.get(slot).map_or(0, |program| program.id.0);
     let mut owned: Vec<_> = owned
         .iter()
@@ -117,7 +116,7 @@ fn the_last_captured_on_each_chip_has_its_cores_wherever_it_was_dispatched() {
 fn a_run_is_counted_when_it_is_captured() {
     let (mut world, model) = world();
     world.by(model).tell(began(BOTH)).on(FIRST).dispatch(1);
-    let programs = world.process_view(model).programs;
+    let programs = world.process_view(model).rows.programs;
     let (_slot, program) = programs.iter().next().expect("four were created");
     let dispatches: Vec<u64> = program.on.iter().map(|on| on.dispatches).collect();
     assert_eq!(dispatches, [1, 0]);

@@ -5,7 +5,7 @@
 
 use crate::world::{Board, World, buffer, capacity, capacity_of};
 use ttmem_event::{CbKind, Class, CoreSet, CoreType, KernelKind, MeshId, ProgramId, What};
-use ttmem_ledger::{Anomaly, Carried, Change, Departure, Released};
+use ttmem_ledger::{Anomaly, Change, Departure, Released};
 
 const APPLICATION: (KernelKind, CoreType) = (KernelKind::Application, CoreType::Tensix);
 const MIB: u64 = 1 << 20;
@@ -44,7 +44,7 @@ fn defect_14_a_process_that_sends_its_state_anew_may_free_what_it_held_before() 
             crate::world::mesh(0, &[0]),
         ],
         &[buffer(MeshId(0), 5, Class::Dram, 1_048_640, 100, 100)],
-        &Carried::default(),
+        (0, 0),
     );
     world.by(model).free(5);
     assert_eq!(world.charged(0, Class::Dram), 0);
@@ -280,9 +280,15 @@ fn defect_32_kernels_are_no_l1_use_and_the_ring_they_lie_in_is_shown_by_itself()
         .tell(place(1, 32_000, 1))
         .tell(place(2, 32_000, 2));
     let process = world.process_view(model);
-    let ring = &process.facts.rings[&(0, 0, CoreType::Tensix)];
+    let ring = &process.account.config_rings[&(0, 0, CoreType::Tensix)];
     assert_eq!((ring.used_bytes, ring.size_bytes), (40_000, 70_656));
-    assert_eq!((ring.evictions, ring.entries[0].program), (1, ProgramId(2)));
+    assert_eq!(
+        (
+            ring.evictions,
+            ring.entries().next().map(|entry| entry.program)
+        ),
+        (1, Some(ProgramId(2)))
+    );
     assert_eq!(world.geometry(0), before);
 }
 
@@ -354,7 +360,7 @@ fn defect_37_what_no_event_tells_is_shown_as_reserved_or_found_by_the_allocators
         largest_free_bytes: 0,
     };
     let verified = |world: &World| {
-        world.process_view(model).facts.meshes[0].allocators[Class::Dram.index()].verified
+        world.process_view(model).account.meshes[0].allocators[Class::Dram.index()].verified
     };
     assert_eq!(verified(&world), None);
     world
@@ -389,7 +395,7 @@ fn defect_38_buffers_freed_in_bulk_do_not_pile_up_from_run_to_run() {
         world.by(model).release_all(None);
         assert_eq!(world.charged(0, Class::L1), 0);
     }
-    let leaks = world.process_view(model).facts.leak_candidates;
+    let leaks = world.process_view(model).account.leak_candidates;
     assert_eq!(leaks, Released::default());
 }
 

@@ -8,6 +8,7 @@ mod defects;
 mod geometry;
 mod model;
 mod properties;
+mod reconnect;
 mod rulings;
 mod scripts;
 mod seeds;

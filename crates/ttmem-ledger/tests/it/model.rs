@@ -318,11 +318,16 @@ impl Pair {
                 holder.kernels.retain(|key, _bytes| key.0 != program);
             }
             Act::CloseMesh { mesh } => {
+                // A runtime that opens it again reports its capacities again.
                 says.on(number(mesh)).close_mesh();
+                says.capacities(number(mesh), &SMALL);
                 holder.buffers.retain(|_id, buffer| buffer.mesh != mesh);
             }
             Act::CloseDevice { device } => {
                 says.close_device(number(device));
+                for mesh in (0..MESHES.len()).filter(|mesh| MESHES[*mesh].contains(&device)) {
+                    says.capacities(number(mesh), &SMALL);
+                }
                 holder
                     .buffers
                     .retain(|_id, buffer| !MESHES[buffer.mesh].contains(&device));
@@ -344,7 +349,7 @@ impl Pair {
             for (process, holder) in self.processes.iter().zip(&self.holders) {
                 let sums = holder.sums(device);
                 let process = view.process(process.0).expect("the process lives");
-                prop_assert_eq!(&sums_of(&process.facts.devices[device].totals), &sums);
+                prop_assert_eq!(&sums_of(&process.account.devices[device].totals), &sums);
                 for (all, more) in all.classes.iter_mut().zip(sums.classes) {
                     *all = (all.0 + more.0, all.1 + more.1, all.2 + more.2);
                 }

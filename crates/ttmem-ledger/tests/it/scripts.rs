@@ -5,20 +5,19 @@
 //! beyond what is defined, numbers mostly from a plausible range and sometimes
 //! from the far ends of their type: most events meet something that is live.
 
-use crate::world::{Board, capacity, device, identity, mesh};
+use crate::world::{Board, capacity, device, identity, mesh, state_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::event::layout::FieldLayout;
 use ttmem_event::event::vocabulary::LAYOUT;
 use ttmem_event::event::{EVENT_BYTES, Event};
-use ttmem_event::wire::{PeakRecord, ProgramCounters};
+use ttmem_event::state::StateRecord;
 use ttmem_event::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, CoreRange, CoreSet, CoreType, CoresId,
-    Definition, DeviceId, Direction, DispatchPath, KernelKind, Layout, MeshId, ProgramId, Source,
-    TextId, What,
+    Definition, Direction, DispatchPath, KernelKind, Layout, MeshId, Source, TextId, What,
 };
-use ttmem_ledger::{Capacity, Carried, Departure, DeviceFacts, Ledger, Limits};
+use ttmem_ledger::{Capacity, Departure, DeviceFacts, Ledger, Limits, Resync};
 
 /// A chip so small that random events fill it, overlap and run over its edges.
 pub(crate) const SMALL: Board = Board {
@@ -40,10 +39,13 @@ pub(crate) const SMALL: Board = Board {
 pub(crate) enum Step {
     Define(Definition),
     Say(What),
-    Resync(Box<(Vec<Definition>, Vec<What>, Carried)>),
+    Resync(Box<Sent>),
     /// It leaves, and another process takes its place.
     Leave(Departure),
 }
+
+/// What a state is made of: definitions, what the client lived through, damage on the way.
+pub(crate) type Sent = (Vec<Definition>, Vec<What>, Vec<(usize, usize, u8)>);
 
 /// What one process does, in order.
 #[derive(Clone, Debug)]
@@ -114,18 +116,20 @@ fn field_value(field: &FieldLayout, pick: u32) -> u64 {
 
 /// An event of the vocabulary, old or new.
 pub(crate) fn any_what(old: bool) -> impl Strategy<Value = What> {
+    any_what_as_often(move |kind| match kind {
+        _other if old != (kind >= 64) => 0,
+        // Buffers, storage, kernels and runs make most of what is live.
+        1 => 25,
+        2..=14 => 4,
+        _rare => 1,
+    })
+}
+
+/// An event of one of the kinds that `often` gives a weight.
+pub(crate) fn any_what_as_often(often: impl Fn(u8) -> usize) -> impl Strategy<Value = What> {
     let rows: Vec<_> = LAYOUT
         .iter()
-        .filter(|row| old == (row.kind >= 64))
-        .flat_map(|row| {
-            // Buffers, storage, kernels and runs make most of what is live.
-            let often = match row.kind {
-                1 => 25,
-                2..=14 => 4,
-                _rare => 1,
-            };
-            std::iter::repeat_n(row, often)
-        })
+        .flat_map(|row| std::iter::repeat_n(row, often(row.kind)))
         .collect();
     let row = proptest::sample::select(rows);
     (row, proptest::array::uniform16(0..4096_u32)).prop_map(|(row, picks)| {
@@ -153,7 +157,7 @@ fn any_cores() -> impl Strategy<Value = CoreSet> {
     })
 }
 
-fn any_definition() -> impl Strategy<Value = Definition> {
+pub(crate) fn any_definition() -> impl Strategy<Value = Definition> {
     let board = prop_oneof![
         Just(SMALL),
         Just(Board::N150),
@@ -184,26 +188,31 @@ fn any_definition() -> impl Strategy<Value = Definition> {
     ]
 }
 
-fn any_carried() -> impl Strategy<Value = Carried> {
-    (0..4_u32, 0..4_u64, 0..4096_u32).prop_map(|(id, program, pick)| Carried {
-        peaks: vec![PeakRecord {
-            device: DeviceId(id),
-            class: Class::L1,
-            bytes: number(pick),
-            time: number(pick / 2),
-        }],
-        counters: vec![ProgramCounters {
-            program: ProgramId(program),
-            mesh: MeshId(id),
-            dispatches: number(pick),
-            program_cache_hits: number(pick),
-            binary_reuses: number(pick),
-            first_time: 1,
-            last_time: 0,
-        }],
-        lost_events: number(pick),
-        elided_events: number(pick),
-    })
+/// Bytes of a state that are changed on the way: a record, a place in it, a value.
+fn any_mutations() -> impl Strategy<Value = Vec<(usize, usize, u8)>> {
+    let mutation = (0..4096_usize, 1..64_usize, any::<u8>());
+    prop_oneof![Just(Vec::new()), vec(mutation, 1..6)]
+}
+
+/// A state as a broken or hostile client would send it.
+pub(crate) fn mutated(
+    records: &[StateRecord],
+    mutations: &[(usize, usize, u8)],
+) -> Vec<StateRecord> {
+    let mut records = records.to_vec();
+    for (which, place, value) in mutations {
+        let which = which % records.len();
+        let mut bytes = Vec::new();
+        records[which].encode(&mut bytes);
+        let place = place % bytes.len();
+        bytes[place] = *value;
+        // Where the kind changed, the record may want more bytes than there are.
+        bytes.resize(bytes.len() + 256, 0);
+        if let Ok(changed) = StateRecord::decode(&mut bytes.as_slice()) {
+            records[which] = changed;
+        }
+    }
+    records
 }
 
 fn any_departure() -> impl Strategy<Value = Departure> {
@@ -219,19 +228,19 @@ fn any_step() -> impl Strategy<Value = Step> {
     let resync = (
         vec(any_definition(), 0..4),
         vec(any_what(false), 0..12),
-        any_carried(),
+        any_mutations(),
     );
     prop_oneof![
         80 => any_what(false).prop_map(Step::Say),
         8 => any_definition().prop_map(Step::Define),
         // What this sender may not say at all.
         1 => any_what(true).prop_map(Step::Say),
-        2 => resync.prop_map(|(more, whats, carried)| {
+        2 => resync.prop_map(|(more, whats, mutations)| {
             let definitions = prelude().into_iter().filter_map(|step| match step {
                 Step::Define(definition) => Some(definition),
                 _other => None,
             });
-            Step::Resync(Box::new((definitions.chain(more).collect(), whats, carried)))
+            Step::Resync(Box::new((definitions.chain(more).collect(), whats, mutations)))
         }),
         1 => any_departure().prop_map(Step::Leave),
     ]
@@ -247,7 +256,7 @@ fn any_old_step() -> impl Strategy<Value = Step> {
 
 /// Three chips, a mesh of two of them, a mesh of one, one of all, and one whose
 /// capacities nobody reports.
-fn prelude() -> Vec<Step> {
+pub(crate) fn prelude() -> Vec<Step> {
     let ranges = [
         (1, CoreSet::grid(4, 3)),
         (2, CoreSet::grid(2, 2)),
@@ -374,13 +383,20 @@ impl Stage {
                 let _refused = self.ledger.apply(slot, &event, Some(&mut effects));
             }
             Step::Resync(state) => {
-                let (definitions, whats, carried) = &**state;
-                let events: Vec<Event> = whats
-                    .iter()
-                    .map(|what| Event { time, what: *what })
-                    .collect();
+                let (definitions, whats, mutations) = &**state;
+                // The same bytes in every order of the processes, so that they are damaged alike.
+                let events = whats.iter().map(|what| Event {
+                    time: 7,
+                    what: *what,
+                });
+                let records = state_of(Source::Attached, definitions, events);
+                let resync = Resync {
+                    definitions: definitions.clone(),
+                    ..Resync::default()
+                };
                 self.ledger.set_resyncing(slot, true);
-                self.ledger.resync(slot, definitions, &events, carried);
+                let records = mutated(&records, mutations);
+                self.ledger.resync(slot, &resync, records);
             }
             Step::Leave(departure) => {
                 let exit = self.ledger.depart(slot, *departure, time);

@@ -6,9 +6,9 @@
 
 use crate::world::name_of;
 use std::fmt::Debug;
-use ttmem_event::CoreType;
+use ttmem_ledger::peak::PeakEntry;
 use ttmem_ledger::program::Program;
-use ttmem_ledger::{Anomaly, BufferRow, ProcessView, Totals, View};
+use ttmem_ledger::{Anomaly, BufferRow, GaugeKind, PeakComposition, ProcessView, Totals, View};
 
 /// What is held by whom, and every total of it.
 pub(crate) fn live_set(view: &View) -> Vec<String> {
@@ -33,26 +33,25 @@ pub(crate) fn live_set(view: &View) -> Vec<String> {
 /// The live set and all that is kept besides.
 pub(crate) fn everything(view: &View) -> Vec<String> {
     let mut lines = live_set(view);
+    let residents = view.residents();
     let mut add = |name: &str, value: &dyn Debug| lines.push(format!("{name} {value:?}"));
     for (index, device) in view.devices.iter().enumerate() {
         add("key", &device.key);
         add("facts", &device.facts);
         add("source", &device.source);
         add("totals", &device.totals);
-        for core_type in CoreType::ALL {
-            add("resident", &device.residency.by_owner(core_type));
-        }
+        add("resident", &residents[index]);
         let running = device.totals.since_mark();
         let since: Vec<_> = view.marks.peaks_since(index, running).collect();
         add("since", &since);
     }
     for process in &view.processes {
         add("identity", &process.facts.identity);
-        add("devices", &process.facts.devices);
-        for (slot, row) in process.buffers.iter() {
+        add("devices", &process.account.devices);
+        for (slot, row) in process.rows.buffers.iter() {
             add("row", &(slot, row));
         }
-        for (slot, program) in process.programs.iter() {
+        for (slot, program) in process.rows.programs.iter() {
             add("program", &(slot, program));
         }
     }
@@ -94,8 +93,8 @@ fn totals(totals: &Totals) -> String {
 
 fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>) {
     let name = name_of(process);
-    let facts = &process.facts;
-    let key = |slot: u32| &view.devices[facts.devices[slot as usize].device as usize].key;
+    let facts = &process.account;
+    let key = |slot: u32| &view.devices[process.devices[slot as usize] as usize].key;
     for (slot, held) in (0..).zip(&facts.devices) {
         lines.push(format!("{name} {:?} {}", key(slot), totals(&held.totals)));
     }
@@ -112,13 +111,20 @@ fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>)
             ));
         }
     }
-    for (_slot, row) in process.buffers.iter() {
+    for (_slot, row) in process.rows.buffers.iter() {
         lines.push(format!("{name} {}", describe_row(row)));
     }
-    for (_slot, program) in process.programs.iter() {
+    for (_slot, program) in process.rows.programs.iter() {
         lines.push(format!("{name} {}", describe_program(program, &key)));
     }
-    lines.push(format!("{name} {:?} {:?}", facts.rings, facts.prefetchers));
+    for (_slot, row) in process.rows.legacy_cbs.iter() {
+        let cb = (row.cb.address, row.cb.size_bytes);
+        lines.push(format!("{name} {:?} {cb:?}", key(row.device)));
+    }
+    lines.push(format!(
+        "{name} {:?} {:?}",
+        facts.config_rings, facts.prefetchers
+    ));
     let lost = (
         facts.lost_events,
         facts.elided_events,
@@ -145,14 +151,12 @@ fn describe_program<K: Debug>(program: &Program, key: &impl Fn(u32) -> K) -> Str
         .iter()
         .map(|on| {
             let cbs: Vec<_> = on
-                .placement
-                .cbs
+                .cbs()
                 .iter()
                 .map(|cb| (cb.number, cb.kind, cb.address, cb.size_bytes, cb.cores_id))
                 .collect();
             let kernels: Vec<_> = on
-                .placement
-                .kernels
+                .kernels()
                 .iter()
                 .map(|kernel| (kernel.id, kernel.kind, kernel.core_type, kernel.total_bytes))
                 .collect();
@@ -168,4 +172,37 @@ fn describe_program<K: Debug>(program: &Program, key: &impl Fn(u32) -> K) -> Str
         program.pointer,
     );
     format!("program {facts:?} {} {on:?}", program.jit_disk_hits)
+}
+
+/// Every peak with its time and what was live then, in an order that does not depend on slots.
+pub(crate) fn peaks_of(view: &View) -> Vec<String> {
+    let mut lines = Vec::new();
+    let describe = |lines: &mut Vec<String>, who: String, peak: Option<PeakComposition>| {
+        let Some(peak) = peak else { return };
+        let mut entries: Vec<String> = peak
+            .entries
+            .iter()
+            .map(|(_owner, entry)| match entry {
+                PeakEntry::Buffer(row) => describe_row(row),
+                PeakEntry::Cb(cb) => format!("{:?} {:?}", cb.program, cb.entry),
+                PeakEntry::Kernel(kernel) => format!("{:?} {:?}", kernel.program, kernel.entry),
+            })
+            .collect();
+        entries.sort();
+        lines.push(format!("{who} {:?} {entries:?}", peak.peak));
+    };
+    for (index, device) in view.devices.iter().enumerate() {
+        for gauge in GaugeKind::all() {
+            let who = format!("peak of {:?} {gauge:?}", device.key);
+            describe(&mut lines, who.clone(), view.device_peak(index, gauge));
+            for process in &view.processes {
+                let peak = view.process_peak(process.index, index, gauge);
+                describe(&mut lines, format!("{} {who}", name_of(process)), peak);
+            }
+        }
+        let running = device.totals.since_mark();
+        let since: Vec<_> = view.marks.peaks_since(index, running).collect();
+        lines.push(format!("{:?} since marks {since:?}", device.key));
+    }
+    lines
 }

@@ -105,7 +105,7 @@ fn charged_and_largest_free_equal_the_allocators_own_view_after_every_step() {
         }
         for (class, banks, (taken, largest)) in [(Class::Dram, 12, *dram), (Class::L1, 64, *l1)] {
             let process = world.process_view(model);
-            let allocator = process.facts.meshes[0].allocators[class.index()];
+            let allocator = process.account.meshes[0].allocators[class.index()];
             assert_eq!(allocator.per_bank_bytes, taken, "step {step} {class:?}");
             assert_eq!(world.charged(0, class), taken * banks);
             let geometry = world.allocator(model, 0, class);

@@ -7,16 +7,19 @@
 
 mod speech;
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use ttmem_account::Account;
 use ttmem_event::catalogue::Arch;
+use ttmem_event::state::StateRecord;
 use ttmem_event::{
     BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, Layout,
     MeshDefinition, MeshId, MeshKind, Source, TextId, What,
 };
 use ttmem_ledger::geometry::{AllocatorGeometry, ClassGeometry, DeviceGeometry};
 use ttmem_ledger::{
-    Anomaly, Capacity, Carried, Departure, Effect, Exit, Ledger, Limits, ProcessIdentity,
-    ProcessView, Totals, View,
+    AccountLimits, Anomaly, Capacity, Departure, Effect, Exit, Ledger, Limits, ProcessIdentity,
+    ProcessView, Resync, Totals, View,
 };
 
 /// A board as its runtime reports it.
@@ -56,9 +59,28 @@ pub(crate) struct Process(pub(crate) u32);
 /// The ledger, a clock, and what the last events did.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: RefCell<Ledger>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) now: u64,
+}
+
+/// The state of a client that lived through these events.
+pub(crate) fn state_of(
+    source: Source,
+    definitions: &[Definition],
+    events: impl IntoIterator<Item = Event>,
+) -> Vec<StateRecord> {
+    let limits = AccountLimits::default();
+    let mut account = Account::new(source == Source::Legacy);
+    for definition in definitions {
+        let _refused = account.define(definition, &limits, &mut ());
+    }
+    for event in events {
+        let _refused = account.apply(&event, &limits, &mut ());
+    }
+    let mut records = Vec::new();
+    account.save(|record| records.push(record));
+    records
 }
 
 /// An identity with nothing but a name that matters.
@@ -81,7 +103,7 @@ impl World {
 
     pub(crate) fn with_limits(limits: Limits) -> Self {
         Self {
-            ledger: Ledger::new(limits),
+            ledger: RefCell::new(Ledger::new(limits)),
             effects: Vec::new(),
             now: 0,
         }
@@ -102,12 +124,20 @@ impl World {
 
     /// A process with the new client and a set of visible devices.
     pub(crate) fn process_seeing(&mut self, name: &str, visible: &str) -> Process {
-        Process(self.ledger.join(identity(name, Source::Attached, visible)))
+        Process(
+            self.ledger
+                .get_mut()
+                .join(identity(name, Source::Attached, visible)),
+        )
     }
 
     /// A process that speaks the old protocol.
     pub(crate) fn old_sender(&mut self, name: &str) -> Process {
-        Process(self.ledger.join(identity(name, Source::Legacy, "")))
+        Process(
+            self.ledger
+                .get_mut()
+                .join(identity(name, Source::Legacy, "")),
+        )
     }
 
     /// The process speaks, about its mesh 0 until it says another.
@@ -122,7 +152,7 @@ impl World {
 
     pub(crate) fn depart(&mut self, process: Process, departure: Departure) -> Exit {
         self.now += 1;
-        let exit = self.ledger.depart(process.0, departure, self.now);
+        let exit = self.ledger.get_mut().depart(process.0, departure, self.now);
         exit.expect("a process departs once")
     }
 
@@ -131,19 +161,26 @@ impl World {
         process: Process,
         definitions: &[Definition],
         whats: &[What],
-        carried: &Carried,
+        (lost_events, elided_events): (u64, u64),
     ) {
-        let time = self.now;
-        let events: Vec<Event> = whats
-            .iter()
-            .map(|what| Event { time, what: *what })
-            .collect();
-        self.ledger.resync(process.0, definitions, &events, carried);
+        let ledger = self.ledger.get_mut();
+        let identity = ledger.identity(process.0).expect("the process lives");
+        let events = whats.iter().map(|what| Event {
+            time: self.now,
+            what: *what,
+        });
+        let resync = Resync {
+            definitions: definitions.to_vec(),
+            lost_events,
+            elided_events,
+        };
+        let records = state_of(identity.source, definitions, events);
+        ledger.resync(process.0, &resync, records);
     }
 
     /// The ledger at this moment, with all totals audited.
     pub(crate) fn view(&self) -> View {
-        let view = self.ledger.view();
+        let view = self.ledger.borrow_mut().view();
         assert_eq!(view.audit(), Ok(()));
         view
     }
@@ -155,7 +192,7 @@ impl World {
 
     /// What a process holds on a device, by the order it spoke of its devices.
     pub(crate) fn held(&self, process: Process, device: usize) -> Totals {
-        self.process_view(process).facts.devices[device].totals
+        self.process_view(process).account.devices[device].totals
     }
 
     pub(crate) fn process_view(&self, process: Process) -> ProcessView {
@@ -189,20 +226,15 @@ impl World {
     /// The geometry of an allocator, by the order the process defined its meshes.
     pub(crate) fn allocator(&self, process: Process, mesh: u32, class: Class) -> AllocatorGeometry {
         let view = self.view();
-        let place = view
-            .processes
-            .iter()
-            .position(|each| each.index == process.0);
-        let found =
-            view.geometry().allocators.into_iter().find(|each| {
-                Some(each.process) == place && each.mesh == mesh && each.class == class
-            });
+        let mut allocators = view.geometry().allocators.into_iter();
+        let found = allocators
+            .find(|each| (each.process, each.mesh, each.class) == (process.0, mesh, class));
         found.expect("the allocator holds something or has a capacity")
     }
 
     /// How often something was wrong with a process's events.
     pub(crate) fn anomalies(&self, process: Process, anomaly: Anomaly) -> u64 {
-        self.process_view(process).facts.anomalies.of(anomaly)
+        self.process_view(process).account.anomalies.of(anomaly)
     }
 
     /// Everything that was wrong, over all processes.
@@ -245,13 +277,19 @@ impl Speaker<'_> {
         let time = self.world.now;
         let (ledger, effects) = (&mut self.world.ledger, &mut self.world.effects);
         effects.clear();
-        let outcome = ledger.apply(self.process.0, &Event { time, what }, Some(effects));
+        let outcome = ledger
+            .get_mut()
+            .apply(self.process.0, &Event { time, what }, Some(effects));
         assert_eq!(outcome.err(), self.expected.take(), "{what:?}");
         self
     }
 
     pub(crate) fn define(&mut self, definition: &Definition) -> &mut Self {
-        let outcome = self.world.ledger.define(self.process.0, definition);
+        let outcome = self
+            .world
+            .ledger
+            .get_mut()
+            .define(self.process.0, definition);
         assert_eq!(outcome.err(), self.expected.take(), "{definition:?}");
         self
     }

@@ -10,7 +10,7 @@ use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
 use ttmem_event::{Definition, Event, Source, What};
-use ttmem_ledger::{Anomaly, Carried};
+use ttmem_ledger::Anomaly;
 use ttmem_ring::remains::MAX_RINGS;
 
 /// The most that one client may send as its whole state: eight million live entries.
@@ -43,7 +43,7 @@ pub(super) enum ClientError {
     #[error("it sent a frame before its hello")]
     NotIntroduced,
     /// A frame came at the wrong time.
-    #[error("a {0} frame has no place here")]
+    #[error("{0} out of place")]
     Misplaced(&'static str),
     /// Its state is larger than any may be.
     #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
@@ -98,8 +98,8 @@ pub(super) struct ClientTalk {
 #[derive(Debug, Default)]
 struct Resync {
     definitions: Vec<Definition>,
-    events: Vec<Event>,
-    carried: Carried,
+    /// Records of its account's state, as they came.
+    records: Vec<u8>,
     bytes: usize,
 }
 
@@ -205,7 +205,7 @@ impl ClientTalk {
                 };
             };
             match frame {
-                Frame::Hello(_) => return Err(ClientError::Misplaced("second hello")),
+                Frame::Hello(_) => return Err(ClientError::Misplaced("a second hello")),
                 Frame::Define(definitions) => {
                     let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
                     match &mut self.resync {
@@ -228,18 +228,18 @@ impl ClientTalk {
                     records,
                 } => {
                     collected.wants_answer = true;
+                    if self.resync.is_some() {
+                        return Err(ClientError::Misplaced("events"));
+                    }
                     take_events(
                         &mut self.next_sequence,
-                        self.resync.as_mut(),
                         &self.clock,
                         process,
                         first_sequence,
                         records,
                         collected,
-                    )?;
-                    if self.resync.is_none() {
-                        self.receive_drained(collected);
-                    }
+                    );
+                    self.receive_drained(collected);
                 }
                 Frame::ResyncBegin => {
                     self.resync = Some(Resync::default());
@@ -248,32 +248,11 @@ impl ClientTalk {
                     collected.flush(process, None);
                     collected.commands.push(Command::ResyncBegan { process });
                 }
-                Frame::Peaks(peaks) => {
-                    let clock = self.clock;
+                Frame::State(records) => {
                     let resync = self.resync.as_mut();
-                    let resync = resync.ok_or(ClientError::Misplaced("peaks"))?;
-                    resync.grow(size_of_val(peaks.as_slice()))?;
-                    resync
-                        .carried
-                        .peaks
-                        .extend(peaks.into_iter().map(|mut peak| {
-                            peak.time = clock.unix_nanos_at(peak.time);
-                            peak
-                        }));
-                }
-                Frame::Counters(counters) => {
-                    let clock = self.clock;
-                    let resync = self.resync.as_mut();
-                    let resync = resync.ok_or(ClientError::Misplaced("counters"))?;
-                    resync.grow(size_of_val(counters.as_slice()))?;
-                    resync
-                        .carried
-                        .counters
-                        .extend(counters.into_iter().map(|mut program| {
-                            program.first_time = clock.unix_nanos_at(program.first_time);
-                            program.last_time = clock.unix_nanos_at(program.last_time);
-                            program
-                        }));
+                    let resync = resync.ok_or(ClientError::Misplaced("state"))?;
+                    resync.grow(records.len())?;
+                    resync.records.extend_from_slice(records);
                 }
                 Frame::ResyncEnd(end) => {
                     self.end_resync(process, end, collected)?;
@@ -299,7 +278,7 @@ impl ClientTalk {
                 }
                 Frame::Unknown(_) => {}
                 Frame::Welcome(_) | Frame::Refused { .. } | Frame::Ack { .. } => {
-                    return Err(ClientError::Misplaced("server's"));
+                    return Err(ClientError::Misplaced("a frame of the server's"));
                 }
             }
         }
@@ -353,22 +332,18 @@ impl ClientTalk {
         let resync = self
             .resync
             .take()
-            .ok_or(ClientError::Misplaced("resync end"))?;
-        let Resync {
-            definitions,
-            events,
-            mut carried,
-            bytes: _,
-        } = resync;
-        carried.lost_events = end.lost_events;
-        carried.elided_events = end.elided_events;
+            .ok_or(ClientError::Misplaced("a resync end"))?;
         self.next_sequence = end.next_sequence;
         collected.flush(process, None);
         collected.commands.push(Command::Resync {
             process,
-            definitions,
-            events,
-            carried,
+            resync: ttmem_ledger::Resync {
+                definitions: resync.definitions,
+                lost_events: end.lost_events,
+                elided_events: end.elided_events,
+            },
+            records: resync.records,
+            clock: self.clock,
         });
         collected.wants_answer = true;
         self.synced = true;
@@ -429,29 +404,18 @@ impl Collected {
 /// Takes the events of a batch: none twice, and none missing unnoticed.
 fn take_events(
     next_sequence: &mut u64,
-    resync: Option<&mut Resync>,
     clock: &Clock,
     process: ProcessNumber,
     first_sequence: u64,
     records: &[u8],
     collected: &mut Collected,
-) -> Result<(), ClientError> {
+) {
     let events = Frame::events(records);
     let count = events.len() as u64;
     let decoded = |event: Event| Event {
         time: clock.unix_nanos_at(event.time),
         ..event
     };
-    if let Some(resync) = resync {
-        resync.grow(records.len())?;
-        for event in events {
-            match event {
-                Ok(event) => resync.events.push(decoded(event)),
-                Err(_) => collected.refuse(process),
-            }
-        }
-        return Ok(());
-    }
     let known = next_sequence.saturating_sub(first_sequence);
     let missing = first_sequence.saturating_sub(*next_sequence);
     *next_sequence = (*next_sequence).max(first_sequence.saturating_add(count));
@@ -469,7 +433,6 @@ fn take_events(
             Err(_) => collected.refuse(process),
         }
     }
-    Ok(())
 }
 
 /// What a definition costs while it is kept aside.

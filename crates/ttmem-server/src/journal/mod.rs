@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use ttmem_api::{LastEvent, LastEvents, SCHEMA, StreamEvent, Timestamp};
 use ttmem_event::Event;
-use ttmem_ledger::{Anomaly, Device, ProcessFacts, View};
+use ttmem_ledger::{Anomaly, ProcessRef, View};
 
 /// Events that are kept: more than half a second of a very busy machine, four megabytes.
 const KEPT_EVENTS: usize = 65_536;
@@ -152,9 +152,14 @@ impl History {
         places.skip(skipped)
     }
 
-    fn names(&self, count: usize, facts: &ProcessFacts, devices: &[Device]) -> Names {
+    fn names(
+        &self,
+        count: usize,
+        process: ProcessRef<'_>,
+        logical_id: impl Fn(u32) -> Option<u32>,
+    ) -> Names {
         let events = self.places(count).map(|(batch, at)| &batch.events[at]);
-        Names::of(facts, devices, events)
+        Names::of(process, logical_id, events)
     }
 }
 
@@ -206,7 +211,12 @@ impl Journal {
     }
 
     /// The process in this slot is about to depart: what it defined goes with it, its names stay.
-    pub(crate) fn depart(&mut self, slot: u32, facts: &ProcessFacts, devices: &[Device]) {
+    pub(crate) fn depart(
+        &mut self,
+        slot: u32,
+        process: ProcessRef<'_>,
+        logical_id: impl Fn(u32) -> Option<u32>,
+    ) {
         let history = self.processes.get_mut(slot as usize);
         let mut history = history.map(std::mem::take).unwrap_or_default();
         if history.batches.is_empty() {
@@ -217,8 +227,8 @@ impl Journal {
             self.departed.pop_front();
         }
         self.departed.push_back(Arc::new(Departed {
-            pid: facts.identity.pid,
-            names: history.names(KEPT_OF_PROCESS, facts, devices),
+            pid: process.facts.identity.pid,
+            names: history.names(KEPT_OF_PROCESS, process, logical_id),
             history,
         }));
     }
@@ -266,7 +276,8 @@ impl LastView {
         }
         for (slot, history) in &self.live {
             if let Some(process) = self.view.process(*slot) {
-                let names = history.names(count, &process.facts, &self.view.devices);
+                let process = process.without_rows();
+                let names = history.names(count, process, |id| self.view.logical_id(id));
                 add(history, &names);
             }
         }

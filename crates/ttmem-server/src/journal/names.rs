@@ -10,8 +10,7 @@ use ttmem_api::EventFields;
 use ttmem_api::FieldValue as Shown;
 use ttmem_event::event::FieldValue;
 use ttmem_event::{Event, What};
-use ttmem_ledger::process::ProcessDevice;
-use ttmem_ledger::{Anomaly, Device, ProcessFacts};
+use ttmem_ledger::{Anomaly, ProcessRef};
 
 /// What the ids in some events of a process stand for; by default nothing is known.
 #[derive(Clone, Debug, Default)]
@@ -21,40 +20,38 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// What is needed for these events of a process, whose devices are among `devices`.
+    /// What is needed for these events of a process; `logical_id` has those of the ledger's devices.
     pub(crate) fn of<'e>(
-        facts: &ProcessFacts,
-        devices: &[Device],
+        process: ProcessRef<'_>,
+        logical_id: impl Fn(u32) -> Option<u32>,
         events: impl IntoIterator<Item = &'e Event>,
     ) -> Self {
-        let logical_id = |held: &ProcessDevice| {
-            let device = devices.get(held.device as usize)?;
-            Some(device.facts.logical_id)
-        };
+        let account = process.account;
         // A process may have thousands of both, and few events need any.
         let own_devices = LazyCell::new(|| {
-            let held = facts.devices.iter();
-            let held = held.filter_map(|held| Some((held.id?, logical_id(held)?)));
+            let held = account.devices.iter().zip(process.devices);
+            let held = held.filter_map(|(held, device)| Some((held.id?, logical_id(*device)?)));
             held.collect::<HashMap<_, _>>()
         });
         let meshes = LazyCell::new(|| {
-            let meshes = facts.meshes.iter();
+            let meshes = account.meshes.iter();
             let meshes = meshes.filter_map(|mesh| Some((mesh.id?, &mesh.devices)));
             meshes.collect::<HashMap<_, _>>()
         });
         let name = |id| match id {
             FieldValue::Text(id) => {
-                let text = facts.definitions.text(id)?;
+                let text = account.definitions.text(id)?;
                 Some(Shown::Text(words::text(text)))
             }
             FieldValue::Cores(id) => {
-                let cores = facts.definitions.cores(id)?;
+                let cores = account.definitions.cores(id)?;
                 Some(Shown::Number(u64::from(cores.len())))
             }
             FieldValue::Mesh(id) => {
                 let held = meshes.get(&id)?.iter();
-                let held = held.filter_map(|slot| facts.devices.get(*slot as usize));
-                Some(Shown::Devices(held.filter_map(logical_id).collect()))
+                let held = held.filter_map(|slot| process.devices.get(*slot as usize));
+                let numbers = held.filter_map(|device| logical_id(*device));
+                Some(Shown::Devices(numbers.collect()))
             }
             FieldValue::Device(id) => {
                 let device = own_devices.get(&id)?;
@@ -72,7 +69,7 @@ impl Names {
             });
         }
         Self {
-            process: words::known_text(&facts.identity.name),
+            process: words::known_text(&process.facts.identity.name),
             known,
         }
     }

@@ -31,12 +31,12 @@ fn join(ledger: &mut Ledger, pid: u32) -> u32 {
 }
 
 fn depart(ledger: &mut Ledger, journal: &mut Journal, slot: u32) {
-    let facts = ledger.facts(slot).expect("it lives");
-    journal.depart(slot, facts, ledger.devices());
+    let process = ledger.process(slot).expect("it lives");
+    journal.depart(slot, process, |device| ledger.logical_id(device));
     ledger.depart(slot, Departure::Died, 0);
 }
 
-fn times(ledger: &Ledger, journal: &Journal, count: usize, pid: Option<u32>) -> Vec<u64> {
+fn times(ledger: &mut Ledger, journal: &Journal, count: usize, pid: Option<u32>) -> Vec<u64> {
     let document = journal.last(count, pid, ledger.view()).document();
     let times = document.events.iter().map(|event| event.time.unix_nanos());
     times.collect()
@@ -183,11 +183,11 @@ fn events_of_the_living_and_of_the_departed_come_in_the_order_of_their_times() {
     let third = join(&mut ledger, 33);
     assert_eq!(third, first);
     push(&mut journal, third, &[marked(3)]);
-    assert_eq!(times(&ledger, &journal, 100, None), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(times(&ledger, &journal, 2, None), [5, 6]);
-    assert_eq!(times(&ledger, &journal, 2, Some(11)), [4, 6]);
-    assert_eq!(times(&ledger, &journal, 100, Some(22)), [2, 5]);
-    assert!(times(&ledger, &journal, 100, Some(44)).is_empty());
+    assert_eq!(times(&mut ledger, &journal, 100, None), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(times(&mut ledger, &journal, 2, None), [5, 6]);
+    assert_eq!(times(&mut ledger, &journal, 2, Some(11)), [4, 6]);
+    assert_eq!(times(&mut ledger, &journal, 100, Some(22)), [2, 5]);
+    assert!(times(&mut ledger, &journal, 100, Some(44)).is_empty());
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_events_of_64_departed_processes_are_kept() {
         depart(&mut ledger, &mut journal, silent);
     }
     let kept: Vec<u64> = (7..=70).collect();
-    assert_eq!(times(&ledger, &journal, 1000, None), kept);
+    assert_eq!(times(&mut ledger, &journal, 1000, None), kept);
 }
 
 fn define(ledger: &mut Ledger, slot: u32) {

@@ -5,8 +5,9 @@ use crate::log::DumpKind;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::Generation;
+use ttmem_event::wire::Clock;
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{Anomaly, Carried, Departure, ProcessIdentity, ProcessState, Released, View};
+use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync, View};
 
 /// A process, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,12 +90,12 @@ pub enum Command {
     Resync {
         /// The process.
         process: ProcessNumber,
-        /// Its definitions.
-        definitions: Vec<Definition>,
-        /// Its live set.
-        events: Vec<Event>,
-        /// Its peaks and counters.
-        carried: Carried,
+        /// Its definitions, and what it lost.
+        resync: Resync,
+        /// Records of its account's state, as they came.
+        records: Vec<u8>,
+        /// How to read their times.
+        clock: Clock,
     },
     /// A process is gone.
     Depart {

@@ -20,10 +20,11 @@ use std::thread::JoinHandle;
 use ttmem_event::legacy::{
     DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
 };
-use ttmem_event::wire::Frame;
+use ttmem_event::state::StateRecord;
+use ttmem_event::wire::{Clock, Frame};
 use ttmem_event::{Class, Event, What};
 use ttmem_ledger::{
-    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
+    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, Resync, View,
 };
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -286,12 +287,12 @@ impl Keeper {
             }
             Command::Resync {
                 process,
-                definitions,
-                events,
-                carried,
+                resync,
+                records,
+                clock,
             } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.resync(slot, &definitions, &events, &carried);
+                    self.resync(slot, &resync, &records, &clock);
                 }
             }
             Command::Depart {
@@ -343,12 +344,31 @@ impl Keeper {
         }
     }
 
+    /// Replaces what is known of a process by the state that it sent.
+    fn resync(&mut self, slot: u32, resync: &Resync, mut records: &[u8], clock: &Clock) {
+        let mut malformed = false;
+        let decoded = std::iter::from_fn(|| {
+            if records.is_empty() {
+                return None;
+            }
+            let record = StateRecord::decode(&mut records);
+            malformed = record.is_err();
+            Some(record.ok()?.with_times(|ticks| clock.unix_nanos_at(ticks)))
+        });
+        self.ledger.resync(slot, resync, decoded);
+        if malformed {
+            // What came before it stands: every record is checked by itself.
+            self.ledger.refuse(slot, Anomaly::Malformed, 1);
+        }
+    }
+
     /// Books events that nobody will see, those aside that their process has reported itself.
     fn lose(&mut self, process: ProcessNumber, gone_events: u64, lost_events: u64, time: u64) {
         let Some(slot) = self.slots.get(&process).copied() else {
             return;
         };
-        let reported = self.ledger.facts(slot).map_or(0, |facts| facts.lost_events);
+        let process = self.ledger.process(slot);
+        let reported = process.map_or(0, |process| process.account.lost_events);
         let count = lost_events
             .saturating_sub(reported)
             .saturating_add(gone_events);
@@ -389,8 +409,9 @@ impl Keeper {
         if self.config.log.quiet && batch.anomalies.is_empty() {
             return;
         }
-        if let Some(facts) = self.ledger.facts(batch.slot) {
-            let names = Names::of(facts, self.ledger.devices(), &batch.events);
+        if let Some(process) = self.ledger.process(batch.slot) {
+            let logical_id = |device| self.ledger.logical_id(device);
+            let names = Names::of(process, logical_id, &batch.events);
             self.batched_events += batch.events.len();
             self.batches.push(NamedBatch { batch, names });
         }
@@ -419,7 +440,7 @@ impl Keeper {
 
     /// Makes log entries of the effects so far.
     fn collect_entries(&mut self, slot: u32) {
-        let left_out = self.ledger.take_untold();
+        let left_out = self.ledger.take_omitted_effects();
         if !self.logs_effects() {
             self.effects.clear();
         } else if left_out > 0 {
@@ -454,9 +475,9 @@ impl Keeper {
 
     /// Lets go of a process, but not of its last events.
     fn release(&mut self, slot: u32, departure: Departure, time: u64) -> Option<Exit> {
-        let facts = self.ledger.facts(slot)?;
-        let devices = self.ledger.devices();
-        self.config.journal.depart(slot, facts, devices);
+        let process = self.ledger.process(slot)?;
+        let logical_id = |device| self.ledger.logical_id(device);
+        self.config.journal.depart(slot, process, logical_id);
         self.ledger.depart(slot, departure, time)
     }
 

@@ -10,9 +10,9 @@ use ttmem_api::{
     PrefetchUsage, RingUsage, Timestamp,
 };
 use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
+use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
 use ttmem_ledger::geometry::{AllocatorGeometry, DeviceGeometry};
-use ttmem_ledger::process::{Mesh, RingKey};
-use ttmem_ledger::ring::{Prefetcher, Ring};
+use ttmem_ledger::{ConfigRingKey, Mesh};
 use ttmem_ledger::{Device, Geometry, Peak, PeakSet, ProcessView, View};
 
 /// The runtime's rings have eight entries; beyond this many the oldest are not listed.
@@ -68,8 +68,8 @@ impl Listings {
         on_device.resize_with(view.devices.len(), Listed::default);
         let mut allocators = Budget::new(MAX_LISTED);
         for each in &geometry.allocators {
-            let process = &view.processes[each.process];
-            let mesh = &process.facts.meshes[each.mesh as usize];
+            let process = &view.processes[each.process as usize];
+            let mesh = &process.account.meshes[each.mesh as usize];
             let its = &mesh.allocators[each.class.index()];
             for device in devices_of(process, mesh) {
                 let listed = &mut on_device[device];
@@ -82,14 +82,14 @@ impl Listings {
         let mut rings = Budget::new(MAX_LISTED);
         let mut prefetchers = Budget::new(MAX_LISTED);
         for process in &view.processes {
-            for (key, each) in &process.facts.rings {
-                let mesh = &process.facts.meshes[key.0 as usize];
+            for (key, each) in &process.account.config_rings {
+                let mesh = &process.account.meshes[key.0 as usize];
                 for device in devices_of(process, mesh).filter(|_device| rings.take()) {
                     on_device[device].rings.push(ring(process, mesh, key, each));
                 }
             }
-            for (slot, each) in &process.facts.prefetchers {
-                let mesh = &process.facts.meshes[*slot as usize];
+            for (slot, each) in &process.account.prefetchers {
+                let mesh = &process.account.meshes[*slot as usize];
                 for device in devices_of(process, mesh).filter(|_device| prefetchers.take()) {
                     let usage = prefetcher(process, mesh, each);
                     on_device[device].prefetchers.push(usage);
@@ -110,10 +110,10 @@ impl Listings {
 
 /// The devices of a mesh, as the view counts them.
 fn devices_of(process: &ProcessView, mesh: &Mesh) -> impl Iterator<Item = usize> {
-    let devices = &process.facts.devices;
+    let devices = &process.devices;
     mesh.devices
         .iter()
-        .map(|slot| devices[*slot as usize].device as usize)
+        .map(|slot| devices[*slot as usize] as usize)
 }
 
 fn mesh_id(mesh: &Mesh) -> Option<u64> {
@@ -138,10 +138,10 @@ fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -
     }
 }
 
-fn ring(process: &ProcessView, mesh: &Mesh, key: &RingKey, ring: &Ring) -> RingUsage {
+fn ring(process: &ProcessView, mesh: &Mesh, key: &ConfigRingKey, ring: &ConfigRing) -> RingUsage {
     let (_mesh, sub_device, core_type) = *key;
-    let oldest_listed = ring.entries.len().saturating_sub(MAX_RING_ENTRIES);
-    let entries = ring.entries.iter().skip(oldest_listed);
+    let oldest_listed = ring.entries().len().saturating_sub(MAX_RING_ENTRIES);
+    let entries = ring.entries().skip(oldest_listed);
     RingUsage {
         pid: process.facts.identity.pid,
         mesh: mesh_id(mesh),
@@ -149,7 +149,7 @@ fn ring(process: &ProcessView, mesh: &Mesh, key: &RingKey, ring: &Ring) -> RingU
         sub_device: Some(u32::from(sub_device)),
         capacity_bytes: Some(ring.size_bytes),
         used_bytes: ring.used_bytes,
-        entry_count: ring.entries.len() as u64,
+        entry_count: ring.entries().len() as u64,
         entries: entries
             .map(|entry| ttmem_api::RingEntry {
                 program: (entry.program != ProgramId(0)).then_some(entry.program.0),

@@ -24,7 +24,7 @@ pub(super) fn l1_map(
 ) -> L1Map {
     let facts = &view.devices[index].facts;
     let cores = view.l1_cores(geometry, index).unwrap_or_default();
-    let (residents, places) = residents(view, index);
+    let (residents, places) = residents(view, geometry, index);
     let side = |of: fn(&ttmem_ledger::geometry::CoreL1) -> u16| {
         cores.iter().map(|core| u32::from(of(core)) + 1).max()
     };
@@ -67,19 +67,23 @@ pub(super) fn l1_map(
 }
 
 /// The programs that ran last on some core, and their places in that list.
-fn residents(view: &View, index: usize) -> (Vec<Resident>, BTreeMap<Owner, u32>) {
+fn residents(
+    view: &View,
+    geometry: &Geometry,
+    index: usize,
+) -> (Vec<Resident>, BTreeMap<Owner, u32>) {
     let mut residents = Vec::new();
     let mut places = BTreeMap::new();
-    for (owner, cores) in view.devices[index].residency.by_owner(CoreType::Tensix) {
+    for (owner, cores) in &geometry.residents[index][CoreType::Tensix as usize] {
         let Some(process) = view.process(owner.process) else {
             continue;
         };
-        let Some(program) = process.programs.get(owner.program) else {
+        let Some(program) = process.rows.programs.get(owner.program) else {
             continue;
         };
         let slot = process.device_slot(u32::try_from(index).unwrap_or(u32::MAX));
         let on = slot.and_then(|slot| program.on_device(slot));
-        places.insert(owner, u32::try_from(residents.len()).unwrap_or(u32::MAX));
+        places.insert(*owner, u32::try_from(residents.len()).unwrap_or(u32::MAX));
         residents.push(Resident {
             pid: process.facts.identity.pid,
             program: rows::is_tracked(process).then_some(program.id.0),
@@ -87,7 +91,7 @@ fn residents(view: &View, index: usize) -> (Vec<Resident>, BTreeMap<Owner, u32>)
             time: on
                 .and_then(|on| on.last_dispatch)
                 .map(Timestamp::from_unix_nanos),
-            cores: u32::try_from(cores.len()).unwrap_or(u32::MAX),
+            cores: cores.len(),
         });
     }
     (residents, places)
@@ -95,7 +99,7 @@ fn residents(view: &View, index: usize) -> (Vec<Resident>, BTreeMap<Owner, u32>)
 
 /// A buffer as a block of its bank.
 pub(super) fn block(process: &ProcessView, row: &ttmem_ledger::BufferRow) -> Block {
-    let mesh = process.facts.meshes.get(row.mesh as usize);
+    let mesh = process.account.meshes.get(row.mesh as usize);
     Block {
         address: row.address,
         size_bytes: row.per_bank_bytes,
@@ -115,7 +119,7 @@ pub(super) fn has_core(view: &View, index: usize, x: u16, y: u16) -> bool {
 }
 
 fn column(view: &View, geometry: &Geometry, index: usize, x: u16, y: u16) -> L1Column {
-    let placed = view.l1_column(index, x, y);
+    let placed = view.l1_column(geometry, index, x, y);
     let compute = view.devices[index].facts.compute;
     let end = compute.map_or(0, |compute| compute.bytes_per_core);
     // Buffers grow down from where the small region begins, if there is one.
@@ -207,7 +211,7 @@ const WEIGHTS: usize = 4;
 fn weight(placed: &Placed<'_>) -> u8 {
     match placed.occupant {
         Occupant::Reserved => 0,
-        Occupant::Ring(..) => 1,
+        Occupant::ConfigRing(..) => 1,
         Occupant::Cb(..) => 2,
         Occupant::Buffer(..) => 3,
     }
@@ -234,7 +238,7 @@ fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32
             kind: SegmentKind::Reserved,
             ..nothing
         },
-        Occupant::Ring(process, _ring) => Segment {
+        Occupant::ConfigRing(process, _ring) => Segment {
             kind: SegmentKind::ConfigRing,
             pid: process.facts.identity.pid,
             ..nothing

@@ -15,7 +15,7 @@ type ResidentCores = HashMap<(u32, Owner), u32>;
 pub(super) fn programs(view: &View, request: PageRequest) -> Page<ProgramRow> {
     let resident = resident_cores(view);
     rows::page(view, request, |process, first_slot, give| {
-        for (slot, program) in process.programs.iter_from(first_slot) {
+        for (slot, program) in process.rows.programs.iter_from(first_slot) {
             give(slot, 0, &mut || {
                 let owner = Owner {
                     process: process.index,
@@ -30,10 +30,9 @@ pub(super) fn programs(view: &View, request: PageRequest) -> Page<ProgramRow> {
 
 fn resident_cores(view: &View) -> ResidentCores {
     let mut resident = ResidentCores::new();
-    for (index, device) in (0..).zip(&view.devices) {
-        for (owner, cores) in device.residency.by_owner(CoreType::Tensix) {
-            let count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
-            resident.insert((index, owner), count);
+    for (index, on_device) in (0..).zip(view.residents()) {
+        for (owner, cores) in &on_device[CoreType::Tensix as usize] {
+            resident.insert((index, *owner), cores.len());
         }
     }
     resident
@@ -54,14 +53,16 @@ fn program_row(
     let time = |nanos: u64| Timestamp::from_unix_nanos(nanos);
     let tracked = rows::is_tracked(process);
     let cores = most(program, |on| {
-        let cover = on.placement.cover.iter();
-        cover.map(|cores| u64::from(cores.len())).sum()
+        let definitions = &process.account.definitions;
+        let types = CoreType::ALL.into_iter();
+        let cores = types.map(|each| on.cores(definitions, each).len());
+        cores.map(u64::from).sum()
     });
     let first_run = program.on.iter().filter_map(|on| on.first_dispatch).min();
     let last_run = program.on.iter().filter_map(|on| on.last_dispatch).max();
     let devices = program.on.iter().filter_map(|on| {
-        let held = process.facts.devices.get(on.device as usize)?;
-        let device = view.devices.get(held.device as usize)?;
+        let number = *process.devices.get(on.device as usize)?;
+        let device = view.devices.get(number as usize)?;
         Some(ProgramDevice {
             id: device.facts.logical_id,
             unique_id: device.facts.unique_id.map(HexId),
@@ -73,7 +74,7 @@ fn program_row(
             program_cache_misses: on.program_cache_misses,
             binary_reuses: on.binary_reuses,
             last_run: on.last_dispatch.map(time),
-            resident_cores: resident.get(&(held.device, owner)).copied().unwrap_or(0),
+            resident_cores: resident.get(&(number, owner)).copied().unwrap_or(0),
         })
     });
     ProgramRow {
@@ -89,16 +90,12 @@ fn program_row(
         text_bytes: program.finalized.map(|finalized| finalized.text_bytes),
         binary_bytes: program.finalized.map(|finalized| finalized.binary_bytes),
         cb_bytes: most(program, |on| {
-            on.placement.cbs.iter().map(|cb| cb.total_bytes()).sum()
+            on.cbs().iter().map(|cb| cb.total_bytes()).sum()
         }),
         kernel_bytes: most(program, |on| {
-            on.placement
-                .kernels
-                .iter()
-                .map(|kernel| kernel.total_bytes)
-                .sum()
+            on.kernels().iter().map(|kernel| kernel.total_bytes).sum()
         }),
-        kernels: most(program, |on| on.placement.kernels.len() as u64),
+        kernels: most(program, |on| on.kernels().len() as u64),
         jit_disk_hits: program.jit_disk_hits,
         dispatches: most(program, |on| on.dispatches),
         first_run: first_run.map(time),
@@ -109,7 +106,7 @@ fn program_row(
 
 /// What a program is for: what its kernels are for, the runtime's own purposes first.
 fn kind(program: &Program) -> Option<KernelKind> {
-    let kernels = program.on.iter().flat_map(|on| &on.placement.kernels);
+    let kernels = program.on.iter().flat_map(|on| on.kernels());
     let kinds: Vec<KernelKind> = kernels
         .map(|kernel| words::kernel_kind(kernel.kind))
         .collect();

@@ -117,7 +117,7 @@ impl FromStr for Cursor {
 #[must_use]
 pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     page(view, request, |process, first_slot, give| {
-        for (slot, row) in process.buffers.iter_from(first_slot) {
+        for (slot, row) in process.rows.buffers.iter_from(first_slot) {
             give(slot, 0, &mut || buffer_row(view, process, row))?;
         }
         Ok(())
@@ -127,25 +127,32 @@ pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
 /// A page of live circular buffers.
 #[must_use]
 pub fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
-    program_page(
+    let of_programs = program_walk(
         view,
-        request,
-        |on| on.placement.cbs.as_slice(),
+        ProgramOnDevice::cbs,
         cb_key,
-        cb_row,
-    )
+        |owner, cb, _on, devices| cb_row(owner.process, owner.program_id(), cb, devices),
+    );
+    page(view, request, |process, first_slot, give| {
+        if is_tracked(process) {
+            return of_programs(process, first_slot, give);
+        }
+        // Those of old senders belong to no program.
+        for (slot, row) in process.rows.legacy_cbs.iter_from(first_slot) {
+            give(slot, 0, &mut || {
+                let devices = logical_ids(view, process, [row.device]);
+                cb_row(process, None, &row.cb, devices)
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// A page of live kernels.
 #[must_use]
 pub fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
-    program_page(
-        view,
-        request,
-        |on| on.placement.kernels.as_slice(),
-        kernel_key,
-        kernel_row,
-    )
+    let walk = program_walk(view, ProgramOnDevice::kernels, kernel_key, kernel_row);
+    page(view, request, walk)
 }
 
 /// The page is full: no further row is needed.
@@ -166,13 +173,10 @@ pub(super) fn page<R: RowLength>(
     let first = request
         .after
         .map_or((0, 0), |last| (last.process, last.slot));
-    let skipped = view
-        .processes
-        .partition_point(|process| process.index < first.0);
     let mut rows = Vec::new();
     let mut bytes = PageBytes::default();
     let mut last = None;
-    for process in &view.processes[skipped..] {
+    for process in view.processes.iter_from(first.0) {
         let first_slot = if process.index == first.0 { first.1 } else { 0 };
         let full = walk(process, first_slot, &mut |slot, row, make| {
             let cursor = Cursor {
@@ -212,16 +216,15 @@ pub(super) fn page<R: RowLength>(
     }
 }
 
-/// A page over what programs have on their devices, equal entries of a program in one row.
-fn program_page<E: Copy, K: Ord, R: RowLength>(
+/// Walks over what programs have on their devices, equal entries of a program in one row.
+fn program_walk<E: Copy, K: Ord, R: RowLength>(
     view: &View,
-    request: PageRequest,
     entries: impl Fn(&ProgramOnDevice) -> &[E],
     key: impl Fn(&E, &ProgramOnDevice) -> K,
     make: impl Fn(&Owner<'_>, &E, &ProgramOnDevice, Vec<u32>) -> R,
-) -> Page<R> {
-    page(view, request, |process, first_slot, give| {
-        for (slot, program) in process.programs.iter_from(first_slot) {
+) -> impl Fn(&ProcessView, u32, &mut Give<'_, R>) -> Result<(), Full> {
+    move |process, first_slot, give| {
+        for (slot, program) in process.rows.programs.iter_from(first_slot) {
             let owner = Owner { process, program };
             for (row, group) in (0..).zip(grouped(program, &entries, &key)) {
                 let (_key, first, on) = &group[0];
@@ -232,7 +235,7 @@ fn program_page<E: Copy, K: Ord, R: RowLength>(
             }
         }
         Ok(())
-    })
+    }
 }
 
 /// An entry with what it is told apart by, and the device it is on.
@@ -288,7 +291,7 @@ pub(super) fn is_tracked(process: &ProcessView) -> bool {
 }
 
 pub(super) fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
-    let defined = process.facts.definitions.text(id)?;
+    let defined = process.account.definitions.text(id)?;
     words::known_text(defined)
 }
 
@@ -303,8 +306,8 @@ fn logical_ids(
     slots: impl IntoIterator<Item = u32>,
 ) -> Vec<u32> {
     let devices = slots.into_iter().filter_map(|slot| {
-        let held = process.facts.devices.get(slot as usize)?;
-        let device = view.devices.get(held.device as usize)?;
+        let device = process.devices.get(slot as usize)?;
+        let device = view.devices.get(*device as usize)?;
         Some(device.facts.logical_id)
     });
     devices.collect()
@@ -315,7 +318,7 @@ pub(super) fn buffer_row(
     process: &ProcessView,
     row: &ttmem_ledger::BufferRow,
 ) -> BufferRow {
-    let mesh = process.facts.meshes.get(row.mesh as usize);
+    let mesh = process.account.meshes.get(row.mesh as usize);
     let devices = mesh.map_or(&[] as &[u32], |mesh| &mesh.devices);
     let placed = is_tracked(process);
     BufferRow {
@@ -340,7 +343,7 @@ pub(super) fn buffer_row(
 
 /// The frames of a call stack, whole: whoever asks for one wants to find its lines.
 fn stack(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
-    let frames = process.facts.definitions.text(id)?;
+    let frames = process.account.definitions.text(id)?;
     Some(frames.split(';').map(str::to_owned).collect())
 }
 
@@ -350,13 +353,13 @@ fn cb_key(cb: &Cb, _on: &ProgramOnDevice) -> impl Ord + use<> {
     (cb.number, cb.kind, place, cb.time)
 }
 
-fn cb_row(owner: &Owner<'_>, cb: &Cb, _on: &ProgramOnDevice, device_ids: Vec<u32>) -> CbRow {
+fn cb_row(process: &ProcessView, program: Option<u64>, cb: &Cb, device_ids: Vec<u32>) -> CbRow {
     let placed = cb.cores_id != CoresId::NONE;
     CbRow {
-        pid: owner.process.facts.identity.pid,
-        instance: instance(owner.process),
+        pid: process.facts.identity.pid,
+        instance: instance(process),
         device_ids,
-        program: owner.program_id(),
+        program,
         // An old sender knows a circular buffer by its address.
         cb: HexId(if placed {
             u64::from(cb.number)

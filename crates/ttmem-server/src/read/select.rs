@@ -188,7 +188,7 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
         last = Some(place);
         let (process, slot) = selection.order.row(place);
         let process = view.process(process);
-        let found = process.and_then(|process| Some((process, process.buffers.get(slot)?)));
+        let found = process.and_then(|process| Some((process, process.rows.buffers.get(slot)?)));
         if let Some((process, row)) = found {
             let row = rows::buffer_row(view, process, row);
             bytes.add(&row);
@@ -283,7 +283,7 @@ fn matching<'v>(
         let meshes = meshes_on_device(view, process, filter);
         // Millions of rows share a few operations: each is looked at once.
         let mut operations: HashMap<TextId, bool> = HashMap::new();
-        let rows = process.buffers.iter();
+        let rows = process.rows.buffers.iter();
         rows.filter_map(move |(slot, row)| {
             let lets_through = row.charged_bytes() >= filter.min_bytes
                 && row.time >= filter.since
@@ -295,7 +295,7 @@ fn matching<'v>(
                     .is_none_or(|on| on.get(row.mesh as usize).copied().unwrap_or(false))
                 && filter.operation.as_ref().is_none_or(|wanted| {
                     *operations.entry(row.operation).or_insert_with(|| {
-                        let name = process.facts.definitions.text(row.operation);
+                        let name = process.account.definitions.text(row.operation);
                         name.is_some_and(|name| name.to_lowercase().contains(wanted))
                     })
                 });
@@ -310,8 +310,8 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
         return None;
     }
     let is_it = |slot: &u32| {
-        let held = process.facts.devices.get(*slot as usize);
-        let device = held.and_then(|held| view.devices.get(held.device as usize));
+        let device = process.devices.get(*slot as usize);
+        let device = device.and_then(|device| view.devices.get(*device as usize));
         device.is_some_and(|device| {
             let facts = &device.facts;
             filter.device.is_none_or(|id| facts.logical_id == id)
@@ -320,7 +320,7 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
                     .is_none_or(|id| facts.unique_id == Some(id))
         })
     };
-    let meshes = process.facts.meshes.iter();
+    let meshes = process.account.meshes.iter();
     Some(meshes.map(|mesh| mesh.devices.iter().any(is_it)).collect())
 }
 

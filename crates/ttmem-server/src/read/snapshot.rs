@@ -155,9 +155,12 @@ pub(super) fn device_detail(
     let mut listings = Listings::of(view, geometry);
     let device = one_device(view, geometry, index, listings.on_device.swap_remove(index));
     let mut budget = Budget::new(MAX_LISTED);
-    let here = |held: &ttmem_ledger::process::ProcessDevice| held.device as usize == index;
+    let number = u32::try_from(index).unwrap_or(u32::MAX);
     let holders = view.processes.iter().filter_map(|each| {
-        let held = each.facts.devices.iter().find(|held| here(held))?;
+        let held = each
+            .account
+            .devices
+            .get(each.device_slot(number)? as usize)?;
         let devices = vec![process_device(view.devices.get(index)?, &held.totals)];
         Some(Process {
             devices,
@@ -193,10 +196,11 @@ pub(crate) fn device_scope(device: &Device) -> Option<String> {
 }
 
 fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
-    let facts = &process.facts;
-    let held = facts.devices.iter().filter(|_held| budget.take());
-    let devices = held.filter_map(|held| {
-        let device = view.devices.get(held.device as usize)?;
+    let (facts, account) = (&process.facts, &process.account);
+    let held = account.devices.iter().zip(&process.devices);
+    let held = held.filter(|_held| budget.take());
+    let devices = held.filter_map(|(held, device)| {
+        let device = view.devices.get(*device as usize)?;
         Some(process_device(device, &held.totals))
     });
     Process {
@@ -206,13 +210,13 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
             ProcessState::Exited => ttmem_api::ProcessState::Exited,
         },
         resyncing: facts.resyncing,
-        incomplete: facts.lost_events > 0,
-        lost_events: facts.lost_events,
-        elided_events: facts.elided_events,
+        incomplete: account.lost_events > 0,
+        lost_events: account.lost_events,
+        elided_events: account.elided_events,
         claimed_pid: facts.claimed_pid,
-        anomalies: facts.anomalies.total(),
-        inherited_frees: facts.inherited_frees,
-        leak_candidates: leak_candidates(&facts.leak_candidates),
+        anomalies: account.anomalies.total(),
+        inherited_frees: account.inherited_frees,
+        leak_candidates: leak_candidates(&account.leak_candidates),
         connections: facts.connections,
         devices: devices.collect(),
         ..stranger(&facts.identity)

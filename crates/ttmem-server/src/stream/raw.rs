@@ -113,7 +113,9 @@ pub(super) fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, 
         let process = process.filter(|process| process.facts.identity.pid == batch.pid);
         // What a process has defined is gone with it.
         let names = process.map_or_else(Names::default, |process| {
-            Names::of(&process.facts, &view.devices, &batch.events[places.clone()])
+            let logical_id = |device| view.logical_id(device);
+            let events = &batch.events[places.clone()];
+            Names::of(process.without_rows(), logical_id, events)
         });
         for place in places {
             let event = batch.event(place, &names);

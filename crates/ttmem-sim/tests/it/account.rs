@@ -3,13 +3,13 @@
 //! An event that the ledger refuses fails the test; every reading audits all totals.
 
 use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, MeshId, Source, What};
-use ttmem_ledger::device::CacheCounters;
+use ttmem_ledger::Allocator;
+use ttmem_ledger::CacheCounters;
+use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
 use ttmem_ledger::geometry::DeviceGeometry;
-use ttmem_ledger::process::Allocator;
 use ttmem_ledger::program::{Program, ProgramOnDevice};
-use ttmem_ledger::ring::{Prefetcher, Ring};
 use ttmem_ledger::{
-    BufferRow, Device, Ledger, Limits, ProcessFacts, ProcessIdentity, Totals, View,
+    AccountFacts, BufferRow, Device, Ledger, Limits, ProcessIdentity, Totals, View,
 };
 use ttmem_sim::hooks::{Entry, Hooks, Journal};
 use ttmem_sim::runtime::{Runtime, RuntimeOptions};
@@ -86,10 +86,10 @@ impl Account {
 
     /// Rings go with their mesh: what they counted is written down before.
     fn keep_rings_of(&mut self, mesh: MeshId) {
-        let facts = self.ledger.facts(self.process);
-        let facts = facts.expect("the model is a process");
+        let process = self.ledger.process(self.process);
+        let facts = process.expect("the model is a process").account;
         let slot = facts.meshes.iter().position(|each| each.id == Some(mesh));
-        for ((of, _sub_device, _core_type), ring) in &facts.rings {
+        for ((of, _sub_device, _core_type), ring) in &facts.config_rings {
             if usize::try_from(*of).ok() == slot {
                 self.closed_rings.0 += ring.wraps;
                 self.closed_rings.1 += ring.stalls;
@@ -100,7 +100,8 @@ impl Account {
     /// Wraps and stalls of all rings that were ever there.
     pub(crate) fn wraps_and_stalls(&mut self) -> (u64, u64) {
         let facts = self.facts();
-        let open = |figure: fn(&Ring) -> u64| facts.rings.values().map(figure).sum::<u64>();
+        let rings = || facts.config_rings.values();
+        let open = |figure: fn(&ConfigRing) -> u64| rings().map(|ring| figure(ring)).sum::<u64>();
         let (wraps, stalls) = self.closed_rings;
         (
             wraps + open(|ring| ring.wraps),
@@ -139,9 +140,10 @@ impl Account {
 
     /// A device by the runtime's number of its chip.
     pub(crate) fn device(&mut self, chip: u32) -> Device {
-        let devices = self.view().devices.into_iter();
-        let mut found = devices.filter(|device| device.facts.logical_id == chip);
-        found.next().expect("the chip was opened")
+        let view = self.view();
+        let mut devices = view.devices.iter();
+        let found = devices.find(|device| device.facts.logical_id == chip);
+        found.expect("the chip was opened").clone()
     }
 
     pub(crate) fn totals(&mut self, chip: u32) -> Totals {
@@ -177,24 +179,26 @@ impl Account {
         view.geometry().devices[place.expect("the chip was opened")]
     }
 
-    pub(crate) fn facts(&mut self) -> ProcessFacts {
+    pub(crate) fn facts(&mut self) -> AccountFacts {
         let view = self.view();
         let process = view.process(self.process);
-        process.expect("the model is a process").facts.clone()
+        process.expect("the model is a process").account.clone()
     }
 
     /// The config ring of a kind of core, of the mesh that has one and was opened last.
-    pub(crate) fn ring(&mut self, core_type: CoreType) -> Ring {
-        let rings = self.facts().rings;
+    pub(crate) fn ring(&mut self, core_type: CoreType) -> ConfigRing {
+        let rings = self.facts().config_rings;
         let last = rings
             .into_iter()
             .rfind(|((_mesh, sub_device, kind), _ring)| *sub_device == 0 && *kind == core_type);
-        last.expect("the mesh dispatches by itself").1
+        let (_key, ring) = last.expect("the mesh dispatches by itself");
+        (*ring).clone()
     }
 
     pub(crate) fn prefetcher(&mut self) -> Prefetcher {
         let last = self.facts().prefetchers.into_iter().next_back();
-        last.expect("the mesh dispatches by itself").1
+        let (_mesh, cache) = last.expect("the mesh dispatches by itself");
+        (*cache).clone()
     }
 
     /// Live programs of that name, oldest first.
@@ -202,10 +206,11 @@ impl Account {
         let view = self.view();
         let process = view.process(self.process);
         let process = process.expect("the model is a process");
-        let texts = &process.facts.definitions;
+        let texts = &process.account.definitions;
         let named =
             |program: &&Program| texts.text(program.name).is_some_and(|text| &**text == name);
         let mut programs: Vec<Program> = process
+            .rows
             .programs
             .iter()
             .map(|(_slot, program)| program)
@@ -237,7 +242,7 @@ impl Account {
         let view = self.view();
         let process = view.process(self.process);
         let process = process.expect("the model is a process");
-        let rows = process.buffers.iter().map(|(_slot, row)| *row);
+        let rows = process.rows.buffers.iter().map(|(_slot, row)| *row);
         let mut rows: Vec<BufferRow> = rows.collect();
         rows.sort_by_key(|row| row.id);
         rows

@@ -310,7 +310,7 @@ impl Session {
         let facts = self.account.facts();
         for mesh in self.runtime.open_meshes() {
             let handle = self.runtime.mesh_handle(mesh);
-            let known = |each: &ttmem_ledger::process::Mesh| {
+            let known = |each: &ttmem_ledger::Mesh| {
                 // Parts of a mesh that programs run on have its handle and no allocator.
                 Some(each.handle) == handle && each.allocators[0].capacity.is_some()
             };
@@ -404,7 +404,7 @@ proptest! {
         session.runtime.close();
         session.account.assert_nothing_left();
         let facts = session.account.facts();
-        prop_assert!(facts.rings.is_empty());
+        prop_assert!(facts.config_rings.is_empty());
         prop_assert!(facts.prefetchers.is_empty());
     }
 }

@@ -36,7 +36,7 @@ fn under_slow_dispatch_nothing_runs_before_the_user_does() {
     let mut runtime = account.runtime(RuntimeOptions::of(BoardKind::N150).slow());
     runtime.open_mesh(1, 1).expect("one chip");
     assert_eq!(account.kernel_bytes(0), 0);
-    assert!(account.facts().rings.is_empty());
+    assert!(account.facts().config_rings.is_empty());
     assert_eq!(runtime.grid().to_string(), "8x9");
 }
 

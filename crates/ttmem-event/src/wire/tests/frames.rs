@@ -1,12 +1,12 @@
 //! Preamble, clock, and what frames promise beyond their bytes.
 
 use super::super::{
-    Clock, Hello, OLDEST_VERSION, PeakRecord, Preamble, ProgramCounters, RefusalCode, RingPosition,
-    VERSION,
+    Clock, Hello, OLDEST_VERSION, Preamble, RefusalCode, RingPosition, StateWriter, VERSION,
 };
 use super::*;
 use crate::event::LAYOUT_HASH;
-use crate::{Class, Definition, DeviceId, Event, MeshId, ProgramId, Source, TextId, What};
+use crate::state::StateRecord;
+use crate::{Definition, Event, Source, TextId, What};
 
 fn saying(version: u16, oldest: u16, layout_hash: u64) -> Preamble {
     Preamble {
@@ -235,29 +235,27 @@ fn more_events_than_a_frame_holds_become_several_in_sequence() {
 #[test]
 fn more_of_anything_than_a_frame_holds_becomes_several() {
     let mut stream = Vec::new();
-    let peak = PeakRecord {
-        device: DeviceId(1),
-        class: Class::Dram,
-        bytes: 2,
-        time: 3,
+    let record = StateRecord::Leaks {
+        buffers: 1,
+        buffer_bytes: 2,
     };
-    Frame::put_peaks(&mut stream, &vec![peak; 43_690]);
+    let put_state = |stream: &mut Vec<u8>, count: usize| {
+        let mut writer = StateWriter::new(stream);
+        (0..count).for_each(|_record| writer.put(&record));
+    };
+    put_state(&mut stream, 61_000);
     assert_eq!(count_legal_frames(&stream), 1);
-    Frame::put_peaks(&mut stream, &vec![peak; 43_691]);
+    put_state(&mut stream, 62_000);
     assert_eq!(count_legal_frames(&stream), 3);
-
-    stream.clear();
-    let counters = ProgramCounters {
-        program: ProgramId(1),
-        mesh: MeshId(2),
-        dispatches: 3,
-        program_cache_hits: 4,
-        binary_reuses: 5,
-        first_time: 6,
-        last_time: 7,
-    };
-    Frame::put_counters(&mut stream, &vec![counters; 18_725]);
-    assert_eq!(count_legal_frames(&stream), 2);
+    let mut read = 0;
+    for (kind, mut payload) in split_frames(&stream) {
+        assert_eq!(kind, FrameKind::State as u8);
+        while !payload.is_empty() {
+            assert_eq!(StateRecord::decode(&mut payload), Ok(record));
+            read += 1;
+        }
+    }
+    assert_eq!(read, 123_000);
 
     stream.clear();
     let position = RingPosition {
@@ -293,8 +291,7 @@ fn nothing_to_say_is_no_frame() {
     let mut stream = Vec::new();
     Frame::put_define(&mut stream, &[]);
     Frame::put_events(&mut stream, 9, &[]);
-    Frame::put_peaks(&mut stream, &[]);
-    Frame::put_counters(&mut stream, &[]);
+    drop(StateWriter::new(&mut stream));
     Frame::put_drained(&mut stream, &[]);
     assert_eq!(stream, []);
 }

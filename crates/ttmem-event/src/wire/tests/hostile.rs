@@ -3,6 +3,7 @@
 use super::super::MAX_MESH_DEVICES;
 use super::*;
 use crate::Definition;
+use crate::state::{DecodeStateError, StateRecord};
 
 /// A define frame's payload with one definition of this kind and body.
 fn definition(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -97,16 +98,6 @@ fn entries_must_be_whole() {
         let payload = vec![0; len];
         let whole = |frame: FrameKind| Frame::decode(frame as u8, &payload).is_ok();
         assert_eq!(
-            whole(FrameKind::Peaks),
-            len % 24 == 0,
-            "{len} bytes of peaks"
-        );
-        assert_eq!(
-            whole(FrameKind::Counters),
-            len % 56 == 0,
-            "{len} bytes of counters"
-        );
-        assert_eq!(
             whole(FrameKind::Drained),
             len % 16 == 0,
             "{len} bytes of positions"
@@ -124,9 +115,16 @@ fn codes_out_of_range_are_refused_by_their_field() {
     let mut hello = [0; 28];
     hello[20] = 5;
     assert_eq!(Frame::decode(1, &hello), Err(invalid("hello", "source")));
-    let mut peak = [0; 24];
-    peak[4] = 5;
-    assert_eq!(Frame::decode(7, &peak), Err(invalid("peaks", "class")));
+    let mut allocator = [0; 40];
+    (allocator[0], allocator[5]) = (9, 5);
+    let refused = DecodeStateError::InvalidField {
+        record: "Allocator",
+        field: "class",
+        value: 5,
+    };
+    let mut bytes = allocator.as_slice();
+    assert_eq!(StateRecord::decode(&mut bytes), Err(refused));
+    assert_eq!(bytes.len(), 40, "what cannot be read stays");
     let mut welcome = [0; 24];
     welcome[2] = 2;
     assert_eq!(

@@ -7,17 +7,17 @@ use proptest::sample::{Index, select};
 
 use super::super::fuzz_body;
 use super::super::{
-    Clock, Goodbye, Hello, PeakRecord, ProgramCounters, RefusalCode, ResyncEnd, RingPosition,
-    Welcome,
+    Clock, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, StateWriter, Welcome,
 };
 use super::*;
 use crate::catalogue::Arch;
 use crate::core::{CoreRange, GRID_SIDE};
 use crate::event::EVENT_BYTES;
 use crate::event::vocabulary::LAYOUT;
+use crate::state::StateRecord;
 use crate::{
-    Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,
-    MeshKind, ProgramId, Source, TextId,
+    CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,
+    MeshKind, Source, TextId,
 };
 
 prop_compose! {
@@ -105,32 +105,17 @@ prop_compose! {
     }
 }
 
-prop_compose! {
-    fn peaks()(
-        device in any::<u32>(),
-        class in select(Class::ALL),
-        bytes in any::<u64>(),
-        time in any::<u64>(),
-    ) -> PeakRecord {
-        PeakRecord { device: DeviceId(device), class, bytes, time }
-    }
-}
-
-prop_compose! {
-    fn counters()(program in any::<u64>(), mesh in any::<u32>(), counts in any::<[u64; 5]>())
-        -> ProgramCounters
-    {
-        let [dispatches, program_cache_hits, binary_reuses, first_time, last_time] = counts;
-        ProgramCounters {
-            program: ProgramId(program),
-            mesh: MeshId(mesh),
-            dispatches,
-            program_cache_hits,
-            binary_reuses,
-            first_time,
-            last_time,
+/// A record of a state: of any kind, with any bytes that its fields can hold.
+fn state_records() -> impl Strategy<Value = StateRecord> {
+    let bytes = (1..=29_u8, proptest::collection::vec(any::<u8>(), 160));
+    bytes.prop_filter_map("a field cannot hold its bytes", |(kind, mut bytes)| {
+        bytes.insert(0, kind);
+        // Words are small numbers.
+        for byte in bytes.iter_mut().skip(1).step_by(3) {
+            *byte %= 2;
         }
-    }
+        StateRecord::decode(&mut bytes.as_slice()).ok()
+    })
 }
 
 fn ring_positions() -> impl Strategy<Value = RingPosition> {
@@ -195,8 +180,10 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
         vec(definitions(), 1..8).prop_map(|list| put(|out| Frame::put_define(out, &list))),
         (any::<u64>(), vec(events(), 1..8))
             .prop_map(|(first, list)| put(|out| Frame::put_events(out, first, &list))),
-        vec(peaks(), 1..8).prop_map(|list| put(|out| Frame::put_peaks(out, &list))),
-        vec(counters(), 1..8).prop_map(|list| put(|out| Frame::put_counters(out, &list))),
+        vec(state_records(), 1..8).prop_map(|list| put(|out| {
+            let mut writer = StateWriter::new(out);
+            list.iter().for_each(|record| writer.put(record));
+        })),
         vec(ring_positions(), 1..8).prop_map(|list| put(|out| Frame::put_drained(out, &list))),
     ]
 }
@@ -232,18 +219,23 @@ proptest! {
 
     #[test]
     fn entries_come_back(
-        peaks in vec(peaks(), 1..20),
-        counters in vec(counters(), 1..20),
+        records in vec(state_records(), 1..20),
         positions in vec(ring_positions(), 1..20),
     ) {
         let mut stream = Vec::new();
-        Frame::put_peaks(&mut stream, &peaks);
-        Frame::put_counters(&mut stream, &counters);
+        let mut writer = StateWriter::new(&mut stream);
+        records.iter().for_each(|record| writer.put(record));
+        drop(writer);
         Frame::put_drained(&mut stream, &positions);
         let mut reader = FrameReader::default();
         reader.push(&stream);
-        prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Peaks(peaks))));
-        prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Counters(counters))));
+        let Ok(Some(Frame::State(mut bytes))) = reader.next_frame() else {
+            panic!("no state");
+        };
+        for record in records {
+            prop_assert_eq!(StateRecord::decode(&mut bytes), Ok(record));
+        }
+        prop_assert!(bytes.is_empty());
         prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Drained(positions))));
     }
 

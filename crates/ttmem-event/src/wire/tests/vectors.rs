@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::super::{
-    Clock, Goodbye, Hello, PREAMBLE_BYTES, PeakRecord, Preamble, ProgramCounters, RefusalCode,
-    ResyncEnd, RingPosition, Welcome,
+    Clock, Goodbye, Hello, PREAMBLE_BYTES, Preamble, RefusalCode, ResyncEnd, RingPosition, Welcome,
 };
 use super::*;
 use crate::catalogue::Arch;
 use crate::event::vocabulary::LAYOUT;
+use crate::state::StateRecord;
 use crate::{
     BufferId, Class, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
-    MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId, What,
+    MeshDefinition, MeshId, MeshKind, Source, TextId, What,
 };
 
 /// One line of the vector file.
@@ -105,21 +105,31 @@ fn definition(name: &str) -> Definition {
     }
 }
 
-fn peaks() -> Vec<PeakRecord> {
-    vec![
-        PeakRecord {
-            device: DeviceId(0x2122_2324),
-            class: Class::L1,
-            bytes: 0x0102_0304_0506_0708,
-            time: 200,
-        },
-        PeakRecord {
-            device: DeviceId(0x2122_2325),
-            class: Class::Trace,
-            bytes: 0x1112_1314_1516_1718,
-            time: 201,
-        },
-    ]
+/// A record with a number, one with a word, a time and what may be missing.
+const STATE: &[u8] = &[
+    11, 8, 7, 6, 5, 4, 3, 2, 1, // Freed
+    9, 0x44, 0x43, 0x42, 0x41, 1, 12, 0, 0, 0, 0x40, 0, 0x10, 0, 0, 0, 0, 0, // Allocator
+    255, 255, 255, 255, 255, 255, 255, 255, 2,
+];
+
+#[test]
+fn a_state_is_what_its_table_says() {
+    let mut bytes = STATE;
+    let order = 0x0102_0304_0506_0708;
+    assert_eq!(
+        StateRecord::decode(&mut bytes),
+        Ok(StateRecord::Freed { order })
+    );
+    let allocator = StateRecord::Allocator {
+        mesh: 0x4142_4344,
+        class: Class::L1,
+        banks: 12,
+        base: 0x10_0040,
+        per_bank_bytes: None,
+        verified: 2,
+    };
+    assert_eq!(StateRecord::decode(&mut bytes), Ok(allocator));
+    assert!(bytes.is_empty());
 }
 
 fn events() -> Vec<Event> {
@@ -164,16 +174,7 @@ fn frame(name: &str) -> Frame<'static> {
             lost_events: 3,
             elided_events: 70_000,
         }),
-        "peaks" => Frame::Peaks(peaks()),
-        "counters" => Frame::Counters(vec![ProgramCounters {
-            program: ProgramId(0x7172_7374_7576_7778),
-            mesh: MeshId(0x4142_4344),
-            dispatches: 1000,
-            program_cache_hits: 999,
-            binary_reuses: 998,
-            first_time: 300,
-            last_time: 301,
-        }]),
+        "state" => Frame::State(STATE),
         "flush" => Frame::Flush,
         "goodbye" => Frame::Goodbye(Goodbye {
             next_sequence: 0x1112_1314_1516_171a,

@@ -50,7 +50,7 @@ fn a_parent_mesh_and_a_sub_mesh_overlap_and_percent_is_of_the_union() {
         assert_eq!((dram.union_bytes, dram.overlap_bytes), (part * 12, 0));
     }
     let process = world.process_view(model);
-    for mesh in &process.facts.meshes {
+    for mesh in &process.account.meshes {
         assert_eq!(
             mesh.allocators[Class::Dram.index()].charged_bytes,
             part * 12
@@ -70,7 +70,7 @@ fn a_call_stack_is_kept_as_long_as_its_buffer_and_changes_nothing_else() {
     };
     let stacks = |world: &mut World| -> Vec<(u64, u32)> {
         let process = world.process_view(model);
-        let rows = process.buffers.iter();
+        let rows = process.rows.buffers.iter();
         let mut stacks: Vec<_> = rows.map(|(_slot, row)| (row.id, row.stack.0)).collect();
         stacks.sort_unstable();
         stacks
@@ -87,7 +87,7 @@ fn a_call_stack_is_kept_as_long_as_its_buffer_and_changes_nothing_else() {
         .tell(noted(9, 6));
     assert_eq!(stacks(&mut world), [(1, 0), (2, 5)]);
     assert_eq!(world.charged(0, Class::Dram), 2 * 64 * 12);
-    assert_eq!(world.process_view(model).facts.anomalies.total(), 0);
+    assert_eq!(world.process_view(model).account.anomalies.total(), 0);
     // The same id anew: the old stack is not the new one's.
     world
         .by(model)
@@ -131,7 +131,7 @@ fn an_allocator_never_holds_more_than_its_capacity() {
 #[test]
 fn what_the_runtime_reports_beats_the_catalogue() {
     let mut world = World::new();
-    world.ledger.configure_device(configured(1 << 30));
+    world.ledger.get_mut().configure_device(configured(1 << 30));
     let dram = |world: &World| world.class_geometry(0, Class::Dram).capacity;
     assert_eq!(dram(&world).map(|dram| dram.per_bank_bytes), Some(1 << 30));
     let model = world.process("model");
@@ -307,6 +307,7 @@ fn a_program_is_its_counter_and_neither_its_pointer_nor_its_runtime_id() {
     assert_eq!(world.cb_bytes(0), 2 * 6400);
     let process = world.process_view(model);
     let attributes: Vec<(u64, u64, u64)> = process
+        .rows
         .programs
         .iter()
         .map(|(_slot, program)| (program.id.0, program.runtime_id, program.pointer))

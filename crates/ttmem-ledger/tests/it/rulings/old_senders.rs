@@ -2,9 +2,8 @@
 
 use super::{L1_BASE, configured};
 use crate::world::{Board, World};
-use ttmem_event::wire::{PeakRecord, ProgramCounters};
-use ttmem_event::{BufferId, Class, DeviceId, KernelKind, MeshId, ProgramId, Source, What};
-use ttmem_ledger::{Anomaly, Carried, Departure};
+use ttmem_event::{BufferId, Class, KernelKind, Source, What};
+use ttmem_ledger::{Anomaly, Departure};
 
 #[test]
 fn an_old_free_with_two_classes_at_the_address_takes_the_newest_and_is_counted() {
@@ -130,7 +129,7 @@ fn old_device_numbers_and_sizes_have_bounds() {
 #[test]
 fn an_old_size_above_a_configured_capacity_is_absurd_whatever_a_runtime_reports() {
     let mut world = World::new();
-    world.ledger.configure_device(configured(100));
+    world.ledger.get_mut().configure_device(configured(100));
     let (old, model) = (world.old_sender("old"), world.process("model"));
     world
         .by(old)
@@ -174,7 +173,7 @@ fn of_the_new_words_an_old_sender_may_use_those_about_its_own_events() {
         .mark(1, 1)
         .expecting(Anomaly::Malformed)
         .create(1);
-    let facts = world.process_view(old).facts;
+    let facts = world.process_view(old).account;
     assert_eq!((facts.lost_events, facts.elided_events), (3, 4));
     assert_eq!(world.charged(0, Class::Dram), 100);
 }
@@ -197,7 +196,7 @@ fn an_old_senders_fork_may_free_what_its_parent_holds() {
         .old_free(0, 8192)
         .expecting(Anomaly::UnknownFree)
         .old_cb_free(0, 4096, 1);
-    assert_eq!(world.process_view(child).facts.inherited_frees, 2);
+    assert_eq!(world.process_view(child).account.inherited_frees, 2);
     assert_eq!(world.charged(0, Class::L1), 0);
 }
 
@@ -210,60 +209,47 @@ fn an_old_senders_resync_replaces_all_and_carries_peaks_and_dispatches() {
         .old_alloc(0, Class::Dram, 4096, 100)
         .old_alloc(1, Class::Dram, 1, 7)
         .old_cb(0, L1_BASE, 20);
-    let allocated = |class, id, size_bytes| What::LegacyAllocated {
-        device: 0,
+    let on = |device, class, id, size_bytes| What::LegacyAllocated {
+        device,
         class,
         size_bytes,
         id,
     };
-    let whats = [
+    let freed = |device, id| What::LegacyFreed { device, id };
+    let allocated = |class, id, size_bytes| on(0, class, id, size_bytes);
+    let mut whats = vec![
+        allocated(Class::Dram, 1, 900),
+        freed(0, 1),
+        // It holds nothing there any more.
+        on(2, Class::L1, 5, 70),
+        freed(2, 5),
         allocated(Class::Dram, 4096, 300),
         allocated(Class::Dram, 4096, 300),
         allocated(Class::L1, 4096, 10),
-        What::LegacyKernelLoaded {
-            device: 0,
-            kind: KernelKind::Application,
-            size_bytes: 50,
-            id: 9,
-        },
     ];
-    let carried = Carried {
-        peaks: vec![
-            peak(0, Class::Dram, 900),
-            // It holds nothing there any more.
-            peak(2, Class::L1, 70),
-            peak(1024, Class::L1, 70),
-        ],
-        counters: vec![ProgramCounters {
-            program: ProgramId(9),
-            mesh: MeshId(0),
-            dispatches: 12,
-            program_cache_hits: 0,
-            binary_reuses: 0,
-            first_time: 3,
-            last_time: 5,
-        }],
-        lost_events: 1,
-        elided_events: 2,
+    let loaded = What::LegacyKernelLoaded {
+        device: 0,
+        kind: KernelKind::Application,
+        size_bytes: 50,
+        id: 9,
     };
-    world.resync(old, &[], &whats, &carried);
+    whats.extend([loaded; 12]);
+    world.resync(old, &[], &whats, (1, 2));
     assert_eq!(world.charged(0, Class::Dram), 300);
     assert_eq!((world.cb_bytes(0), world.kernel_bytes(0)), (0, 50));
     let view = world.process_view(old);
-    assert_eq!((view.facts.lost_events, view.facts.elided_events), (1, 2));
-    let kernel = view.programs.iter().next().expect("the kernel's program").1;
+    let lost = (view.account.lost_events, view.account.elided_events);
+    assert_eq!(lost, (1, 2));
+    let mut programs = view.rows.programs.iter();
+    let (_slot, kernel) = programs.next().expect("the kernel's program");
     assert_eq!(kernel.on[0].dispatches, 12);
     let peak_of = |held: usize, class| {
-        let class = view.facts.devices[held].totals.class(class);
+        let class = view.account.devices[held].totals.class(class);
         class.charged.peak().bytes
     };
     assert_eq!(peak_of(0, Class::Dram), 900);
     assert_eq!(peak_of(1, Class::L1), 70);
-    assert_eq!(
-        view.facts.devices.len(),
-        2,
-        "no device comes of a number out of range"
-    );
+    assert_eq!(view.account.devices.len(), 2);
     // Addresses still are what it is known by: twice booked, the L1 buffer newer than both.
     world
         .by(old)
@@ -277,13 +263,4 @@ fn an_old_senders_resync_replaces_all_and_carries_peaks_and_dispatches() {
         world.charged(0, Class::Dram) + world.charged(0, Class::L1),
         0
     );
-}
-
-fn peak(device: u32, class: Class, bytes: u64) -> PeakRecord {
-    PeakRecord {
-        device: DeviceId(device),
-        class,
-        bytes,
-        time: 1,
-    }
 }

@@ -2,12 +2,11 @@
 
 use super::{DRAM_BASE, L1_BASE};
 use crate::world::{Board, World, buffer, device, mesh};
-use ttmem_event::wire::{PeakRecord, ProgramCounters};
 use ttmem_event::{
-    BufferId, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceId, MeshId, ProgramId,
-    TraceId, What,
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DispatchPath,
+    MeshId, ProgramId, TextId, TraceId, What,
 };
-use ttmem_ledger::{Anomaly, Carried, Departure, DeviceKey, Limits, ProcessState, Released};
+use ttmem_ledger::{AccountLimits, Anomaly, Departure, DeviceKey, Limits, ProcessState, Released};
 
 #[test]
 fn a_fork_starts_empty_and_frees_of_its_parents_buffers_are_inherited() {
@@ -25,7 +24,7 @@ fn a_fork_starts_empty_and_frees_of_its_parents_buffers_are_inherited() {
         .expecting(Anomaly::UnknownFree)
         .free(8);
     assert_eq!(world.charged(0, Class::Dram), 1200);
-    assert_eq!(world.process_view(child).facts.inherited_frees, 1);
+    assert_eq!(world.process_view(child).account.inherited_frees, 1);
     assert_eq!(world.all_anomalies(), 1);
     world.by(parent).free(7);
     assert_eq!(world.charged(0, Class::Dram), 0);
@@ -80,7 +79,10 @@ fn mesh_ids_may_be_chip_ids_and_mesh_order_is_not_chip_order() {
 #[test]
 fn a_refused_definition_leaves_no_device_behind() {
     let mut world = World::with_limits(Limits {
-        devices_per_process: 2,
+        account: AccountLimits {
+            devices: 2,
+            ..AccountLimits::default()
+        },
         ..Limits::default()
     });
     let model = world.process("model");
@@ -109,7 +111,7 @@ fn a_mesh_of_one_chip_under_two_ids_or_of_a_chip_nobody_defined_is_refused() {
         .define(&mesh(7, &[1, 2]))
         .expecting(Anomaly::Undefined)
         .define(&mesh(8, &[3]));
-    assert_eq!(world.process_view(model).facts.meshes.len(), 1);
+    assert_eq!(world.process_view(model).account.meshes.len(), 1);
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
         .dispatch(1)
         .expecting(Anomaly::UnknownFree)
         .free(77);
-    world.ledger.set_resyncing(model.0, true);
+    world.ledger.get_mut().set_resyncing(model.0, true);
     assert!(world.process_view(model).facts.resyncing);
     assert_eq!(world.charged(0, Class::Dram), 105 * 12);
 
@@ -163,30 +165,27 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
         size_bytes: 3,
         cores: CoresId(1),
     };
-    let carried = Carried {
-        peaks: vec![PeakRecord {
-            device: DeviceId(0),
-            class: Class::Dram,
-            bytes: 4444,
-            time: 3,
-        }],
-        counters: vec![ProgramCounters {
-            program: ProgramId(4),
-            mesh: MeshId(0),
-            dispatches: 12,
-            program_cache_hits: 11,
-            binary_reuses: 10,
-            first_time: 1,
-            last_time: 2,
-        }],
-        lost_events: 6,
-        elided_events: 7,
+    let freed = What::BufferFreed {
+        mesh: MeshId(0),
+        buffer: BufferId(8),
     };
-    let whats = [
+    let run = What::Dispatched {
+        mesh: MeshId(0),
+        program: ProgramId(5),
+        runtime_id: 0,
+        operation: TextId::NONE,
+        program_cache: CacheResult::Hit,
+        binary_reused: false,
+        path: DispatchPath::Fast,
+    };
+    let mut whats = vec![
+        buffer(MeshId(0), 8, Class::Dram, DRAM_BASE, 4404, 4404),
         buffer(MeshId(0), 9, Class::Dram, DRAM_BASE, 40, 40),
+        freed,
         storage,
     ];
-    world.resync(model, &n150_definitions(), &whats, &carried);
+    whats.extend([run; 12]);
+    world.resync(model, &n150_definitions(), &whats, (6, 7));
 
     // The resynced buffer was reported before any capacity: one bank.
     assert_eq!(world.charged(0, Class::Dram), 40 + 60);
@@ -196,20 +195,26 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
     let process = world.process_view(model);
     assert!(!process.facts.resyncing);
     assert_eq!(
-        (process.facts.lost_events, process.facts.elided_events),
+        (process.account.lost_events, process.account.elided_events),
         (6, 7)
     );
-    assert_eq!(process.facts.anomalies.of(Anomaly::UnknownFree), 1);
-    let ids: Vec<u64> = process.buffers.iter().map(|(_slot, row)| row.id).collect();
+    assert_eq!(process.account.anomalies.of(Anomaly::UnknownFree), 1);
+    let ids: Vec<u64> = process
+        .rows
+        .buffers
+        .iter()
+        .map(|(_slot, row)| row.id)
+        .collect();
     assert_eq!(ids, [9]);
     let programs: Vec<(u64, u64)> = process
+        .rows
         .programs
         .iter()
         .map(|(_slot, program)| (program.id.0, program.on[0].dispatches))
         .collect();
-    assert_eq!(programs, [(4, 12)]);
+    assert_eq!(programs, [(4, 0), (5, 12)]);
     let peak = world.held(model, 0).class(Class::Dram).charged.peak();
-    assert_eq!((peak.bytes, peak.time), (4444, 3));
+    assert_eq!(peak.bytes, 4444);
     // The other process is untouched.
     assert_eq!(world.held(other, 0).class(Class::Dram).charged.bytes(), 60);
 }
@@ -229,23 +234,27 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
         .free(7)
         .alloc(8, Class::Dram, DRAM_BASE, 1)
         .close_mesh();
-    world.ledger.set_claimed_pid(child.0, 1234);
-    world.ledger.set_state(child.0, ProcessState::Detached);
-    world.resync(child, &n150_definitions(), &[forked], &Carried::default());
-    let facts = world.process_view(child).facts;
+    world.ledger.get_mut().set_claimed_pid(child.0, 1234);
+    world
+        .ledger
+        .get_mut()
+        .set_state(child.0, ProcessState::Detached);
+    world.resync(child, &n150_definitions(), &[forked], (0, 0));
+    let child_view = world.process_view(child);
+    let (facts, account) = (child_view.facts, child_view.account);
     let leaked = Released {
         buffers: 1,
         buffer_bytes: 12,
         ..Released::default()
     };
-    assert_eq!(facts.leak_candidates, leaked);
-    assert_eq!(facts.inherited_frees, 1);
+    assert_eq!(account.leak_candidates, leaked);
+    assert_eq!(account.inherited_frees, 1);
     assert_eq!(facts.claimed_pid, Some(1234));
     assert_eq!(facts.state, ProcessState::Live);
     // Where it was forked from does not change, whether or not it says so again.
-    world.resync(child, &n150_definitions(), &[], &Carried::default());
+    world.resync(child, &n150_definitions(), &[], (0, 0));
     world.by(child).free(7);
-    assert_eq!(world.process_view(child).facts.inherited_frees, 2);
+    assert_eq!(world.process_view(child).account.inherited_frees, 2);
 }
 
 #[test]
@@ -267,7 +276,7 @@ fn a_closed_mesh_takes_its_own_rings_and_no_others() {
         .tell(ring(1, 255))
         .tell(ring(2, 0))
         .tell(What::MeshClosed { mesh: MeshId(1) });
-    let rings = world.process_view(model).facts.rings;
+    let rings = world.process_view(model).account.config_rings;
     let left: Vec<_> = rings.keys().map(|key| (key.0, key.1)).collect();
     assert_eq!(left, [(0, 0), (2, 0)]);
 }
@@ -290,8 +299,14 @@ fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
     for (sub_device, core_type) in [(0, tensix), (0, eth), (1, tensix), (1, eth), (2, eth)] {
         world.by(model).tell(ring(0, sub_device, core_type));
     }
-    let left =
-        |world: &World| -> Vec<_> { world.process_view(model).facts.rings.into_keys().collect() };
+    let left = |world: &World| -> Vec<_> {
+        world
+            .process_view(model)
+            .account
+            .config_rings
+            .into_keys()
+            .collect()
+    };
     let divided = [
         (0, 0, tensix),
         (0, 0, eth),
@@ -333,7 +348,7 @@ fn what_a_closed_mesh_still_held_is_a_leak_candidate() {
         buffer_bytes: 1200,
         ..Released::default()
     };
-    assert_eq!(world.process_view(model).facts.leak_candidates, leaked);
+    assert_eq!(world.process_view(model).account.leak_candidates, leaked);
     assert_eq!(world.charged(0, Class::Dram), 0);
 }
 
@@ -355,14 +370,17 @@ fn an_event_that_its_sender_may_not_send_changes_nothing() {
 #[test]
 fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
     let mut world = World::with_limits(Limits {
-        meshes_per_process: 1,
-        buffers_per_process: 1,
-        programs_per_process: 1,
-        definitions_per_process: 2,
-        text_bytes_per_process: 3,
-        rings_per_process: 1,
-        traces_per_process: 1,
         departed: 1,
+        account: AccountLimits {
+            meshes: 1,
+            buffers: 1,
+            programs: 1,
+            definitions: 2,
+            text_bytes: 3,
+            config_rings: 1,
+            traces: 1,
+            ..AccountLimits::default()
+        },
         ..Limits::default()
     });
     let model = world.process("model");
@@ -419,8 +437,11 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
 #[test]
 fn what_the_programs_of_a_process_place_is_bounded_and_room_comes_back() {
     let mut world = World::with_limits(Limits {
-        parts_per_process: 2,
-        placed_per_process: 3,
+        account: AccountLimits {
+            parts: 2,
+            placed: 3,
+            ..AccountLimits::default()
+        },
         ..Limits::default()
     });
     let model = world.process("model");

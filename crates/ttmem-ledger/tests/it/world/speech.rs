@@ -20,6 +20,11 @@ impl Speaker<'_> {
     /// A mesh handle over defined devices, with its capacities.
     pub(crate) fn mesh(&mut self, id: u32, devices: &[u32], board: &Board) -> &mut Self {
         self.define(&mesh(id, devices)).on(id);
+        self.capacities(id, board)
+    }
+
+    /// What the allocators of a mesh can hand out.
+    pub(crate) fn capacities(&mut self, id: u32, board: &Board) -> &mut Self {
         for (class, banks, base, per_bank_bytes) in board.classes {
             self.tell(capacity(MeshId(id), *class, *banks, *base, *per_bank_bytes));
         }

@@ -37,7 +37,7 @@ impl<'v> HeldKernel<'v> {
 
     /// A text that its process defined.
     pub(super) fn text(&self, id: TextId) -> Option<&'v str> {
-        let text: &str = self.process.facts.definitions.text(id)?;
+        let text: &str = self.process.account.definitions.text(id)?;
         (!text.is_empty()).then_some(text)
     }
 }
@@ -46,13 +46,13 @@ impl<'v> HeldKernel<'v> {
 pub(super) fn buffers(view: &View, device: u32) -> [Vec<HeldBuffer<'_>>; Class::COUNT] {
     let mut held: [Vec<HeldBuffer<'_>>; Class::COUNT] = Default::default();
     for (process, slot) in processes_on(view, device) {
-        let meshes = &process.facts.meshes;
+        let meshes = &process.account.meshes;
         let on_device: Vec<bool> = meshes
             .iter()
             .map(|mesh| mesh.devices.contains(&slot))
             .collect();
         let pid = process.facts.identity.pid;
-        for (_, row) in process.buffers.iter() {
+        for (_, row) in process.rows.buffers.iter() {
             let mesh = usize::try_from(row.mesh).ok();
             if mesh.and_then(|mesh| on_device.get(mesh)) == Some(&true) {
                 held[row.class.index()].push(HeldBuffer { pid, row });
@@ -67,15 +67,22 @@ pub(super) fn cbs(view: &View, device: u32) -> Vec<HeldCb<'_>> {
     let mut held = Vec::new();
     for (process, slot) in processes_on(view, device) {
         let pid = process.facts.identity.pid;
-        for (_, program) in process.programs.iter() {
+        for (_, program) in process.rows.programs.iter() {
             let on = program.on_device(slot);
-            let cbs = on.map_or(&[][..], |on| &on.placement.cbs);
+            let cbs = on.map_or(&[][..], |on| on.cbs());
             held.extend(cbs.iter().map(|cb| HeldCb {
                 pid,
                 program: program.id,
                 cb,
             }));
         }
+        let legacy = process.rows.legacy_cbs.iter();
+        let legacy = legacy.filter(|(_, row)| row.device == slot);
+        held.extend(legacy.map(|(_, row)| HeldCb {
+            pid,
+            program: ProgramId(0),
+            cb: &row.cb,
+        }));
     }
     held
 }
@@ -84,9 +91,9 @@ pub(super) fn cbs(view: &View, device: u32) -> Vec<HeldCb<'_>> {
 pub(super) fn kernels(view: &View, device: u32) -> Vec<HeldKernel<'_>> {
     let mut held = Vec::new();
     for (process, slot) in processes_on(view, device) {
-        for (_, program) in process.programs.iter() {
+        for (_, program) in process.rows.programs.iter() {
             let on = program.on_device(slot);
-            let kernels = on.map_or(&[][..], |on| &on.placement.kernels);
+            let kernels = on.map_or(&[][..], |on| on.kernels());
             held.extend(kernels.iter().map(|kernel| HeldKernel {
                 process,
                 program,

@@ -2,8 +2,7 @@
 
 use super::*;
 use ttmem_event::{Class, CoreSet};
-use ttmem_ledger::device::ComputeL1;
-use ttmem_ledger::{Capacity, DeviceFacts};
+use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
 
 fn text(note: &Note) -> String {
     let mut out = String::new();

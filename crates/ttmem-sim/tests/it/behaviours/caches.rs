@@ -3,7 +3,7 @@
 use crate::rig::{Rig, add_reader, count, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, CoreType, What};
-use ttmem_ledger::device::CacheCounters;
+use ttmem_ledger::CacheCounters;
 use ttmem_sim::program::CoreRanges;
 use ttmem_sim::runtime::RuntimeOptions;
 
@@ -56,13 +56,19 @@ fn a_first_run_waits_for_everything_before_it_and_a_cached_one_does_not() {
         rig.run(workload);
     }
     let ring = rig.account.ring(CoreType::Tensix);
-    assert_eq!((ring.reserves, ring.stalls, ring.entries.len()), (3, 2, 1));
+    assert_eq!(
+        (ring.reserves, ring.stalls, ring.entries().len()),
+        (3, 2, 1)
+    );
     rig.account.news();
     for workload in workloads {
         rig.run_cached(workload);
     }
     let ring = rig.account.ring(CoreType::Tensix);
-    assert_eq!((ring.reserves, ring.stalls, ring.entries.len()), (6, 2, 4));
+    assert_eq!(
+        (ring.reserves, ring.stalls, ring.entries().len()),
+        (6, 2, 4)
+    );
     assert_eq!(rig.runtime.counts().ring_stalls, 2);
 }
 
@@ -84,7 +90,7 @@ fn a_ring_without_room_waits_for_the_oldest_and_frees_it() {
     // What is waited for leaves the rings of every kind of core.
     assert_eq!(count(&events, "RingFreed"), 3);
     let ring = rig.account.ring(CoreType::Tensix);
-    assert_eq!((ring.entries.len(), ring.used_bytes), (1, 40_000));
+    assert_eq!((ring.entries().len(), ring.used_bytes), (1, 40_000));
 }
 
 #[test]

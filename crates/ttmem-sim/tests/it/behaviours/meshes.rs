@@ -99,7 +99,7 @@ fn data_parallel_sub_meshes_run_each_on_its_own_chip_and_ring() {
         // Fabric and dispatcher ran before.
         assert_eq!(rig.account.caches(chip).dispatches, 2 + u64::from(chip) + 1);
     }
-    let rings = rig.account.facts().rings;
+    let rings = rig.account.facts().config_rings;
     let tensix = rings
         .iter()
         .filter(|((_mesh, _part, core_type), _ring)| *core_type == CoreType::Tensix);

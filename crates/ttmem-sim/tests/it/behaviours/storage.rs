@@ -24,7 +24,7 @@ fn a_global_circular_buffer_that_moves_is_told_and_the_layout_stays() {
         rig.run_cached(workload);
         for chip in 0..4 {
             let on = rig.account.on_device("moving", chip);
-            let addresses: Vec<u64> = on.placement.cbs.iter().map(|cb| cb.address).collect();
+            let addresses: Vec<u64> = on.cbs().iter().map(|cb| cb.address).collect();
             assert_eq!(addresses, [L1_BASE, target]);
             assert_eq!(rig.account.cb_bytes(chip), 5 * TILE * 64);
         }

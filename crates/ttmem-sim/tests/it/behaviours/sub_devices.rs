@@ -80,7 +80,7 @@ fn each_sub_device_has_a_ring_of_its_own() {
     rig.run(lower);
     let facts = rig.account.facts();
     let used = |part: u8| -> Vec<u64> {
-        let rings = facts.rings.iter();
+        let rings = facts.config_rings.iter();
         rings
             .filter(|((_mesh, sub_device, core_type), _ring)| {
                 *sub_device == part && *core_type == CoreType::Tensix

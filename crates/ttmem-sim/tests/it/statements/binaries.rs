@@ -203,10 +203,7 @@ fn the_three_points_at_which_a_kernel_is_known_come_in_order_and_once() {
         })
         .collect();
     assert!(places.is_sorted(), "{places:?}");
-    assert_eq!(
-        rig.account.on_device("matmul", 0).placement.kernels.len(),
-        3
-    );
+    assert_eq!(rig.account.on_device("matmul", 0).kernels().len(), 3);
 }
 
 #[test]
@@ -260,7 +257,7 @@ fn the_ring_is_there_from_the_opening_and_all_programs_share_it() {
     let mut rig = Rig::n150();
     let opened = rig.account.ring(CoreType::Tensix);
     assert_eq!((opened.base, opened.size_bytes), (35_168, 70_656));
-    assert!(opened.entries.is_empty());
+    assert_eq!(opened.entries().len(), 0);
     let first = rig.one_kernel("first", &grid(8, 8), 1_000);
     let second = rig.one_kernel("second", &grid(8, 8), 1_000);
     rig.run(first);
@@ -269,7 +266,7 @@ fn the_ring_is_there_from_the_opening_and_all_programs_share_it() {
     rig.run_cached(first);
     rig.run_cached(second);
     let ring = rig.account.ring(CoreType::Tensix);
-    let ids: Vec<_> = ring.entries.iter().map(|entry| entry.program).collect();
+    let ids: Vec<_> = ring.entries().map(|entry| entry.program).collect();
     let one = |rig: &mut Rig, name| rig.account.programs(name)[0].id;
     let (first, second) = (one(&mut rig, "first"), one(&mut rig, "second"));
     assert_eq!(ids, [second, first, second]);
@@ -303,14 +300,14 @@ fn system_kernels_run_on_cores_of_their_own_and_lie_in_no_ring() {
     let compute = rig.account.device(0).facts.compute.expect("known").cores;
     let facts = rig.account.facts();
     for program in rig.account.programs("dispatch") {
-        for kernel in &program.on[0].placement.kernels {
+        for kernel in program.on[0].kernels() {
             let cores = facts.definitions.cores(kernel.cores_id);
             let cores = cores.expect("the model tells them");
             assert!(cores.intersection(&compute).is_empty());
         }
     }
     for program in rig.account.programs("fabric") {
-        let kernel = &program.on[0].placement.kernels[0];
+        let kernel = &program.on[0].kernels()[0];
         assert_eq!(kernel.core_type, Some(CoreType::ActiveEth));
     }
 }
@@ -351,7 +348,7 @@ fn system_first_run_cached_run_and_ring_are_tracked_each_in_its_way() {
     assert_eq!(count(&cached, "Dispatched"), 1);
     // The ring: tracked as well, and on top of nothing.
     let ring = rig.account.ring(CoreType::Tensix);
-    assert_eq!(ring.entries.len(), 2);
+    assert_eq!(ring.entries().len(), 2);
     let geometry = rig.account.geometry(0);
     let cores = 8 * 9;
     assert_eq!(

@@ -172,7 +172,7 @@ fn a_ring_that_wraps_evicts_the_oldest() {
     assert_eq!(ring.wraps, wraps + 1);
     assert_eq!(ring.wraps, rig.runtime.counts().ring_wraps);
     let names = |rig: &mut Rig| -> Vec<_> {
-        let ids = ring.entries.iter().map(|entry| entry.program);
+        let ids = ring.entries().map(|entry| entry.program);
         let named = |id| {
             let names = ["a", "b", "c", "d"];
             names
@@ -250,7 +250,7 @@ fn cached_kernels_still_count() {
     // Its text has left the ring, but it is registered: the program may run at any time.
     let ring = rig.account.ring(CoreType::Tensix);
     let kept = rig.account.programs("matmul")[0].id;
-    assert!(ring.entries.iter().all(|entry| entry.program != kept));
+    assert!(ring.entries().all(|entry| entry.program != kept));
     let registered = rig.account.kernel_bytes_of(0, KernelKind::Application);
     assert_eq!(registered, (MATMUL_TEXT + 60_000) * 64);
 }

@@ -73,7 +73,7 @@ fn a_global_circular_buffer_has_the_address_that_the_allocator_gave() {
     let workload = rig.workload(program);
     rig.run(workload);
     let on = rig.account.on_device("sharded", 0);
-    let addresses: Vec<u64> = on.placement.cbs.iter().map(|cb| cb.address).collect();
+    let addresses: Vec<u64> = on.cbs().iter().map(|cb| cb.address).collect();
     assert_eq!(addresses, [rig.address(tensor), L1_BASE]);
     assert!(rig.address(tensor) > L1_BASE);
 }
@@ -248,7 +248,7 @@ fn tracking_works_on_all_devices_of_a_mesh_workload() {
         assert_eq!(rig.account.totals(chip).cb.count, 3);
         assert_eq!(rig.account.cb_bytes(chip), MATMUL_CBS * 64);
         let on = rig.account.on_device("matmul", chip);
-        assert_eq!(on.placement.kernels.len(), 3);
+        assert_eq!(on.kernels().len(), 3);
         assert_eq!(on.dispatches, 1);
     }
 }

@@ -98,7 +98,7 @@ fn l1_is_each_devices_own() {
 }
 
 fn cbs_on(rig: &mut Rig, chip: u32) -> Vec<Cb> {
-    rig.account.on_device("matmul", chip).placement.cbs.clone()
+    rig.account.on_device("matmul", chip).cbs().to_vec()
 }
 
 #[test]

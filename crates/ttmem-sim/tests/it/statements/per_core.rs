@@ -43,7 +43,7 @@ fn dispatch_on_2_cores_is_92_kib_on_every_device() {
     let facts = rig.account.facts();
     let program = &rig.account.programs("dispatch")[0];
     let mut cores = CoreSet::default();
-    for kernel in &program.on[0].placement.kernels {
+    for kernel in program.on[0].kernels() {
         let on = facts.definitions.cores(kernel.cores_id);
         cores.insert_all(on.expect("the model tells them"));
     }
@@ -161,7 +161,7 @@ fn the_bytes_on_a_core_are_its_text_and_not_the_dram_buffer() {
     let workload = rig.one_kernel("small", &grid(8, 8), 100);
     rig.run(workload);
     let program = rig.account.programs("small")[0].clone();
-    let kernel = program.on[0].placement.kernels[0];
+    let kernel = program.on[0].kernels()[0];
     assert_eq!(kernel.binary_bytes, Some(100));
     assert_eq!(kernel.total_bytes, 6_400);
     // The copy in DRAM is padded to a page.

@@ -1,0 +1,366 @@
+//! The account itself: its parts, and how it is fed.
+
+use crate::anomaly::{Anomalies, Anomaly};
+use crate::apply::Apply;
+use crate::buffers::{BufferBook, BufferRow};
+use crate::config_ring::{ConfigRing, Prefetcher};
+use crate::definitions::Definitions;
+use crate::device::{ChipKey, DeviceMoment, HeldDevice};
+use crate::freed::{Freed, FreedCbs, FreedEntries, FreedKernels, FreedList, FreedStorage};
+use crate::legacy_cbs::{LegacyCb, LegacyCbs};
+use crate::limits::Limits;
+use crate::mark::Marks;
+use crate::mesh::Mesh;
+use crate::observer::Observer;
+use crate::pages::{Pages, PagesView};
+use crate::program::{Cb, Kernel, Program};
+use crate::residency::{Trace, TraceKey};
+use crate::totals::GaugeKind;
+use crate::{Map, Set};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use ttmem_event::{
+    CoreType, Definition, DeviceDefinition, Event, KernelId, MeshId, ProgramId, TextId, What,
+};
+
+/// What was given back in one go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// Buffers.
+    pub buffers: u64,
+    /// Their charged bytes, over all devices.
+    pub buffer_bytes: u64,
+    /// Per-core storage entries.
+    pub cbs: u64,
+    /// Their bytes.
+    pub cb_bytes: u64,
+    /// Kernels.
+    pub kernels: u64,
+    /// Their bytes.
+    pub kernel_bytes: u64,
+}
+
+/// A config ring's place: mesh, sub-device, core type.
+pub type ConfigRingKey = (u32, u8, CoreType);
+
+/// Everything of an account but its rows.
+#[derive(Clone, Debug, Default)]
+pub struct AccountFacts {
+    /// Events that the process lost: its totals are not to be trusted.
+    pub lost_events: u64,
+    /// Events that it left out: its totals are exact, its history is not.
+    pub elided_events: u64,
+    /// Frees of buffers that belong to the process it was forked from.
+    pub inherited_frees: u64,
+    /// What it still held when it closed its devices.
+    pub leak_candidates: Released,
+    /// What was wrong with its events.
+    pub anomalies: Anomalies,
+    /// What it holds, by device.
+    pub devices: Vec<HeldDevice>,
+    /// Its mesh handles.
+    pub meshes: Vec<Mesh>,
+    /// What it defined.
+    pub definitions: Arc<Definitions>,
+    /// Its config rings.
+    pub config_rings: BTreeMap<ConfigRingKey, Arc<ConfigRing>>,
+    /// Its prefetcher caches, by mesh.
+    pub prefetchers: BTreeMap<u32, Arc<Prefetcher>>,
+    /// Its own marks, by the text that names each.
+    pub marks: Arc<Marks<TextId>>,
+    pub(crate) traces: BTreeMap<TraceKey, Trace>,
+}
+
+/// The rows of an account at one moment, for a reader to keep.
+#[derive(Clone, Debug, Default)]
+pub struct AccountRows {
+    /// Live buffers.
+    pub buffers: PagesView<BufferRow>,
+    /// Live programs.
+    pub programs: PagesView<Program>,
+    /// Live circular buffers of an old sender.
+    pub legacy_cbs: PagesView<LegacyCb>,
+    /// Buffers that were live at a peak and are freed.
+    pub freed_buffers: PagesView<Freed<BufferRow>>,
+    /// Per-core storage that was live at a peak and is freed.
+    pub freed_cbs: PagesView<Freed<FreedStorage<Cb>>>,
+    /// Kernels that were live at a peak and are gone.
+    pub freed_kernels: PagesView<Freed<FreedStorage<Kernel>>>,
+}
+
+/// Where a program's id comes from: an old sender's kernels have ids of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ProgramKey {
+    /// The client's counter.
+    Tracked(ProgramId),
+    /// The id an old sender gave a kernel.
+    LegacyKernel(u64),
+}
+
+/// How often a kernel binary is loaded, by the bytes of each load; mostly all are alike.
+#[derive(Debug, Default)]
+pub(crate) struct Loads {
+    pub(crate) largest: (u64, u32),
+    pub(crate) others: BTreeMap<u64, u32>,
+}
+
+/// What is found by device.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceIndex {
+    /// Programs with a part on it.
+    pub(crate) programs: Set<u32>,
+    /// Meshes with it that were used since they were last closed.
+    pub(crate) meshes: Set<u32>,
+    /// Each binary with its loads.
+    pub(crate) kernels: Map<KernelId, Loads>,
+    pub(crate) freed_cbs: FreedList,
+    pub(crate) freed_kernels: FreedList,
+}
+
+/// A trace that is being captured.
+#[derive(Debug)]
+pub(crate) struct Capturing {
+    pub(crate) trace: TraceKey,
+    /// The number of the last captured run of each program on each mesh, by their slots.
+    pub(crate) last: Map<(u32, u32), u64>,
+}
+
+/// What one process holds, and how it came to.
+#[derive(Debug)]
+pub struct Account {
+    /// Whether it speaks the old senders' vocabulary.
+    pub(crate) legacy: bool,
+    pub(crate) facts: AccountFacts,
+    pub(crate) buffers: BufferBook,
+    pub(crate) programs: Pages<Program>,
+    pub(crate) legacy_cbs: LegacyCbs,
+    pub(crate) freed_buffers: FreedEntries<BufferRow>,
+    pub(crate) freed_cbs: FreedCbs,
+    pub(crate) freed_kernels: FreedKernels,
+    pub(crate) program_index: Map<ProgramKey, u32>,
+    pub(crate) device_ids: Map<u32, u32>,
+    pub(crate) chips: Map<ChipKey, u32>,
+    /// The definitions of its devices: the one it was opened by counts.
+    pub(crate) device_definitions: Map<u32, DeviceDefinition>,
+    pub(crate) mesh_ids: Map<u32, u32>,
+    pub(crate) legacy_meshes: Map<u32, u32>,
+    /// By device of the process.
+    pub(crate) on_device: Vec<DeviceIndex>,
+    /// Devices of all meshes together.
+    pub(crate) mesh_members: usize,
+    /// Devices of all programs together.
+    pub(crate) parts: usize,
+    /// Per-core storage and kernels on all devices together.
+    pub(crate) placed: usize,
+    /// Traces that are being captured, by mesh id.
+    pub(crate) capturing: BTreeMap<MeshId, Capturing>,
+    /// Buffers below this id belong to the process this one was forked from.
+    pub(crate) first_own_buffer: u64,
+    /// The highest buffer id that was ever allocated.
+    pub(crate) highest_buffer: u64,
+    /// The time given to an old sender's last report.
+    pub(crate) last_report: u64,
+    /// Events applied so far.
+    pub(crate) order: u64,
+    /// Programs run so far, on any mesh.
+    pub(crate) runs: u64,
+}
+
+impl Account {
+    /// An empty account; `legacy` if it speaks the old senders' vocabulary.
+    #[must_use]
+    pub fn new(legacy: bool) -> Self {
+        Self {
+            legacy,
+            facts: AccountFacts::default(),
+            buffers: BufferBook::new(legacy),
+            programs: Pages::default(),
+            legacy_cbs: LegacyCbs::default(),
+            freed_buffers: FreedEntries::default(),
+            freed_cbs: FreedCbs::default(),
+            freed_kernels: FreedKernels::default(),
+            program_index: Map::default(),
+            device_ids: Map::default(),
+            chips: Map::default(),
+            device_definitions: Map::default(),
+            mesh_ids: Map::default(),
+            legacy_meshes: Map::default(),
+            on_device: Vec::new(),
+            mesh_members: 0,
+            parts: 0,
+            placed: 0,
+            capturing: BTreeMap::new(),
+            first_own_buffer: 0,
+            highest_buffer: 0,
+            last_report: 0,
+            order: 0,
+            runs: 0,
+        }
+    }
+
+    /// Everything but its rows.
+    #[must_use]
+    pub fn facts(&self) -> &AccountFacts {
+        &self.facts
+    }
+
+    /// Its rows as they are now, for a reader.
+    #[must_use]
+    pub fn rows(&self) -> AccountRows {
+        AccountRows {
+            buffers: self.buffers.rows.view(),
+            programs: self.programs.view(),
+            legacy_cbs: self.legacy_cbs.rows.view(),
+            freed_buffers: self.freed_buffers.view(),
+            freed_cbs: self.freed_cbs.view(),
+            freed_kernels: self.freed_kernels.view(),
+        }
+    }
+
+    /// About how many records its state has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let freed = self.freed_buffers.len() + self.freed_cbs.len() + self.freed_kernels.len();
+        self.buffers.rows.len() + self.placed + self.parts + freed
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The highest buffer id that was ever allocated.
+    #[must_use]
+    pub fn highest_buffer(&self) -> u64 {
+        self.highest_buffer
+    }
+
+    /// Applies an event.
+    ///
+    /// # Errors
+    /// When the event was refused: it booked nothing. What it contradicts is settled
+    /// first: a live buffer whose id was allocated anew is gone in any case.
+    #[inline]
+    pub fn apply<O: Observer>(
+        &mut self,
+        event: &Event,
+        limits: &Limits,
+        observer: &mut O,
+    ) -> Result<(), Anomaly> {
+        self.order += 1;
+        let mut apply = Apply {
+            account: self,
+            observer,
+            limits,
+            time: event.time,
+        };
+        let outcome = apply.event(&event.what);
+        if let Err(anomaly) = outcome {
+            self.facts.anomalies.count(anomaly);
+        }
+        outcome
+    }
+
+    /// Takes over what later events refer to.
+    ///
+    /// # Errors
+    /// When it contradicts an earlier definition or there are too many.
+    pub fn define<O: Observer>(
+        &mut self,
+        definition: &Definition,
+        limits: &Limits,
+        observer: &mut O,
+    ) -> Result<(), Anomaly> {
+        let mut apply = Apply {
+            account: self,
+            observer,
+            limits,
+            time: 0,
+        };
+        let outcome = apply.define(definition);
+        if let Err(anomaly) = outcome {
+            self.facts.anomalies.count(anomaly);
+        }
+        outcome
+    }
+
+    /// Counts reports that never became events: they were refused while they were read.
+    pub fn refuse(&mut self, anomaly: Anomaly, count: u64) {
+        self.facts.anomalies.add(anomaly, count);
+    }
+
+    /// Starts a new stretch between marks: somebody else set one.
+    pub fn mark(&mut self, time: u64) {
+        for held in &mut self.facts.devices {
+            held.totals.mark(time);
+        }
+    }
+
+    /// What it holds, over all devices.
+    #[must_use]
+    pub fn holdings(&self) -> Released {
+        let mut held = Released::default();
+        for device in &self.facts.devices {
+            let totals = &device.totals;
+            for class in &totals.classes {
+                held.buffer_bytes += class.charged.bytes();
+            }
+            held.cbs += totals.cb.count;
+            held.cb_bytes += totals.cb.registered.bytes();
+            held.kernels += totals.kernel.count;
+            held.kernel_bytes += totals.kernel.registered.bytes();
+        }
+        held.buffers = self.buffers.rows.len() as u64;
+        held
+    }
+
+    /// Notes how far it had come when a device had a peak.
+    pub fn set_moment(&mut self, slot: u32, gauge: GaugeKind, peak_number: u64, order: u64) {
+        if let Some(held) = self.facts.devices.get_mut(slot as usize) {
+            held.moments[gauge.index()] = DeviceMoment { peak_number, order };
+        }
+    }
+
+    /// Takes over what was counted of the process before it sent its state, where that is more.
+    pub fn take_over(&mut self, before: &Self, lost_events: u64, elided_events: u64) {
+        self.first_own_buffer = self.first_own_buffer.max(before.first_own_buffer);
+        let (facts, before) = (&mut self.facts, &before.facts);
+        facts.lost_events = lost_events;
+        facts.elided_events = elided_events;
+        facts.inherited_frees = facts.inherited_frees.max(before.inherited_frees);
+        let (leaks, known) = (&mut facts.leak_candidates, &before.leak_candidates);
+        leaks.buffers = leaks.buffers.max(known.buffers);
+        leaks.buffer_bytes = leaks.buffer_bytes.max(known.buffer_bytes);
+        facts.anomalies.raise_to(&before.anomalies);
+    }
+
+    /// Somebody else's mark is newer than its own: peaks since then are those that were seen.
+    pub fn restart_stretch(&mut self, time: u64, before: &AccountFacts) {
+        self.mark(time);
+        for held in &mut self.facts.devices {
+            let known = before.devices.iter().find(|known| known.key == held.key);
+            for gauge in known.iter().flat_map(|_known| GaugeKind::all()) {
+                let seen = known.map(|known| known.totals.gauge(gauge).since_mark());
+                let total = held.totals.gauge_mut(gauge);
+                total.remember_since_mark(seen.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Whether a process of its kind may send such an event.
+    ///
+    /// One that speaks the old vocabulary has no words but the old ones, and those by
+    /// which its client says what became of them.
+    pub(crate) fn may_send(&self, what: &What) -> bool {
+        let of_any_client = matches!(
+            what,
+            What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
+        );
+        if self.legacy {
+            what.is_legacy() || of_any_client
+        } else {
+            !what.is_legacy()
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The config ring, the prefetcher cache and the compiler's cache on disk.
+
+use super::{Apply, Outcome};
+use crate::account::ConfigRingKey;
+use crate::anomaly::Anomaly;
+use crate::config_ring::{CachedWorkload, ConfigRing, ConfigRingEntry, Prefetcher};
+use crate::device::CacheCounters;
+use crate::limits::MAX_HELD_BYTES;
+use crate::observer::Observer;
+use std::sync::Arc;
+use ttmem_event::{CoreType, MeshId, ProgramId, What};
+
+impl<O: Observer> Apply<'_, O> {
+    pub(super) fn use_cache(&mut self, what: &What) -> Outcome {
+        match *what {
+            What::RingOpened {
+                mesh,
+                sub_device,
+                core_type,
+                base,
+                size_bytes,
+            } => {
+                let key = (self.mesh_slot(mesh)?, sub_device, core_type);
+                self.open_ring(key, base, size_bytes)?;
+            }
+            What::RingReserved {
+                mesh,
+                sub_device,
+                core_type,
+                stalled,
+                ..
+            } => {
+                let ring = self.ring_mut(mesh, sub_device, core_type)?;
+                ring.reserves += 1;
+                ring.stalls += u64::from(stalled);
+            }
+            What::RingAllocated {
+                mesh,
+                sub_device,
+                core_type,
+                program,
+                address,
+                size_bytes,
+                sync,
+            } => {
+                let entry = ConfigRingEntry {
+                    program,
+                    address,
+                    size_bytes,
+                    sync,
+                };
+                if !self.ring_mut(mesh, sub_device, core_type)?.place(entry) {
+                    return Err(Anomaly::OutsideRing);
+                }
+            }
+            What::RingFreed {
+                mesh,
+                sub_device,
+                core_type,
+                sync,
+            } => {
+                self.ring_mut(mesh, sub_device, core_type)?.free(sync);
+            }
+            What::RingFilled {
+                mesh,
+                sub_device,
+                core_type,
+                sync,
+            } => {
+                self.ring_mut(mesh, sub_device, core_type)?.fill(sync);
+            }
+            What::PrefetchOpened { mesh, size_bytes } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.open_prefetcher(mesh, size_bytes)?;
+            }
+            What::Prefetched {
+                mesh,
+                workload,
+                offset,
+                size_bytes,
+                hit,
+            } => {
+                self.prefetch(
+                    mesh,
+                    offset,
+                    CachedWorkload {
+                        workload,
+                        size_bytes,
+                    },
+                    hit,
+                )?;
+            }
+            What::PrefetchReset { mesh } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.prefetcher_mut(mesh)?.reset();
+            }
+            What::JitDiskLookup { program, hit, .. } => self.look_up_on_disk(program, hit),
+            _other => return Err(Anomaly::Malformed),
+        }
+        self.happened(what)
+    }
+
+    pub(crate) fn open_ring(&mut self, key: ConfigRingKey, base: u64, size_bytes: u64) -> Outcome {
+        if size_bytes > MAX_HELD_BYTES || base > MAX_HELD_BYTES {
+            return Err(Anomaly::AbsurdSize);
+        }
+        if key.1 == 0 {
+            // A new division of the mesh: what it has besides is opened anew after this.
+            self.drop_rings(key.0, 1);
+        }
+        let rings = &mut self.account.facts.config_rings;
+        if rings.len() >= self.limits.config_rings && !rings.contains_key(&key) {
+            return Err(Anomaly::LimitReached);
+        }
+        rings.insert(key, Arc::new(ConfigRing::new(base, size_bytes)));
+        self.use_mesh(key.0);
+        Ok(())
+    }
+
+    pub(crate) fn open_prefetcher(&mut self, mesh: u32, size_bytes: u64) -> Outcome {
+        if size_bytes > MAX_HELD_BYTES {
+            return Err(Anomaly::AbsurdSize);
+        }
+        let cache = Arc::new(Prefetcher::new(size_bytes));
+        self.account.facts.prefetchers.insert(mesh, cache);
+        self.use_mesh(mesh);
+        Ok(())
+    }
+
+    /// Drops the rings of a mesh from a sub-device on.
+    ///
+    /// Only what is the mesh's own is looked at: a device may close with thousands of meshes.
+    pub(super) fn drop_rings(&mut self, mesh: u32, first_sub_device: u8) {
+        let rings = &mut self.account.facts.config_rings;
+        let first = (mesh, first_sub_device, CoreType::ALL[0]);
+        while let Some((key, _ring)) = rings.range(first..).next()
+            && key.0 == mesh
+        {
+            let key = *key;
+            rings.remove(&key);
+        }
+    }
+
+    fn ring_mut(
+        &mut self,
+        mesh: MeshId,
+        sub_device: u8,
+        core_type: CoreType,
+    ) -> Result<&mut ConfigRing, Anomaly> {
+        let key = (self.mesh_slot(mesh)?, sub_device, core_type);
+        let ring = self.account.facts.config_rings.get_mut(&key);
+        Ok(Arc::make_mut(ring.ok_or(Anomaly::OutsideRing)?))
+    }
+
+    fn prefetcher_mut(&mut self, mesh: u32) -> Result<&mut Prefetcher, Anomaly> {
+        let cache = self.account.facts.prefetchers.get_mut(&mesh);
+        Ok(Arc::make_mut(cache.ok_or(Anomaly::OutsideRing)?))
+    }
+
+    fn prefetch(
+        &mut self,
+        mesh: MeshId,
+        offset: u64,
+        workload: CachedWorkload,
+        hit: bool,
+    ) -> Outcome {
+        let slot = self.mesh_slot(mesh)?;
+        let cache = self.prefetcher_mut(slot)?;
+        if hit {
+            cache.hits += 1;
+            let members = Arc::clone(&self.mesh(slot).devices);
+            let counted = CacheCounters {
+                prefetch_hits: 1,
+                ..CacheCounters::default()
+            };
+            self.count(&members, &counted);
+            return Ok(());
+        }
+        cache.misses += 1;
+        if cache.place(offset, workload) {
+            Ok(())
+        } else {
+            Err(Anomaly::OutsideRing)
+        }
+    }
+
+    fn look_up_on_disk(&mut self, program: ProgramId, hit: bool) {
+        if let Some(slot) = self.program_slot(program) {
+            self.program_mut(slot).jit_disk_hits += u64::from(hit);
+        }
+        // A compiled kernel serves every device of the process.
+        let devices = u32::try_from(self.account.facts.devices.len()).unwrap_or(u32::MAX);
+        let slots: Vec<u32> = (0..devices).collect();
+        let counted = CacheCounters {
+            jit_disk_hits: u64::from(hit),
+            jit_disk_misses: u64::from(!hit),
+            ..CacheCounters::default()
+        };
+        self.count(&slots, &counted);
+    }
+
+    /// Counts what caches did, on some of the devices.
+    pub(super) fn count(&mut self, slots: &[u32], counted: &CacheCounters) {
+        for slot in slots {
+            self.account.facts.devices[*slot as usize]
+                .caches
+                .add(counted);
+            self.observer.counted(*slot, counted);
+        }
+    }
+}

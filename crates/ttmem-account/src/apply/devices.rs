@@ -1,0 +1,152 @@
+//! Devices and meshes: opened, closed, measured.
+
+use super::{Apply, Outcome};
+use crate::anomaly::Anomaly;
+use crate::device::{Capacity, ComputeL1};
+use crate::limits::MAX_HELD_BYTES;
+use crate::observer::Observer;
+use std::sync::Arc;
+use ttmem_event::{Class, DeviceId, What};
+
+impl<O: Observer> Apply<'_, O> {
+    pub(super) fn change_devices(&mut self, what: &What) -> Outcome {
+        match *what {
+            What::DeviceOpened { device } => {
+                let slot = self.device_slot(device)?;
+                self.describe_device(slot, device);
+            }
+            What::DeviceClosed { device } => self.close_device(device)?,
+            What::MeshOpened { mesh } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.use_mesh(mesh);
+            }
+            What::MeshClosed { mesh } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.close_mesh(mesh);
+            }
+            What::CapacityReported {
+                mesh,
+                class,
+                banks,
+                base,
+                per_bank_bytes,
+                ..
+            } => {
+                let capacity = Capacity {
+                    banks: u32::from(banks),
+                    base,
+                    per_bank_bytes,
+                };
+                let mesh = self.mesh_slot(mesh)?;
+                self.set_capacity(mesh, class, capacity)?;
+            }
+            What::StatisticsReported {
+                mesh,
+                class,
+                allocated_bytes,
+                ..
+            } => {
+                let mesh = self.mesh_slot(mesh)?;
+                self.use_mesh(mesh);
+                let mesh = &mut self.account.facts.meshes[mesh as usize];
+                let allocator = &mut mesh.allocators[class.index()];
+                let agrees = allocator.per_bank_bytes == allocated_bytes;
+                allocator.verified = Some(agrees);
+                if !agrees {
+                    return Err(Anomaly::StatisticsDiffer);
+                }
+            }
+            What::AllocationFailed { mesh, .. } | What::Clashed { mesh, .. } => {
+                self.mesh_slot(mesh)?;
+            }
+            _other => return Err(Anomaly::Malformed),
+        }
+        self.happened(what)
+    }
+
+    fn device_slot(&self, device: DeviceId) -> Result<u32, Anomaly> {
+        let slot = self.account.device_ids.get(&device.0);
+        slot.copied().ok_or(Anomaly::Undefined)
+    }
+
+    /// The grid that is in use is that of the definition a device was last opened by.
+    pub(crate) fn describe_device(&mut self, slot: u32, id: DeviceId) {
+        let account = &mut *self.account;
+        let Some(definition) = account.device_definitions.get(&id.0) else {
+            return;
+        };
+        let held = &mut account.facts.devices[slot as usize];
+        held.opened = Some(id);
+        held.compute = ComputeL1::of(definition).or(held.compute);
+        let board = account.facts.definitions.text(definition.board);
+        self.observer
+            .device_described(slot, definition, board.map(|board| &**board));
+    }
+
+    /// The runtime closes no device under an open mesh: its meshes end with it.
+    fn close_device(&mut self, device: DeviceId) -> Outcome {
+        let slot = self.device_slot(device)?;
+        let on = &self.account.on_device[slot as usize];
+        // In an order that does not depend on the seed of a set.
+        let mut meshes: Vec<u32> = on.meshes.iter().copied().collect();
+        let mut programs: Vec<u32> = on.programs.iter().copied().collect();
+        meshes.sort_unstable();
+        programs.sort_unstable();
+        for mesh in meshes {
+            self.close_mesh(mesh);
+        }
+        for program in programs {
+            self.empty_part(program, slot);
+        }
+        Ok(())
+    }
+
+    /// Buffers that are still held are leak candidates; programs are not: the
+    /// runtime's cache keeps them until their device closes. The allocators end.
+    fn close_mesh(&mut self, mesh: u32) {
+        let held = self.release_allocators(mesh, None);
+        let leaks = &mut self.account.facts.leak_candidates;
+        leaks.buffers += held.buffers;
+        leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
+        self.drop_rings(mesh, 0);
+        self.account.facts.prefetchers.remove(&mesh);
+        self.drop_traces(mesh);
+        let closed = &mut self.account.facts.meshes[mesh as usize];
+        for allocator in &mut closed.allocators {
+            allocator.capacity = None;
+            allocator.verified = None;
+        }
+        closed.in_use = false;
+        for device in closed.devices.iter() {
+            self.account.on_device[*device as usize]
+                .meshes
+                .remove(&mesh);
+        }
+    }
+
+    pub(crate) fn set_capacity(&mut self, mesh: u32, class: Class, capacity: Capacity) -> Outcome {
+        let total = u64::from(capacity.banks).checked_mul(capacity.per_bank_bytes);
+        if total.is_none_or(|total| total > MAX_HELD_BYTES) {
+            return Err(Anomaly::AbsurdSize);
+        }
+        let known = &mut self.account.facts.meshes[mesh as usize];
+        let allocator = &mut known.allocators[class.index()];
+        if capacity.total_bytes() < allocator.charged_bytes {
+            return Err(Anomaly::CapacityConflict);
+        }
+        allocator.capacity = Some(capacity);
+        let members = Arc::clone(&known.devices);
+        self.use_mesh(mesh);
+        for slot in members.iter() {
+            self.note_capacity(*slot, class, capacity);
+        }
+        Ok(())
+    }
+
+    /// What was reported last is known also when nothing is open any more.
+    pub(crate) fn note_capacity(&mut self, slot: u32, class: Class, capacity: Capacity) {
+        let held = &mut self.account.facts.devices[slot as usize];
+        held.capacities[class.index()] = Some(capacity);
+        self.observer.capacity_reported(slot, class, capacity);
+    }
+}

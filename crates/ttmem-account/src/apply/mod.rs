@@ -1,0 +1,229 @@
+//! Applying one event to an account.
+//!
+//! An [`Apply`] is one event at work: the account, who follows it, the limits.
+//! Each submodule handles one family of events. `Err` means that the event was
+//! refused and changed nothing; contradictions that could be settled are noted
+//! and the event goes on.
+
+mod buffers;
+mod caches;
+mod cbs;
+mod define;
+mod devices;
+mod kernels;
+mod legacy;
+mod programs;
+mod traces;
+
+use crate::account::Account;
+use crate::anomaly::Anomaly;
+use crate::device::HeldDevice;
+use crate::limits::Limits;
+use crate::mark::Mark;
+use crate::mesh::Mesh;
+use crate::observer::{Holding, Observer};
+use crate::totals::{GaugeKind, PeakSet};
+use std::sync::Arc;
+use ttmem_event::{MeshId, TextId, What};
+
+/// What applying an event comes to.
+pub(crate) type Outcome = Result<(), Anomaly>;
+
+/// One event, or definition, at work.
+pub(crate) struct Apply<'a, O> {
+    pub(crate) account: &'a mut Account,
+    pub(crate) observer: &'a mut O,
+    pub(crate) limits: &'a Limits,
+    pub(crate) time: u64,
+}
+
+impl<O: Observer> Apply<'_, O> {
+    pub(crate) fn event(&mut self, what: &What) -> Outcome {
+        if !self.account.may_send(what) {
+            return Err(Anomaly::Malformed);
+        }
+        match *what {
+            What::BufferAllocated { .. } => self.allocate_buffer(what),
+            What::BufferFreed { buffer, .. } => self.free_buffer(buffer),
+            What::BuffersReleased { mesh, class } => self.release_buffers(mesh, class),
+            What::CbAllocated { .. } => self.allocate_cb(what),
+            What::CbFreed { mesh, program, cb } => self.free_cb(mesh, program, cb),
+            What::KernelLoaded { .. } => self.load_kernel(what),
+            What::KernelUnloaded {
+                mesh,
+                program,
+                kernel,
+            } => self.unload_kernel(mesh, program, kernel),
+            What::ProgramCreated { .. }
+            | What::ProgramFinalized { .. }
+            | What::CommandsCached { .. }
+            | What::BinarySent { .. }
+            | What::BinaryStatusChanged { .. }
+            | What::ProgramDestroyed { .. }
+            | What::Dispatched { .. } => self.run_program(what),
+            What::TraceBegan { .. }
+            | What::TraceEnded { .. }
+            | What::TraceReplayed { .. }
+            | What::TraceReleased { .. } => self.trace(what),
+            What::RingOpened { .. }
+            | What::RingReserved { .. }
+            | What::RingAllocated { .. }
+            | What::RingFreed { .. }
+            | What::RingFilled { .. }
+            | What::PrefetchOpened { .. }
+            | What::Prefetched { .. }
+            | What::PrefetchReset { .. }
+            | What::JitDiskLookup { .. } => self.use_cache(what),
+            What::DeviceOpened { .. }
+            | What::DeviceClosed { .. }
+            | What::MeshOpened { .. }
+            | What::MeshClosed { .. }
+            | What::CapacityReported { .. }
+            | What::StatisticsReported { .. }
+            | What::AllocationFailed { .. }
+            | What::Clashed { .. } => self.change_devices(what),
+            What::EventsLost { count } => {
+                let lost = &mut self.account.facts.lost_events;
+                *lost = lost.saturating_add(count);
+                self.happened(what)
+            }
+            What::EventsElided { count } => {
+                let elided = &mut self.account.facts.elided_events;
+                *elided = elided.saturating_add(count);
+                self.happened(what)
+            }
+            What::Forked { first_buffer } => {
+                self.account.first_own_buffer = first_buffer.0;
+                Ok(())
+            }
+            What::Marked { name, number } => {
+                self.mark(name, number);
+                self.happened(what)
+            }
+            What::StackNoted { buffer, stack, .. } => {
+                self.note_stack(buffer, stack);
+                self.happened(what)
+            }
+            What::LegacyAllocated { .. }
+            | What::LegacyFreed { .. }
+            | What::LegacyCbAllocated { .. }
+            | What::LegacyCbFreed { .. }
+            | What::LegacyKernelLoaded { .. }
+            | What::LegacyKernelUnloaded { .. } => self.apply_legacy(what),
+        }
+    }
+
+    /// Counts a contradiction that was settled.
+    fn note(&mut self, anomaly: Anomaly, what: &What) {
+        self.account.facts.anomalies.count(anomaly);
+        self.observer.contradicted(anomaly, what, self.time);
+    }
+
+    /// Passes on an event that changes no bytes.
+    fn happened(&mut self, what: &What) -> Outcome {
+        self.observer.happened(what, self.time);
+        Ok(())
+    }
+
+    /// Begins a new stretch of peaks.
+    fn mark(&mut self, name: TextId, number: u64) {
+        let time = self.time;
+        let facts = &mut self.account.facts;
+        let devices = facts.devices.iter_mut();
+        let ended: Vec<PeakSet> = devices.map(|held| held.totals.mark(time)).collect();
+        Arc::make_mut(&mut facts.marks).push(Mark { time, name, number }, ended);
+    }
+
+    /// The slot of a defined mesh.
+    fn mesh_slot(&self, id: MeshId) -> Result<u32, Anomaly> {
+        let slot = self.account.mesh_ids.get(&id.0);
+        slot.copied().ok_or(Anomaly::Undefined)
+    }
+
+    fn mesh(&self, slot: u32) -> &Mesh {
+        &self.account.facts.meshes[slot as usize]
+    }
+
+    /// The devices of a defined mesh, as the process counts them.
+    fn members(&self, id: MeshId) -> Result<Arc<[u32]>, Anomaly> {
+        let slot = self.mesh_slot(id)?;
+        Ok(Arc::clone(&self.mesh(slot).devices))
+    }
+
+    /// The mesh has something that ends when it or one of its devices closes.
+    pub(crate) fn use_mesh(&mut self, slot: u32) {
+        let mesh = &mut self.account.facts.meshes[slot as usize];
+        if !mesh.in_use {
+            mesh.in_use = true;
+            for device in mesh.devices.iter() {
+                self.account.on_device[*device as usize].meshes.insert(slot);
+            }
+        }
+    }
+}
+
+/// Books something on one device of a process.
+#[inline]
+fn book<O: Observer>(
+    held: &mut HeldDevice,
+    observer: &mut O,
+    (slot, time, order): (u32, u64, u64),
+    holding: &Holding<'_>,
+) {
+    note_device_peak(held, observer, slot, order, holding.gauge());
+    held.totals.book(holding, time, order);
+    observer.booked(slot, holding, time);
+}
+
+/// Gives back something on one device; how long it must be remembered for the peaks there.
+#[inline]
+fn release<O: Observer>(
+    held: &mut HeldDevice,
+    observer: &mut O,
+    (slot, time, order): (u32, u64, u64),
+    holding: &Holding<'_>,
+) -> AtPeaks {
+    let gauge = holding.gauge();
+    note_device_peak(held, observer, slot, order, gauge);
+    held.totals.release(holding);
+    observer.released(slot, holding, time);
+    let own = held.totals.gauge(gauge).peak_order();
+    let moment = held.moments[gauge.index()];
+    let has_moment = moment.peak_number > 0;
+    AtPeaks {
+        first: if has_moment {
+            own.min(moment.order)
+        } else {
+            own
+        },
+        last: if has_moment {
+            own.max(moment.order)
+        } else {
+            own
+        },
+    }
+}
+
+/// The events at which a process and its device had their peaks of one gauge.
+#[derive(Clone, Copy)]
+struct AtPeaks {
+    first: u64,
+    last: u64,
+}
+
+/// Other processes may have raised the peak of the device since this one's last event.
+#[inline]
+fn note_device_peak<O: Observer>(
+    held: &mut HeldDevice,
+    observer: &O,
+    slot: u32,
+    order: u64,
+    gauge: GaugeKind,
+) {
+    let peak_number = observer.device_peaks(slot, gauge);
+    let moment = &mut held.moments[gauge.index()];
+    if moment.peak_number != peak_number {
+        moment.peak_number = peak_number;
+        moment.order = order - 1;
+    }
+}

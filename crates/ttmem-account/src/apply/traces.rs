@@ -1,0 +1,216 @@
+//! Traces: captured, run again, given up.
+//!
+//! A run that is captured is not a run yet: it leaves nothing on its cores until
+//! its trace is replayed. A trace captures what is dispatched on its mesh and on
+//! any part of it, because the programs of a collective differ from chip to chip
+//! and are dispatched on each alone.
+
+use super::{Apply, Outcome};
+use crate::Map;
+use crate::account::Capturing;
+use crate::anomaly::Anomaly;
+use crate::device::CacheCounters;
+use crate::observer::Observer;
+use crate::program::Cover;
+use crate::residency::{Captured, Replay, Trace, TraceKey, still_there};
+use std::sync::Arc;
+use ttmem_event::{MeshId, ProgramId, TraceId, What};
+
+/// More programs than a trace can launch through its command buffer.
+const MAX_CAPTURED: usize = 1 << 16;
+
+impl<O: Observer> Apply<'_, O> {
+    pub(super) fn trace(&mut self, what: &What) -> Outcome {
+        match *what {
+            What::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
+            What::TraceEnded { mesh, trace, .. } => self.end_trace(mesh, trace)?,
+            What::TraceReplayed { mesh, trace } => self.replay_trace(mesh, trace)?,
+            What::TraceReleased { mesh, trace } => self.release_trace(mesh, trace)?,
+            _other => return Err(Anomaly::Malformed),
+        }
+        self.happened(what)
+    }
+
+    /// The mesh whose trace captures what is dispatched on a mesh: the mesh itself, else the one
+    /// of the lowest id among those with all its devices.
+    pub(super) fn capture_of(&self, mesh: u32) -> Option<MeshId> {
+        let capturing = &self.account.capturing;
+        // Nearly every dispatch ends here.
+        if capturing.is_empty() {
+            return None;
+        }
+        let dispatched = self.mesh(mesh);
+        let own = dispatched.id.filter(|id| capturing.contains_key(id));
+        let whole = |capturing: &Capturing| {
+            let devices = &self.mesh(capturing.trace.0).devices;
+            let mut parts = dispatched.devices.iter();
+            parts.all(|device| devices.contains(device))
+        };
+        own.or_else(|| {
+            let mut others = capturing.iter();
+            others.find(|(_id, each)| whole(each)).map(|(id, _)| *id)
+        })
+    }
+
+    /// Captures a run of a program; of several of one program on one mesh, the last.
+    pub(super) fn capture(
+        &mut self,
+        capturing: MeshId,
+        program: ProgramId,
+        slot: u32,
+        mesh: u32,
+    ) -> Outcome {
+        let account = &mut *self.account;
+        let capturing = account.capturing.get_mut(&capturing);
+        let capturing = capturing.ok_or(Anomaly::UnknownTrace)?;
+        let trace = account.facts.traces.get_mut(&capturing.trace);
+        let trace = trace.ok_or(Anomaly::UnknownTrace)?;
+        if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(slot, mesh)) {
+            return Err(Anomaly::LimitReached);
+        }
+        let live = account.programs.get(slot).ok_or(Anomaly::UnknownProgram)?;
+        let none = Arc::new(Cover::default());
+        let devices = account.facts.meshes[mesh as usize].devices.iter();
+        let mut covers: Vec<Arc<Cover>> = devices
+            .map(|device| {
+                let on = live.on_device(*device);
+                let placed = on.and_then(|on| on.placement.as_ref());
+                Arc::clone(placed.map_or(&none, |placed| placed.cover()))
+            })
+            .collect();
+        if covers.windows(2).all(|two| Arc::ptr_eq(&two[0], &two[1])) {
+            covers.truncate(1);
+        }
+        covers.shrink_to_fit();
+        let captured = Arc::make_mut(&mut trace.captured);
+        trace.next += 1;
+        if let Some(before) = capturing.last.insert((slot, mesh), trace.next) {
+            captured.remove(&before);
+        }
+        let run = Captured {
+            program,
+            slot,
+            mesh,
+            covers,
+        };
+        captured.insert(trace.next, run);
+        Ok(())
+    }
+
+    /// Gives up every trace of a mesh, and what is being captured.
+    pub(super) fn drop_traces(&mut self, mesh: u32) {
+        if let Some(id) = self.mesh(mesh).id {
+            self.account.capturing.remove(&id);
+        }
+        loop {
+            let mut of_mesh = self.account.facts.traces.range((mesh, TraceId(0))..);
+            let Some(key) = of_mesh.next().map(|(key, _trace)| *key) else {
+                return;
+            };
+            if key.0 != mesh {
+                return;
+            }
+            self.drop_trace(key);
+        }
+    }
+
+    /// Forgets a trace; the programs of its last replay stay where it put them.
+    fn drop_trace(&mut self, key: TraceKey) -> Option<()> {
+        let trace = self.account.facts.traces.remove(&key)?;
+        let Some(replay) = trace.replay else {
+            return Some(());
+        };
+        for (number, captured) in trace.captured.iter() {
+            let run = replay.run + number;
+            let devices = Arc::clone(&self.mesh(captured.mesh).devices);
+            for (place, device) in devices.iter().enumerate() {
+                let Some(cover) = captured.cover(place) else {
+                    continue;
+                };
+                let program = self.account.programs.get_mut(captured.slot);
+                match still_there(program, captured, *device) {
+                    Some(on) if on.run < run => {
+                        on.run = run;
+                        on.ran = Some(Arc::clone(cover));
+                    }
+                    Some(_ran_since) => {}
+                    None => self.leave_cores(*device, cover, run, replay.time),
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn begin_trace(&mut self, id: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(id)?;
+        let key = (mesh, trace);
+        let known = self.drop_trace(key).is_some();
+        let traces = &mut self.account.facts.traces;
+        if traces.len() >= self.limits.traces && !known {
+            return Err(Anomaly::LimitReached);
+        }
+        traces.insert(key, Trace::default());
+        let capturing = Capturing {
+            trace: key,
+            last: Map::default(),
+        };
+        self.account.capturing.insert(id, capturing);
+        self.use_mesh(mesh);
+        Ok(())
+    }
+
+    /// Ends the capture of a trace; false if it is not being captured.
+    fn end_capture(&mut self, id: MeshId, trace: TraceId) -> bool {
+        let capturing = &mut self.account.capturing;
+        let found = capturing.get(&id);
+        let found = found.is_some_and(|capturing| capturing.trace.1 == trace);
+        if found {
+            capturing.remove(&id);
+        }
+        found
+    }
+
+    fn end_trace(&mut self, id: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(id)?;
+        if !self.end_capture(id, trace) {
+            return Err(Anomaly::UnknownTrace);
+        }
+        let trace = self.account.facts.traces.get_mut(&(mesh, trace));
+        trace.ok_or(Anomaly::UnknownTrace)?.ended = true;
+        Ok(())
+    }
+
+    /// Runs everything that a trace captured, one after the other.
+    fn replay_trace(&mut self, mesh: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(mesh)?;
+        let account = &mut *self.account;
+        let trace = account.facts.traces.get_mut(&(mesh, trace));
+        let trace = trace.ok_or(Anomaly::UnknownTrace)?;
+        // What is still being captured cannot run yet.
+        if trace.ended {
+            trace.replay = Some(Replay {
+                run: account.runs,
+                time: self.time,
+            });
+            account.runs += trace.next;
+        }
+        let counted = CacheCounters {
+            trace_replays: 1,
+            ..CacheCounters::default()
+        };
+        for slot in account.facts.meshes[mesh as usize].devices.iter() {
+            account.facts.devices[*slot as usize].caches.trace_replays += 1;
+            self.observer.counted(*slot, &counted);
+        }
+        Ok(())
+    }
+
+    /// Gives up a trace; if it is being captured, that ends with it.
+    fn release_trace(&mut self, id: MeshId, trace: TraceId) -> Outcome {
+        let mesh = self.mesh_slot(id)?;
+        self.drop_trace((mesh, trace))
+            .ok_or(Anomaly::UnknownTrace)?;
+        self.end_capture(id, trace);
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! The live buffers of one process.
+//!
+//! Rows are threaded into one list per allocator, so that closing a mesh or a
+//! process costs what it held and nothing else.
+
+use crate::pages::Pages;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+use ttmem_event::{Class, CoresId, Direction, Layout, TextId};
+
+/// No row: the end of a list.
+const NIL: u32 = u32::MAX;
+
+/// A live buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferRow {
+    /// Its identity; from old senders, the address.
+    pub id: u64,
+    /// Its address in every bank.
+    pub address: u64,
+    /// What was asked for.
+    pub requested_bytes: u64,
+    /// What each bank gives up.
+    pub per_bank_bytes: u64,
+    /// When it was placed.
+    pub time: u64,
+    /// The event that placed it, in the order of the process's events.
+    pub order: u64,
+    /// The mesh of its allocator, as the process counts them.
+    pub mesh: u32,
+    /// The operation that asked for it.
+    pub operation: TextId,
+    /// The call stack that it was placed under, if it was recorded.
+    pub stack: TextId,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// The cores whose banks it takes; none = every bank.
+    pub cores_id: CoresId,
+    /// How often an old sender booked it.
+    pub references: u32,
+    /// How many banks it takes.
+    pub banks: u16,
+    /// The class of its allocator.
+    pub class: Class,
+    /// How it is laid out.
+    pub layout: Layout,
+    /// Which end of the bank it was taken from.
+    pub direction: Direction,
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+}
+
+/// There are a million of them on a busy machine: what is added must fit into the padding.
+const _: () = assert!(size_of::<Option<BufferRow>>() == 88);
+
+impl BufferRow {
+    /// A row with the given place, everything else unknown.
+    pub(crate) fn new(mesh: u32, class: Class, id: u64) -> Self {
+        Self {
+            id,
+            address: id,
+            requested_bytes: 0,
+            per_bank_bytes: 0,
+            time: 0,
+            order: 0,
+            mesh,
+            operation: TextId::NONE,
+            stack: TextId::NONE,
+            page_bytes: 0,
+            cores_id: CoresId::NONE,
+            references: 1,
+            banks: 1,
+            class,
+            layout: Layout::Unknown,
+            direction: Direction::BottomUp,
+            next: NIL,
+            previous: NIL,
+        }
+    }
+
+    /// What the allocator takes over all banks.
+    #[must_use]
+    pub fn charged_bytes(&self) -> u64 {
+        self.per_bank_bytes.saturating_mul(u64::from(self.banks))
+    }
+}
+
+/// What a buffer is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BufferKey {
+    /// Its identity.
+    Id(u64),
+    /// An old sender's address: only unique within a device and a class.
+    Address {
+        mesh: u32,
+        class: Class,
+        address: u64,
+    },
+}
+
+impl BufferKey {
+    fn of(row: &BufferRow, by_address: bool) -> Self {
+        if by_address {
+            Self::Address {
+                mesh: row.mesh,
+                class: row.class,
+                address: row.id,
+            }
+        } else {
+            Self::Id(row.id)
+        }
+    }
+
+    fn hash(self, hasher: &RandomState) -> u64 {
+        match self {
+            Self::Id(id) => hasher.hash_one(id),
+            Self::Address {
+                mesh,
+                class,
+                address,
+            } => hasher.hash_one((address, u64::from(mesh) << 8 | u64::from(class.code()))),
+        }
+    }
+
+    fn matches(self, row: &BufferRow) -> bool {
+        match self {
+            Self::Id(id) => row.id == id,
+            Self::Address {
+                mesh,
+                class,
+                address,
+            } => row.id == address && row.mesh == mesh && row.class == class,
+        }
+    }
+}
+
+/// The first row of an allocator's list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferList {
+    first: u32,
+}
+
+impl Default for BufferList {
+    fn default() -> Self {
+        Self { first: NIL }
+    }
+}
+
+impl BufferList {
+    pub(crate) fn first(self) -> Option<u32> {
+        (self.first != NIL).then_some(self.first)
+    }
+}
+
+/// The live buffers of one process, found by identity or by an old sender's address.
+#[derive(Debug)]
+pub(crate) struct BufferBook {
+    pub(crate) rows: Pages<BufferRow>,
+    index: HashTable<u32>,
+    hasher: RandomState,
+    by_address: bool,
+}
+
+impl BufferBook {
+    /// A book whose rows are found by address if they come from an old sender.
+    pub(crate) fn new(by_address: bool) -> Self {
+        Self {
+            rows: Pages::default(),
+            index: HashTable::new(),
+            hasher: RandomState::default(),
+            by_address,
+        }
+    }
+
+    fn key_of(&self, row: &BufferRow) -> BufferKey {
+        BufferKey::of(row, self.by_address)
+    }
+
+    pub(crate) fn find(&self, key: BufferKey) -> Option<u32> {
+        let matches = |slot: &u32| self.rows.get(*slot).is_some_and(|row| key.matches(row));
+        self.index.find(key.hash(&self.hasher), matches).copied()
+    }
+
+    /// Adds a row at the head of its allocator's list; `None` when there is no room.
+    pub(crate) fn insert(&mut self, list: &mut BufferList, mut row: BufferRow) -> Option<u32> {
+        row.next = list.first;
+        row.previous = NIL;
+        let hash = self.key_of(&row).hash(&self.hasher);
+        let slot = self.rows.insert(row)?;
+        if let Some(next) = list.first().and_then(|next| self.rows.get_mut(next)) {
+            next.previous = slot;
+        }
+        list.first = slot;
+        let (rows, hasher, by_address) = (&self.rows, &self.hasher, self.by_address);
+        self.index.insert_unique(hash, slot, |slot| {
+            // A row without a key cannot be: every slot in the index is live.
+            rows.get(*slot)
+                .map_or(0, |row| BufferKey::of(row, by_address).hash(hasher))
+        });
+        Some(slot)
+    }
+
+    /// Takes a row out of its allocator's list.
+    pub(crate) fn remove(&mut self, list: &mut BufferList, slot: u32) -> Option<BufferRow> {
+        let row = self.rows.remove(slot)?;
+        let hash = self.key_of(&row).hash(&self.hasher);
+        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
+            entry.remove();
+        }
+        match self.rows.get_mut(row.previous) {
+            Some(previous) => previous.next = row.next,
+            None => list.first = row.next,
+        }
+        if let Some(next) = self.rows.get_mut(row.next) {
+            next.previous = row.previous;
+        }
+        Some(row)
+    }
+}

@@ -1,0 +1,205 @@
+//! A device as one process sees it.
+
+use crate::residency::Vacated;
+use crate::totals::{GaugeKind, Totals};
+use std::sync::Arc;
+use ttmem_event::{Class, CoreSet, DeviceDefinition, DeviceId};
+
+/// What tells one chip from another within a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChipKey {
+    /// The chip's burnt-in id.
+    Unique(u64),
+    /// Its number among the devices that the process can see.
+    Logical(u32),
+}
+
+/// What an allocator can hand out on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Banks.
+    pub banks: u32,
+    /// First address in a bank.
+    pub base: u64,
+    /// Bytes of a bank.
+    pub per_bank_bytes: u64,
+}
+
+impl Capacity {
+    /// Bytes over all banks.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.banks).saturating_mul(self.per_bank_bytes)
+    }
+
+    /// Of two reports on one device, the larger: a sub-mesh sees no more than its parent.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        let rank = |capacity: &Self| (capacity.total_bytes(), capacity.banks, capacity.base);
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// The L1 of a device's compute cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeL1 {
+    /// The compute cores.
+    pub cores: CoreSet,
+    /// Bytes of each.
+    pub bytes_per_core: u64,
+    /// Bytes at the bottom of each that no allocator hands out.
+    pub reserved_bytes: u64,
+}
+
+impl ComputeL1 {
+    /// Bytes that are there.
+    #[must_use]
+    pub fn physical_bytes(&self) -> u64 {
+        u64::from(self.cores.len()).saturating_mul(self.bytes_per_core)
+    }
+
+    /// The compute cores of a definition, where it has them.
+    #[must_use]
+    pub fn of(definition: &DeviceDefinition) -> Option<Self> {
+        let bytes_per_core = u64::from(definition.l1_bytes_per_core);
+        let cores = definition.compute_cores();
+        cores.filter(|_known| bytes_per_core > 0).map(|cores| Self {
+            cores,
+            bytes_per_core,
+            reserved_bytes: u64::from(definition.l1_reserved_bytes).min(bytes_per_core),
+        })
+    }
+}
+
+/// Totals of the four caches and of dispatches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Programs sent to run.
+    pub dispatches: u64,
+    /// Programs found in the program cache.
+    pub program_cache_hits: u64,
+    /// Programs built.
+    pub program_cache_misses: u64,
+    /// Binaries found on the device.
+    pub binary_reuses: u64,
+    /// Workloads found in the prefetcher cache.
+    pub prefetch_hits: u64,
+    /// Kernels found on disk.
+    pub jit_disk_hits: u64,
+    /// Kernels compiled.
+    pub jit_disk_misses: u64,
+    /// Traces run.
+    pub trace_replays: u64,
+}
+
+impl CacheCounters {
+    /// Every counter, in a fixed order.
+    #[must_use]
+    pub fn counts(&self) -> [u64; 8] {
+        [
+            self.dispatches,
+            self.program_cache_hits,
+            self.program_cache_misses,
+            self.binary_reuses,
+            self.prefetch_hits,
+            self.jit_disk_hits,
+            self.jit_disk_misses,
+            self.trace_replays,
+        ]
+    }
+
+    /// The counters in the order of [`CacheCounters::counts`].
+    #[must_use]
+    pub fn from_counts(counts: [u64; 8]) -> Self {
+        let [
+            dispatches,
+            program_cache_hits,
+            program_cache_misses,
+            binary_reuses,
+            prefetch_hits,
+            jit_disk_hits,
+            jit_disk_misses,
+            trace_replays,
+        ] = counts;
+        Self {
+            dispatches,
+            program_cache_hits,
+            program_cache_misses,
+            binary_reuses,
+            prefetch_hits,
+            jit_disk_hits,
+            jit_disk_misses,
+            trace_replays,
+        }
+    }
+
+    /// Adds what another counted.
+    pub fn add(&mut self, more: &Self) {
+        let (mine, more) = (self.counts(), more.counts());
+        *self = Self::from_counts(std::array::from_fn(|at| mine[at].saturating_add(more[at])));
+    }
+
+    /// What these count beyond others.
+    #[must_use]
+    pub fn beyond(&self, others: &Self) -> Self {
+        let (mine, others) = (self.counts(), others.counts());
+        Self::from_counts(std::array::from_fn(|at| {
+            mine[at].saturating_sub(others[at])
+        }))
+    }
+}
+
+/// The moment of a device's peak in the order of one process's events.
+///
+/// Other processes raise a device's peak, too. The first event of this process
+/// after that notes how far its own events had come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceMoment {
+    /// Which of the device's peaks this is about; counts from 1.
+    pub peak_number: u64,
+    /// The last event of the process before it.
+    pub order: u64,
+}
+
+/// What one process holds on one device.
+#[derive(Clone, Debug)]
+pub struct HeldDevice {
+    /// What tells it from the process's other devices.
+    pub key: ChipKey,
+    /// The first id it has in the process's events; old senders have only device numbers.
+    pub id: Option<DeviceId>,
+    /// The id it was last opened by: its definition has the grid that is in use.
+    pub opened: Option<DeviceId>,
+    /// The compute cores that are in use.
+    pub compute: Option<ComputeL1>,
+    /// What the allocators last reported that they can hand out, whether or not they still do.
+    pub capacities: [Option<Capacity>; Class::COUNT],
+    /// What it holds there.
+    pub totals: Totals,
+    /// What the caches did for it.
+    pub caches: CacheCounters,
+    /// When the device had its peaks, for [`crate::peak`].
+    pub moments: [DeviceMoment; GaugeKind::COUNT],
+    /// Cores whose last program is gone.
+    pub(crate) vacated: Option<Arc<Vacated>>,
+}
+
+impl HeldDevice {
+    pub(crate) fn new(key: ChipKey) -> Self {
+        Self {
+            key,
+            id: None,
+            opened: None,
+            compute: None,
+            capacities: Default::default(),
+            totals: Totals::default(),
+            caches: CacheCounters::default(),
+            moments: Default::default(),
+            vacated: None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A running total with its highest value.
+
+/// The highest value of a total, and when it was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// The value.
+    pub bytes: u64,
+    /// When, in nanoseconds since the epoch.
+    pub time: u64,
+}
+
+impl Peak {
+    /// The higher of two; of equal ones the earlier.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if other.bytes > self.bytes || (other.bytes == self.bytes && other.time < self.time) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// A total, its peak, and its peak since the last mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    bytes: u64,
+    peak: Peak,
+    /// The event that reached the peak, in the order of the owner's events.
+    peak_order: u64,
+    since_mark: Peak,
+}
+
+impl Gauge {
+    /// The total now.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The highest total ever.
+    #[must_use]
+    pub fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// The highest total since the last mark.
+    #[must_use]
+    pub fn since_mark(&self) -> Peak {
+        self.since_mark
+    }
+
+    /// The event that reached the highest total ever.
+    #[must_use]
+    pub fn peak_order(&self) -> u64 {
+        self.peak_order
+    }
+
+    /// Adds bytes; true if that is the highest total ever.
+    #[inline]
+    pub fn add(&mut self, bytes: u64, time: u64, order: u64) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= self.since_mark.bytes {
+            return false;
+        }
+        self.since_mark = Peak {
+            bytes: self.bytes,
+            time,
+        };
+        if self.bytes <= self.peak.bytes {
+            return false;
+        }
+        self.peak = self.since_mark;
+        self.peak_order = order;
+        true
+    }
+
+    /// Gives back bytes that were added.
+    #[inline]
+    pub fn sub(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.bytes, "gave back {bytes} of {}", self.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Starts a new stretch and returns the peak of the one that ends.
+    pub fn mark(&mut self, time: u64) -> Peak {
+        std::mem::replace(
+            &mut self.since_mark,
+            Peak {
+                bytes: self.bytes,
+                time,
+            },
+        )
+    }
+
+    /// Takes over a peak that was reached before this gauge existed, unless it was ever higher.
+    pub fn remember(&mut self, peak: Peak, order: u64) {
+        if peak.bytes >= self.peak.bytes && peak.bytes > 0 {
+            self.peak = peak;
+            self.peak_order = order;
+        }
+    }
+
+    /// Takes over the highest total since the last mark, unless it was higher since.
+    pub fn remember_since_mark(&mut self, peak: Peak) {
+        if peak.bytes >= self.since_mark.bytes {
+            self.since_mark = peak;
+        }
+    }
+
+    /// The same total, with peaks only from now on.
+    #[must_use]
+    pub(crate) fn without_peaks(self) -> Self {
+        Self {
+            bytes: self.bytes,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_stays_with_its_time_and_a_mark_starts_anew() {
+        let mut gauge = Gauge::default();
+        gauge.add(10, 1, 1);
+        gauge.add(5, 2, 2);
+        gauge.sub(12);
+        assert_eq!(
+            (gauge.bytes(), gauge.peak()),
+            (3, Peak { bytes: 15, time: 2 })
+        );
+        assert_eq!(gauge.mark(3), Peak { bytes: 15, time: 2 });
+        gauge.add(4, 4, 4);
+        assert_eq!(gauge.since_mark(), Peak { bytes: 7, time: 4 });
+        assert_eq!(gauge.peak(), Peak { bytes: 15, time: 2 });
+    }
+}

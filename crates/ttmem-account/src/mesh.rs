@@ -1,0 +1,60 @@
+//! Mesh handles of a process, and the allocators behind them.
+
+use crate::buffers::BufferList;
+use crate::device::Capacity;
+use crate::freed::FreedList;
+use std::sync::Arc;
+use ttmem_event::{Class, MeshId, MeshKind};
+
+/// One class of a mesh: the runtime has an allocator of its own for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator {
+    /// What it can hand out on each device, as the runtime reports it; ends with the mesh.
+    pub capacity: Option<Capacity>,
+    /// What it took on each device.
+    pub charged_bytes: u64,
+    /// The same per bank, over the buffers that take every bank.
+    pub per_bank_bytes: u64,
+    /// Live buffers.
+    pub buffers: u64,
+    /// Whether the allocator's own statistics agreed when last compared.
+    pub verified: Option<bool>,
+    pub(crate) list: BufferList,
+    /// Buffers that were live at a peak and are freed.
+    pub(crate) freed: FreedList,
+}
+
+/// A mesh handle of a process.
+#[derive(Clone, Debug)]
+pub struct Mesh {
+    /// Its id in the process's events; `None` for the devices of old senders.
+    pub id: Option<MeshId>,
+    /// What it stands for.
+    pub kind: MeshKind,
+    /// The runtime's own id.
+    pub handle: u64,
+    /// Its devices, as the process counts them.
+    pub devices: Arc<[u32]>,
+    /// Its allocators, by class.
+    pub allocators: [Allocator; Class::COUNT],
+    /// Whether it has something that ends when it closes.
+    pub(crate) in_use: bool,
+}
+
+impl Mesh {
+    pub(crate) fn new(
+        id: Option<MeshId>,
+        kind: MeshKind,
+        handle: u64,
+        devices: Arc<[u32]>,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            handle,
+            devices,
+            allocators: Default::default(),
+            in_use: false,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the owner of an account follows while events are applied.
+
+use crate::anomaly::Anomaly;
+use crate::buffers::BufferRow;
+use crate::device::{CacheCounters, Capacity, ChipKey};
+use crate::program::{Cb, Kernel};
+use crate::totals::GaugeKind;
+use ttmem_event::{Class, DeviceDefinition, ProgramId, What};
+
+/// Something that takes bytes on a device.
+#[derive(Clone, Copy, Debug)]
+pub enum Holding<'a> {
+    /// A buffer, on each device of its mesh.
+    Buffer {
+        /// The row.
+        row: &'a BufferRow,
+        /// Whether its place in a bank is known.
+        placed: bool,
+    },
+    /// Per-core storage of a program on one device; program 0 stands for none.
+    Cb(ProgramId, &'a Cb),
+    /// A kernel of a program on one device.
+    Kernel(ProgramId, &'a Kernel),
+}
+
+impl Holding<'_> {
+    /// The gauge it counts in.
+    #[must_use]
+    pub fn gauge(&self) -> GaugeKind {
+        match self {
+            Self::Buffer { row, .. } => GaugeKind::Class(row.class),
+            Self::Cb(..) => GaugeKind::Cb,
+            Self::Kernel(..) => GaugeKind::Kernel,
+        }
+    }
+
+    /// The bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Buffer { row, .. } => row.charged_bytes(),
+            Self::Cb(_program, cb) => cb.total_bytes(),
+            Self::Kernel(_program, kernel) => kernel.total_bytes,
+        }
+    }
+}
+
+/// Follows an account. Devices are named by the process's own slots.
+///
+/// `()` is the observer of an account that stands alone.
+pub trait Observer {
+    /// The process speaks of a device for the first time.
+    ///
+    /// # Errors
+    /// When the owner has no room for it; then the account has none, either.
+    fn device_added(&mut self, slot: u32, key: ChipKey) -> Result<(), Anomaly> {
+        let _ = (slot, key);
+        Ok(())
+    }
+
+    /// A device was described, or opened by another description than before.
+    fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
+        let _ = (slot, definition, board);
+    }
+
+    /// An allocator of the device reported what it can hand out.
+    fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
+        let _ = (slot, class, capacity);
+    }
+
+    /// What the device was configured to have, for old senders whose runtime reports nothing.
+    fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {
+        let _ = (slot, class);
+        None
+    }
+
+    /// How often the device had a new peak of this gauge; 0 where nobody counts.
+    fn device_peaks(&self, slot: u32, gauge: GaugeKind) -> u64 {
+        let _ = (slot, gauge);
+        0
+    }
+
+    /// Something was booked.
+    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        let _ = (slot, holding, time);
+    }
+
+    /// Something was given back.
+    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+        let _ = (slot, holding, time);
+    }
+
+    /// An old sender booked a buffer once more, or gave back one of several bookings.
+    fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
+        let _ = (slot, row, more, time);
+    }
+
+    /// The largest load of a kernel binary changed.
+    fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
+        let _ = (slot, before, after);
+    }
+
+    /// Caches did something.
+    fn counted(&mut self, slot: u32, counted: &CacheCounters) {
+        let _ = (slot, counted);
+    }
+
+    /// An event that changes no bytes.
+    fn happened(&mut self, what: &What, time: u64) {
+        let _ = (what, time);
+    }
+
+    /// An event contradicts the account; it was settled and went on.
+    fn contradicted(&mut self, anomaly: Anomaly, what: &What, time: u64) {
+        let _ = (anomaly, what, time);
+    }
+}
+
+impl Observer for () {}

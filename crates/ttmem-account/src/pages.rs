@@ -1,0 +1,237 @@
+//! A slab whose rows a reader can keep while the owner goes on writing.
+//!
+//! Rows live in fixed pages behind `Arc`. [`Pages::view`] hands out the pages
+//! themselves; the owner copies a page the first time it writes to one that a
+//! reader still holds. A reader therefore costs the owner nothing per row, and
+//! sees exactly the rows of the moment it asked.
+
+use std::sync::Arc;
+
+/// Rows per page: small enough that one write under a reader copies little,
+/// large enough that a million rows are a few thousand pages.
+const PAGE_ROWS: usize = 256;
+
+type Page<T> = [Option<T>];
+
+/// A slab of rows in shared pages.
+#[derive(Clone, Debug)]
+pub struct Pages<T> {
+    pages: Vec<Arc<Page<T>>>,
+    free: Vec<u32>,
+    live: usize,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+        }
+    }
+}
+
+fn place(slot: u32) -> (usize, usize) {
+    let slot = slot as usize;
+    (slot / PAGE_ROWS, slot % PAGE_ROWS)
+}
+
+impl<T: Clone> Pages<T> {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Adds a row and says where; `None` when there is no slot number left.
+    pub fn insert(&mut self, row: T) -> Option<u32> {
+        if self.free.is_empty() {
+            let first = u32::try_from(self.pages.len() * PAGE_ROWS).ok()?;
+            let last = first.checked_add(u32::try_from(PAGE_ROWS - 1).ok()?)?;
+            self.pages.push(vec![const { None }; PAGE_ROWS].into());
+            self.free.extend((first..=last).rev());
+        }
+        let slot = self.free.pop()?;
+        *self.slot_mut(slot)? = Some(row);
+        self.live += 1;
+        Some(slot)
+    }
+
+    /// Takes a row out.
+    pub fn remove(&mut self, slot: u32) -> Option<T> {
+        let row = self.slot_mut(slot)?.take()?;
+        self.free.push(slot);
+        self.live -= 1;
+        Some(row)
+    }
+
+    /// The row at a slot.
+    #[must_use]
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        let (page, row) = place(slot);
+        self.pages.get(page)?.get(row)?.as_ref()
+    }
+
+    /// The row at a slot, to change; copies its page if a reader holds it.
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slot_mut(slot)?.as_mut()
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> Option<&mut Option<T>> {
+        let (page, row) = place(slot);
+        Arc::make_mut(self.pages.get_mut(page)?).get_mut(row)
+    }
+
+    /// Every row with its slot, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        rows(&self.pages)
+    }
+
+    /// Puts a row into a slot of one's own choice, making pages up to it.
+    ///
+    /// For tables whose slots are handed out elsewhere: such a table calls nothing but this,
+    /// [`Pages::clear`] and the readers.
+    pub fn put(&mut self, slot: u32, row: T) {
+        let (page, _row) = place(slot);
+        while self.pages.len() <= page {
+            self.pages.push(vec![const { None }; PAGE_ROWS].into());
+        }
+        let old = self.slot_mut(slot).and_then(|old| old.replace(row));
+        self.live += usize::from(old.is_none());
+    }
+
+    /// Empties a slot that was [`put`](Pages::put).
+    pub fn clear(&mut self, slot: u32) {
+        let old = self.slot_mut(slot).and_then(Option::take);
+        self.live -= usize::from(old.is_some());
+    }
+
+    /// The rows as they are now, for a reader.
+    #[must_use]
+    pub fn view(&self) -> PagesView<T> {
+        PagesView {
+            pages: self.pages.clone(),
+            live: self.live,
+        }
+    }
+}
+
+fn rows<T>(pages: &[Arc<Page<T>>]) -> impl Iterator<Item = (u32, &T)> {
+    let slots = pages.iter().flat_map(|page| page.iter());
+    (0_u32..)
+        .zip(slots)
+        .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
+}
+
+/// The rows of a slab at one moment.
+#[derive(Clone, Debug)]
+pub struct PagesView<T> {
+    pages: Vec<Arc<Page<T>>>,
+    live: usize,
+}
+
+impl<T> Default for PagesView<T> {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            live: 0,
+        }
+    }
+}
+
+impl<T> PagesView<T> {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The row at a slot.
+    #[must_use]
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        let (page, row) = place(slot);
+        self.pages.get(page)?.get(row)?.as_ref()
+    }
+
+    /// Every row with its slot, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        rows(&self.pages)
+    }
+
+    /// The rows at and behind a slot, by slot; what lies before is not looked at.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
+        let (page, row) = place(first);
+        let pages = self.pages.get(page..).unwrap_or_default();
+        let slots = pages.iter().flat_map(|page| page.iter()).skip(row);
+        (first..=u32::MAX)
+            .zip(slots)
+            .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_keeps_its_moment_while_the_slab_goes_on() {
+        let mut pages = Pages::default();
+        let slots: Vec<u32> = (0..1000).map(|row| pages.insert(row).unwrap()).collect();
+        let view = pages.view();
+        for slot in &slots[..500] {
+            pages.remove(*slot).unwrap();
+        }
+        *pages.get_mut(slots[700]).unwrap() = -1;
+        assert_eq!(view.len(), 1000);
+        assert!(view.iter().map(|(_slot, row)| *row).eq(0..1000));
+        assert_eq!(pages.len(), 500);
+        assert_eq!(pages.get(slots[700]), Some(&-1));
+    }
+
+    #[test]
+    fn a_walk_can_begin_at_any_slot() {
+        let mut pages = Pages::default();
+        for row in 0..1000_u32 {
+            assert_eq!(pages.insert(row), Some(row));
+        }
+        pages.remove(300).unwrap();
+        let view = pages.view();
+        for first in [0, 1, 255, 256, 300, 301, 999, 1000, 5000, u32::MAX] {
+            let behind = view.iter().filter(|(slot, _row)| *slot >= first);
+            assert!(view.iter_from(first).eq(behind), "{first}");
+        }
+    }
+
+    #[test]
+    fn freed_slots_are_used_again_before_new_pages() {
+        let mut pages = Pages::default();
+        let slots: Vec<u32> = (0..600).map(|row| pages.insert(row).unwrap()).collect();
+        for slot in &slots {
+            assert!(pages.remove(*slot).is_some());
+            assert!(pages.remove(*slot).is_none());
+        }
+        assert_eq!(pages.len(), 0);
+        for row in 0..768 {
+            assert!(pages.insert(row).unwrap() < 768);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_never_was_is_no_row() {
+        let mut pages: Pages<u8> = Pages::default();
+        assert_eq!(pages.get(7), None);
+        assert_eq!(pages.remove(u32::MAX), None);
+    }
+}

@@ -1,0 +1,398 @@
+//! A program of a process: what it placed where, and what it did.
+//!
+//! Everything is kept per device, because that is how it occupies memory, even
+//! where the runtime computes it once and reports it for a whole mesh.
+
+use crate::anomaly::Anomaly;
+use crate::definitions::Definitions;
+use std::sync::Arc;
+use ttmem_event::{
+    BinaryStatus, CbKind, CoreSet, CoreType, CoresId, KernelId, KernelKind, ProgramId, TextId,
+};
+
+/// Per-core storage of a program on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cb {
+    /// Its number within the program.
+    pub number: u32,
+    /// What it is.
+    pub kind: CbKind,
+    /// Its address on every core.
+    pub address: u64,
+    /// Bytes on every core.
+    pub size_bytes: u64,
+    /// The cores it was defined on.
+    pub cores_id: CoresId,
+    /// How many those are.
+    pub core_count: u32,
+    /// When it was placed.
+    pub time: u64,
+    /// The event that placed it, in the order of the process's events.
+    pub order: u64,
+}
+
+impl Cb {
+    /// Bytes over all its cores.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.size_bytes.saturating_mul(u64::from(self.core_count))
+    }
+}
+
+/// A kernel of a program on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The binary.
+    pub id: KernelId,
+    /// Its name.
+    pub name: TextId,
+    /// What it is for.
+    pub kind: KernelKind,
+    /// The kind of core it runs on; `None` from old senders.
+    pub core_type: Option<CoreType>,
+    /// Bytes on each core; `None` from old senders.
+    pub binary_bytes: Option<u64>,
+    /// How many cores; `None` from old senders.
+    pub core_count: Option<u32>,
+    /// The cores, where their places are known.
+    pub cores_id: CoresId,
+    /// Bytes over all cores.
+    pub total_bytes: u64,
+    /// When it was loaded.
+    pub time: u64,
+    /// The event that loaded it, in the order of the process's events.
+    pub order: u64,
+}
+
+/// The cores that a program lies on, as the core sets that its entries name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cover {
+    /// Each once, in order.
+    sets: Vec<(CoreType, CoresId)>,
+}
+
+impl Cover {
+    /// The cores of one type.
+    #[must_use]
+    pub fn cores(&self, definitions: &Definitions, core_type: CoreType) -> CoreSet {
+        let mut cores = CoreSet::default();
+        let sets = self.sets.iter().filter(|(each, _id)| *each == core_type);
+        for more in sets.filter_map(|(_type, id)| definitions.cores(*id)) {
+            cores.insert_all(more);
+        }
+        cores
+    }
+
+    /// Whether every set of this one is in the other, too.
+    pub(crate) fn is_within(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        let has = |set: &(CoreType, CoresId)| other.sets.binary_search(set).is_ok();
+        Arc::ptr_eq(self, other) || self.sets.iter().all(has)
+    }
+
+    /// Adds a set, unless there would be too many.
+    pub(crate) fn insert(
+        &mut self,
+        core_type: CoreType,
+        cores: CoresId,
+        most: usize,
+    ) -> Result<(), Anomaly> {
+        let Err(at) = self.sets.binary_search(&(core_type, cores)) else {
+            return Ok(());
+        };
+        if self.sets.len() >= most {
+            return Err(Anomaly::LimitReached);
+        }
+        self.sets.insert(at, (core_type, cores));
+        Ok(())
+    }
+
+    pub(crate) fn sets(&self) -> &[(CoreType, CoresId)] {
+        &self.sets
+    }
+}
+
+/// What a program has on one device.
+#[derive(Clone, Debug, Default)]
+pub struct Placement {
+    /// Its per-core storage, by number.
+    cbs: Vec<Cb>,
+    /// Its kernels, by binary.
+    kernels: Vec<Kernel>,
+    /// Apart from the entries: who ran with it keeps it, and it seldom changes.
+    cover: Arc<Cover>,
+    /// How many entries name each set of the cover.
+    named: Vec<u32>,
+}
+
+impl Placement {
+    /// Its per-core storage, by number.
+    #[must_use]
+    pub fn cbs(&self) -> &[Cb] {
+        &self.cbs
+    }
+
+    /// Its kernels, by binary.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    pub(crate) fn cover(&self) -> &Arc<Cover> {
+        &self.cover
+    }
+
+    /// Puts storage in place of what has its number; that, or the limit that forbids it.
+    pub(crate) fn put_cb(&mut self, cb: Cb, most: usize) -> Result<Option<Cb>, Anomaly> {
+        let old = match self.cbs.binary_search_by_key(&cb.number, |cb| cb.number) {
+            Ok(at) => Some(std::mem::replace(&mut self.cbs[at], cb)),
+            Err(_at) if self.cbs.len() >= most => return Err(Anomaly::LimitReached),
+            Err(at) => {
+                self.cbs.insert(at, cb);
+                None
+            }
+        };
+        self.name(CoreType::Tensix, cb.cores_id);
+        if let Some(old) = old {
+            self.drop_name(CoreType::Tensix, old.cores_id);
+        }
+        Ok(old)
+    }
+
+    /// Puts a kernel in place of what has its binary; that, or the limit that forbids it.
+    pub(crate) fn put_kernel(
+        &mut self,
+        kernel: Kernel,
+        most: usize,
+    ) -> Result<Option<Kernel>, Anomaly> {
+        let place = self
+            .kernels
+            .binary_search_by_key(&kernel.id, |kernel| kernel.id);
+        let old = match place {
+            Ok(at) => Some(std::mem::replace(&mut self.kernels[at], kernel)),
+            Err(_at) if self.kernels.len() >= most => return Err(Anomaly::LimitReached),
+            Err(at) => {
+                self.kernels.insert(at, kernel);
+                None
+            }
+        };
+        if let Some(core_type) = kernel.core_type {
+            self.name(core_type, kernel.cores_id);
+        }
+        if let Some((core_type, old)) = old.and_then(|old| Some((old.core_type?, old))) {
+            self.drop_name(core_type, old.cores_id);
+        }
+        Ok(old)
+    }
+
+    /// The kernel of this binary.
+    pub(crate) fn kernel(&self, id: KernelId) -> Option<&Kernel> {
+        let at = self.kernels.binary_search_by_key(&id, |kernel| kernel.id);
+        self.kernels.get(at.ok()?)
+    }
+
+    /// Takes out the storage of one number, or all.
+    pub(crate) fn take_cbs(&mut self, number: Option<u32>) -> Vec<Cb> {
+        let taken = match number {
+            None => std::mem::take(&mut self.cbs),
+            Some(number) => {
+                let at = self.cbs.binary_search_by_key(&number, |cb| cb.number);
+                at.map(|at| self.cbs.remove(at)).into_iter().collect()
+            }
+        };
+        for cb in &taken {
+            self.drop_name(CoreType::Tensix, cb.cores_id);
+        }
+        taken
+    }
+
+    /// Takes out one kernel, or all.
+    pub(crate) fn take_kernels(&mut self, id: Option<KernelId>) -> Vec<Kernel> {
+        let taken = match id {
+            None => std::mem::take(&mut self.kernels),
+            Some(id) => {
+                let at = self.kernels.binary_search_by_key(&id, |kernel| kernel.id);
+                at.map(|at| self.kernels.remove(at)).into_iter().collect()
+            }
+        };
+        for kernel in &taken {
+            if let Some(core_type) = kernel.core_type {
+                self.drop_name(core_type, kernel.cores_id);
+            }
+        }
+        taken
+    }
+
+    fn name(&mut self, core_type: CoreType, cores: CoresId) {
+        if cores == CoresId::NONE {
+            return;
+        }
+        match self.cover.sets.binary_search(&(core_type, cores)) {
+            Ok(at) => self.named[at] += 1,
+            Err(at) => {
+                Arc::make_mut(&mut self.cover)
+                    .sets
+                    .insert(at, (core_type, cores));
+                self.named.insert(at, 1);
+            }
+        }
+    }
+
+    fn drop_name(&mut self, core_type: CoreType, cores: CoresId) {
+        let Ok(at) = self.cover.sets.binary_search(&(core_type, cores)) else {
+            return;
+        };
+        self.named[at] -= 1;
+        if self.named[at] == 0 {
+            Arc::make_mut(&mut self.cover).sets.remove(at);
+            self.named.remove(at);
+        }
+    }
+}
+
+/// A program on one device.
+#[derive(Clone, Debug)]
+pub struct ProgramOnDevice {
+    /// The device, as the process counts its devices.
+    pub device: u32,
+    /// Where its binary is.
+    pub binary_status: BinaryStatus,
+    /// What it has there, if anything; shared with readers, and by devices where it is the same.
+    pub(crate) placement: Option<Arc<Placement>>,
+    /// The cores that it had when it ran last; none before its first run.
+    pub(crate) ran: Option<Arc<Cover>>,
+    /// The number of its last run among all runs of the process; 0 before the first.
+    pub(crate) run: u64,
+    /// Bytes of commands generated for it.
+    pub command_bytes: Option<u64>,
+    /// Bytes of binary sent.
+    pub sent_bytes: Option<u64>,
+    /// Runs; those of a trace that contains it are counted at the trace, not here.
+    pub dispatches: u64,
+    /// Runs that found the program in the program cache.
+    pub program_cache_hits: u64,
+    /// Runs that had to build the program.
+    pub program_cache_misses: u64,
+    /// Runs that found the binary on the device.
+    pub binary_reuses: u64,
+    /// The first run.
+    pub first_dispatch: Option<u64>,
+    /// The last run.
+    pub last_dispatch: Option<u64>,
+}
+
+impl ProgramOnDevice {
+    pub(crate) fn new(device: u32) -> Self {
+        Self {
+            device,
+            binary_status: BinaryStatus::NotSent,
+            placement: None,
+            ran: None,
+            run: 0,
+            command_bytes: None,
+            sent_bytes: None,
+            dispatches: 0,
+            program_cache_hits: 0,
+            program_cache_misses: 0,
+            binary_reuses: 0,
+            first_dispatch: None,
+            last_dispatch: None,
+        }
+    }
+
+    /// Its per-core storage, by number.
+    #[must_use]
+    pub fn cbs(&self) -> &[Cb] {
+        self.placement.as_ref().map_or(&[], |placed| &placed.cbs)
+    }
+
+    /// Its kernels, by binary.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        self.placement
+            .as_ref()
+            .map_or(&[], |placed| &placed.kernels)
+    }
+
+    /// The cores of one type that it lies on.
+    #[must_use]
+    pub fn cores(&self, definitions: &Definitions, core_type: CoreType) -> CoreSet {
+        let cover = self.placement.as_ref().map(|placed| &placed.cover);
+        cover.map_or_else(CoreSet::default, |cover| {
+            cover.cores(definitions, core_type)
+        })
+    }
+}
+
+/// What is known of a program once its offsets are fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finalized {
+    /// When.
+    pub time: u64,
+    /// Bytes of configuration per core.
+    pub config_bytes: u64,
+    /// Bytes of kernel text per core.
+    pub text_bytes: u64,
+    /// Bytes of all binaries packed for DRAM.
+    pub binary_bytes: u64,
+}
+
+/// A program, from construction to destruction.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The client's own counter, or the id an old sender used.
+    pub id: ProgramId,
+    /// Its name.
+    pub name: TextId,
+    /// The runtime's id of its last run.
+    pub runtime_id: u64,
+    /// Its address in the process.
+    pub pointer: u64,
+    /// When it was created, or first heard of.
+    pub created: u64,
+    /// Its sizes, once fixed.
+    pub finalized: Option<Finalized>,
+    /// Its devices, by device.
+    pub on: Vec<ProgramOnDevice>,
+    /// Lookups of its kernels in the compiler's cache that hit.
+    pub jit_disk_hits: u64,
+}
+
+impl Program {
+    pub(crate) fn new(id: ProgramId, created: u64) -> Self {
+        Self {
+            id,
+            name: TextId::NONE,
+            runtime_id: 0,
+            pointer: 0,
+            created,
+            finalized: None,
+            on: Vec::new(),
+            jit_disk_hits: 0,
+        }
+    }
+
+    /// The program's part on a device, where it has one.
+    #[must_use]
+    pub fn on_device(&self, device: u32) -> Option<&ProgramOnDevice> {
+        let place = self.on.binary_search_by_key(&device, |on| on.device).ok()?;
+        self.on.get(place)
+    }
+
+    pub(crate) fn on_device_mut(&mut self, device: u32) -> Option<&mut ProgramOnDevice> {
+        let place = self.on.binary_search_by_key(&device, |on| on.device).ok()?;
+        self.on.get_mut(place)
+    }
+
+    pub(crate) fn on_device_or_new(&mut self, device: u32) -> &mut ProgramOnDevice {
+        let place = match self.on.binary_search_by_key(&device, |on| on.device) {
+            Ok(place) => place,
+            Err(place) => {
+                // Most programs are on one device, or on all of a mesh at once.
+                self.on.reserve_exact(1);
+                self.on.insert(place, ProgramOnDevice::new(device));
+                place
+            }
+        };
+        &mut self.on[place]
+    }
+}

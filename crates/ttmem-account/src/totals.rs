@@ -1,0 +1,280 @@
+//! What is held on one device: by everybody, or by one process.
+//!
+//! The same figures are kept twice, per device and per process on it, and every
+//! booking goes to both; a process that leaves takes exactly its part away.
+
+use crate::gauge::{Gauge, Peak};
+use crate::observer::Holding;
+use ttmem_event::{CbKind, Class, CoreType, CoresId, KernelKind};
+
+/// Totals of one class.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClassTotals {
+    /// What the allocators take.
+    pub charged: Gauge,
+    /// What was asked for.
+    pub requested_bytes: u64,
+    /// Live buffers.
+    pub buffers: u64,
+    /// Live buffers whose place in a bank is not known: those of old senders.
+    pub unplaced: u64,
+}
+
+/// Totals of per-core storage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CbTotals {
+    /// Storage of every live program.
+    pub registered: Gauge,
+    /// The same by kind.
+    pub by_kind: [u64; CbKind::ALL.len()],
+    /// Entries.
+    pub count: u64,
+    /// Entries whose cores are not known: what is resident cannot be known then.
+    pub unplaced: u64,
+}
+
+/// Totals of kernels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelTotals {
+    /// Kernels of every live program.
+    pub registered: Gauge,
+    /// The same by kind.
+    pub by_kind: [u64; KernelKind::ALL.len()],
+    /// The same by core type, where it is known.
+    pub by_core_type: [u64; CoreType::ALL.len()],
+    /// Each kernel once, however many programs of a process hold it.
+    pub unique_bytes: u64,
+    /// Entries.
+    pub count: u64,
+    /// Entries whose cores are not known: what is resident cannot be known then.
+    pub unplaced: u64,
+}
+
+/// What is held on a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Buffers, by class.
+    pub classes: [ClassTotals; Class::COUNT],
+    /// Per-core storage.
+    pub cb: CbTotals,
+    /// Kernels.
+    pub kernel: KernelTotals,
+}
+
+/// The peaks of a stretch between two marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeakSet {
+    /// Charged bytes, by class.
+    pub classes: [Peak; Class::COUNT],
+    /// Registered per-core storage.
+    pub cb: Peak,
+    /// Registered kernels.
+    pub kernel: Peak,
+}
+
+impl PeakSet {
+    /// The peak of one gauge.
+    #[must_use]
+    pub fn peak(&self, kind: GaugeKind) -> Peak {
+        match kind {
+            GaugeKind::Class(class) => self.classes[class.index()],
+            GaugeKind::Cb => self.cb,
+            GaugeKind::Kernel => self.kernel,
+        }
+    }
+
+    pub(crate) fn peak_mut(&mut self, kind: GaugeKind) -> &mut Peak {
+        match kind {
+            GaugeKind::Class(class) => &mut self.classes[class.index()],
+            GaugeKind::Cb => &mut self.cb,
+            GaugeKind::Kernel => &mut self.kernel,
+        }
+    }
+
+    /// The higher of each.
+    #[must_use]
+    pub fn max(mut self, other: &Self) -> Self {
+        for kind in GaugeKind::all() {
+            let peak = self.peak_mut(kind);
+            *peak = peak.max(other.peak(kind));
+        }
+        self
+    }
+}
+
+/// A total that has a peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GaugeKind {
+    /// Charged bytes of a class.
+    Class(Class),
+    /// Registered per-core storage.
+    Cb,
+    /// Registered kernels.
+    Kernel,
+}
+
+impl GaugeKind {
+    /// How many there are.
+    pub const COUNT: usize = Class::COUNT + 2;
+
+    /// Every one, in the order of [`GaugeKind::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        let classes = Class::ALL.iter().map(|class| Self::Class(*class));
+        classes.chain([Self::Cb, Self::Kernel])
+    }
+
+    /// Its place among all.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Class(class) => class.index(),
+            Self::Cb => Class::COUNT,
+            Self::Kernel => Class::COUNT + 1,
+        }
+    }
+}
+
+impl Totals {
+    /// Totals of one class.
+    #[must_use]
+    pub fn class(&self, class: Class) -> &ClassTotals {
+        &self.classes[class.index()]
+    }
+
+    /// A total with its peak.
+    #[must_use]
+    pub fn gauge(&self, kind: GaugeKind) -> &Gauge {
+        match kind {
+            GaugeKind::Class(class) => &self.classes[class.index()].charged,
+            GaugeKind::Cb => &self.cb.registered,
+            GaugeKind::Kernel => &self.kernel.registered,
+        }
+    }
+
+    /// The same, to change.
+    pub fn gauge_mut(&mut self, kind: GaugeKind) -> &mut Gauge {
+        match kind {
+            GaugeKind::Class(class) => &mut self.classes[class.index()].charged,
+            GaugeKind::Cb => &mut self.cb.registered,
+            GaugeKind::Kernel => &mut self.kernel.registered,
+        }
+    }
+
+    /// Books something; true if its gauge is higher than ever.
+    #[inline]
+    pub fn book(&mut self, holding: &Holding<'_>, time: u64, order: u64) -> bool {
+        match *holding {
+            Holding::Buffer { row, placed } => {
+                let class = &mut self.classes[row.class.index()];
+                class.requested_bytes = class.requested_bytes.saturating_add(row.requested_bytes);
+                class.buffers += 1;
+                class.unplaced += u64::from(!placed);
+                class.charged.add(row.charged_bytes(), time, order)
+            }
+            Holding::Cb(_program, cb) => {
+                let bytes = cb.total_bytes();
+                self.cb.by_kind[cb.kind as usize] += bytes;
+                self.cb.count += 1;
+                self.cb.unplaced += u64::from(cb.cores_id == CoresId::NONE);
+                self.cb.registered.add(bytes, time, order)
+            }
+            Holding::Kernel(_program, kernel) => {
+                self.kernel.by_kind[kernel.kind as usize] += kernel.total_bytes;
+                if let Some(core_type) = kernel.core_type {
+                    self.kernel.by_core_type[core_type as usize] += kernel.total_bytes;
+                }
+                self.kernel.count += 1;
+                self.kernel.unplaced += u64::from(kernel.cores_id == CoresId::NONE);
+                self.kernel.registered.add(kernel.total_bytes, time, order)
+            }
+        }
+    }
+
+    /// Gives back something that was booked.
+    #[inline]
+    pub fn release(&mut self, holding: &Holding<'_>) {
+        match *holding {
+            Holding::Buffer { row, placed } => {
+                let class = &mut self.classes[row.class.index()];
+                class.charged.sub(row.charged_bytes());
+                class.requested_bytes -= row.requested_bytes;
+                class.buffers -= 1;
+                class.unplaced -= u64::from(!placed);
+            }
+            Holding::Cb(_program, cb) => {
+                let bytes = cb.total_bytes();
+                self.cb.registered.sub(bytes);
+                self.cb.by_kind[cb.kind as usize] -= bytes;
+                self.cb.count -= 1;
+                self.cb.unplaced -= u64::from(cb.cores_id == CoresId::NONE);
+            }
+            Holding::Kernel(_program, kernel) => {
+                self.kernel.registered.sub(kernel.total_bytes);
+                self.kernel.by_kind[kernel.kind as usize] -= kernel.total_bytes;
+                if let Some(core_type) = kernel.core_type {
+                    self.kernel.by_core_type[core_type as usize] -= kernel.total_bytes;
+                }
+                self.kernel.count -= 1;
+                self.kernel.unplaced -= u64::from(kernel.cores_id == CoresId::NONE);
+            }
+        }
+    }
+
+    /// The largest load of a kernel binary changed.
+    pub fn change_unique(&mut self, before: u64, after: u64) {
+        self.kernel.unique_bytes = self.kernel.unique_bytes - before + after;
+    }
+
+    /// The same totals, with peaks only from now on.
+    pub(crate) fn forget_peaks(&mut self) {
+        for kind in GaugeKind::all() {
+            let gauge = self.gauge_mut(kind);
+            *gauge = gauge.without_peaks();
+        }
+    }
+
+    /// Takes away all that a process held.
+    pub fn subtract(&mut self, part: &Self) {
+        for (mine, its) in self.classes.iter_mut().zip(&part.classes) {
+            mine.charged.sub(its.charged.bytes());
+            mine.requested_bytes -= its.requested_bytes;
+            mine.buffers -= its.buffers;
+            mine.unplaced -= its.unplaced;
+        }
+        self.cb.registered.sub(part.cb.registered.bytes());
+        subtract_each(&mut self.cb.by_kind, &part.cb.by_kind);
+        self.cb.count -= part.cb.count;
+        self.cb.unplaced -= part.cb.unplaced;
+        self.kernel.registered.sub(part.kernel.registered.bytes());
+        subtract_each(&mut self.kernel.by_kind, &part.kernel.by_kind);
+        subtract_each(&mut self.kernel.by_core_type, &part.kernel.by_core_type);
+        self.kernel.unique_bytes -= part.kernel.unique_bytes;
+        self.kernel.count -= part.kernel.count;
+        self.kernel.unplaced -= part.kernel.unplaced;
+    }
+
+    /// Starts a new stretch and returns the peaks of the one that ends.
+    pub fn mark(&mut self, time: u64) -> PeakSet {
+        let mut peaks = PeakSet::default();
+        for kind in GaugeKind::all() {
+            *peaks.peak_mut(kind) = self.gauge_mut(kind).mark(time);
+        }
+        peaks
+    }
+
+    /// The peaks since the last mark.
+    #[must_use]
+    pub fn since_mark(&self) -> PeakSet {
+        let mut peaks = PeakSet::default();
+        for kind in GaugeKind::all() {
+            *peaks.peak_mut(kind) = self.gauge(kind).since_mark();
+        }
+        peaks
+    }
+}
+
+fn subtract_each(mine: &mut [u64], its: &[u64]) {
+    for (mine, its) in mine.iter_mut().zip(its) {
+        *mine -= its;
+    }
+}

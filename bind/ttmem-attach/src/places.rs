@@ -49,6 +49,8 @@ pub(crate) struct Place {
     implementation: AtomicUsize,
     /// Bytes of each bank that live buffers take, by class, where buffers are counted.
     told: [AtomicU64; Class::COUNT],
+    /// The newest buffer when it was opened; 0 if that was not seen.
+    opened_behind: AtomicU64,
     /// Whether a buffer was placed here that takes blocks of its cores' own.
     has_per_core: AtomicBool,
     /// Whether its allocator's L1 has blocks of its meshes, for which they are told of.
@@ -159,6 +161,17 @@ impl Place {
     /// It was opened just now: there are no buffers that were not told of.
     pub(crate) fn begin(&self) {
         self.is_incomparable.store(false, Ordering::Relaxed);
+        self.opened_behind
+            .store(buffers::newest(), Ordering::Relaxed);
+    }
+
+    /// Whether a buffer is older than this opening of its device.
+    ///
+    /// It ended when the device was closed. Of a chip, which is the same object when it is opened
+    /// again, the runtime gives it back only then.
+    #[inline]
+    pub(crate) fn is_from_before(&self, buffer: u64) -> bool {
+        buffer <= self.opened_behind.load(Ordering::Relaxed)
     }
 
     /// Lets the place be found by the mesh's implementation as well.
@@ -344,6 +357,7 @@ unsafe fn tell_mesh(accessors: &'static DeviceAccessors, device: Object) -> Opti
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
             told: Default::default(),
+            opened_behind: AtomicU64::new(0),
             has_per_core: AtomicBool::new(false),
             is_mirror: AtomicBool::new(false),
         },
@@ -379,6 +393,7 @@ unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Opti
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
             told: Default::default(),
+            opened_behind: AtomicU64::new(0),
             has_per_core: AtomicBool::new(false),
             is_mirror: AtomicBool::new(false),
         },
@@ -446,6 +461,7 @@ mod tests {
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
             told: Default::default(),
+            opened_behind: AtomicU64::new(0),
             has_per_core: AtomicBool::new(false),
             is_mirror: AtomicBool::new(false),
         }
@@ -457,6 +473,14 @@ mod tests {
             [0, 1, 32, 33].map(|bytes| chip().block_bytes(bytes)),
             [32, 32, 32, 64]
         );
+    }
+
+    #[test]
+    fn buffers_from_before_a_device_was_opened_are_known() {
+        let chip = chip();
+        assert!(!chip.is_from_before(1));
+        chip.opened_behind.store(7, Ordering::Relaxed);
+        assert_eq!([7, 8].map(|id| chip.is_from_before(id)), [true, false]);
     }
 
     #[test]

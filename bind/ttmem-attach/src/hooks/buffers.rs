@@ -23,7 +23,7 @@ static INHERITED: AtomicU64 = AtomicU64::new(0);
 
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
-    INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+    INHERITED.store(newest(), Ordering::Relaxed);
     creation::forget();
 }
 
@@ -36,6 +36,11 @@ fn note_newest(id: u64) {
     if id > NEWEST.load(Ordering::Relaxed) {
         NEWEST.store(id, Ordering::Relaxed);
     }
+}
+
+/// The newest buffer that was told of.
+pub(crate) fn newest() -> u64 {
+    NEWEST.load(Ordering::Relaxed)
 }
 
 /// Turns a family off; if that is this one, what was told of buffers is taken back, and the
@@ -151,6 +156,9 @@ unsafe fn tell_freed(buffer: Object) -> Option<()> {
     }
     // What was told of is on a device that is known; any other may be gone.
     let place = places::known_place(ended.device)?;
+    if place.is_from_before(report::buffer_id(unique_id).0) {
+        return None;
+    }
     quiet::begin();
     if let Some((class, per_bank_bytes)) = ended.counted {
         place.count_freed(class, per_bank_bytes);

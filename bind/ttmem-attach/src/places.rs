@@ -228,15 +228,16 @@ impl Place {
             .need(&*buffer::ACCESSORS)
             .is_some_and(BufferAccessors::needs_creation);
         for (class, statistics) in CLASSES.into_iter().zip(&all) {
+            if !self.is_comparable(class) {
+                continue;
+            }
             let told = self.told[class.index()].load(Ordering::Relaxed);
             if are_counted && told != statistics.allocated {
                 let why = "the allocator holds other bytes than were told";
                 buffers::give_up(&buffers::FAMILY, why);
                 return;
             }
-            if self.is_comparable(class) {
-                FAMILY.contain(|| report::statistics(self.mesh, class, statistics));
-            }
+            FAMILY.contain(|| report::statistics(self.mesh, class, statistics));
         }
     }
 }

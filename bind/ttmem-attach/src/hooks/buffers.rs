@@ -88,7 +88,7 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     place.tell_before_use();
     if facts.may_be_per_core() {
         // SAFETY: as above.
-        let parts = unsafe { accessors.parts(buffer) };
+        let parts = unsafe { BufferAccessors::parts(buffer) };
         let is_unknown = parts.is_err();
         if let Some(parts) = believe(parts, &FAMILY) {
             // SAFETY: as above.
@@ -159,17 +159,19 @@ unsafe fn tell_freed(buffer: Object) -> Option<()> {
     if place.is_from_before(report::buffer_id(unique_id).0) {
         return None;
     }
+    let parts = if place.has_per_core() {
+        // SAFETY: as above; its blocks are given back after this.
+        believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY)
+    } else {
+        None
+    };
     quiet::begin();
+    if let Some(parts) = parts {
+        FAMILY.contain(|| report::parts_freed(place.mesh, unique_id, parts.len()));
+        return Some(());
+    }
     if let Some((class, per_bank_bytes)) = ended.counted {
         place.count_freed(class, per_bank_bytes);
-    }
-    if place.has_per_core() {
-        // SAFETY: as above; its block is given back after this.
-        let parts = unsafe { accessors.parts(buffer) };
-        if let Some(parts) = believe(parts, &FAMILY) {
-            FAMILY.contain(|| report::parts_freed(place.mesh, unique_id, parts.len()));
-            return Some(());
-        }
     }
     FAMILY.contain(|| report::buffer_freed(place.mesh, unique_id));
     Some(())

@@ -282,13 +282,8 @@ impl BufferAccessors {
     ///
     /// # Safety
     /// `buffer` is a live `Buffer` that is placed.
-    pub(crate) unsafe fn parts(&self, buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
-        // Those that have to be seen being created are older than such buffers.
-        let accessors = match &self.rest {
-            Rest::Asked(_) => per_core::ACCESSORS.as_ref(),
-            Rest::Created(_) => None,
-        };
-        match accessors {
+    pub(crate) unsafe fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
+        match per_core::ACCESSORS.as_ref() {
             // SAFETY: as the caller vouches.
             Some(accessors) if unsafe { accessors.is_per_core(buffer) } => {
                 // SAFETY: as above.

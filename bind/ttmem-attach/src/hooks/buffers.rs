@@ -88,14 +88,14 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     place.tell_before_use();
     if facts.may_be_per_core() {
         // SAFETY: as above.
-        let parts = unsafe { BufferAccessors::parts(buffer) };
-        let is_unknown = parts.is_err();
-        if let Some(parts) = believe(parts, &FAMILY) {
+        let parts = believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY);
+        if let Some(parts) = parts {
             // SAFETY: as above.
             unsafe { tell_parts(accessors, buffer, &facts, &parts, direction, place) };
             return Some(place);
         }
-        if is_unknown {
+        // One whose cores were not believed is not told: that of all banks would be wrong.
+        if !FAMILY.is_on() {
             return None;
         }
     }

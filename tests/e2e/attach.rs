@@ -160,6 +160,28 @@ fn events(server: &TestServer, pid: u32, name: &str) -> Vec<Value> {
     events.map(|event| event["fields"].clone()).collect()
 }
 
+/// What was opened and closed, and what there was of each class then, in bytes per bank.
+fn openings(server: &TestServer, pid: u32) -> Vec<(String, Value)> {
+    let output = server.ask(&["dump", "--last", "256", "--json", "--pid", &pid.to_string()]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let events = serde_json::from_str::<Value>(&text).expect("JSON");
+    let told = list(&events["events"]).iter().filter_map(|event| {
+        let (name, fields) = (event["event"].as_str()?, &event["fields"]);
+        match name {
+            "device_opened" | "device_closed" | "mesh_opened" | "mesh_closed" => {
+                Some((name.to_owned(), Value::Null))
+            }
+            // Of the mesh: what a chip alone has is told when it is first used.
+            "capacity_reported" if list(&fields["devices"]).len() == 2 => {
+                let class = fields["class"].as_str()?;
+                Some((class.to_owned(), fields["per_bank_bytes"].clone()))
+            }
+            _other => None,
+        }
+    });
+    told.collect()
+}
+
 fn assert_no_anomalies(status: &Value) {
     for process in list(&status["processes"]) {
         assert_eq!(process["anomalies"], 0, "{process} {}", status["anomalies"]);
@@ -393,6 +415,89 @@ fn programs_launched_by_the_host_are_told_of_on_every_chip() {
     assert_eq!(events(&server, story.pid(), "kernel_loaded").len(), 2);
     assert_eq!(events(&server, story.pid(), "cb_allocated").len(), 2);
     assert_no_anomalies(&server.status());
+    assert_eq!(story.end(), "");
+}
+
+#[test]
+fn buffers_are_charged_with_the_blocks_that_they_take() {
+    let Some(stand_in) = StandIn::build(AS_IT_IS) else {
+        return;
+    };
+    let server = TestServer::start(&[]);
+    let mut story = stand_in.begin(&server, "blocks");
+    story.expect("placed");
+    let shared = 12 * 2048;
+    let placed = account(&server, "all are placed", |status| {
+        let devices = list(&status["devices"]);
+        devices.len() == 2 && devices[0]["l1"]["charged_bytes"] == shared + 3 * 2048
+    });
+    for (device, l1) in list(&placed["devices"])
+        .iter()
+        .zip([shared + 3 * 2048, shared])
+    {
+        assert_eq!(device["l1"]["charged_bytes"], l1, "{device}");
+        // A buffer without bytes has the smallest block.
+        assert_eq!(device["dram"]["charged_bytes"], 12 * 32, "{device}");
+    }
+    let parts: Vec<_> = events(&server, story.pid(), "buffer_allocated")
+        .iter()
+        .filter(|fields| !fields["cores"].is_null())
+        .map(|fields| {
+            ["address", "per_bank_bytes", "banks", "requested_bytes"]
+                .map(|name| fields[name].as_u64())
+        })
+        .collect();
+    let expected = [[0x2_0000, 2048, 2, 4096], [0x3_0000, 2048, 1, 2048]];
+    assert_eq!(parts, expected.map(|part| part.map(Some)));
+    story.go_on();
+    story.expect("given back");
+    let empty = account(&server, "all is given back", |status| {
+        let devices = list(&status["devices"]).iter();
+        devices
+            .map(|device| &device["l1"]["charged_bytes"])
+            .all(|bytes| bytes == 0)
+    });
+    assert_no_anomalies(&empty);
+    story.go_on();
+    story.expect("closed");
+    assert_eq!(story.end(), "");
+}
+
+#[test]
+fn every_opening_is_told_whole_and_ends_the_buffers_of_the_one_before() {
+    let Some(stand_in) = StandIn::build(AS_IT_IS) else {
+        return;
+    };
+    let server = TestServer::start(&[]);
+    let mut story = stand_in.begin(&server, "reopened");
+    story.expect("open");
+    story.go_on();
+    story.expect("open again");
+    let pid = story.pid();
+    account(&server, "it is open again", |_status| {
+        events(&server, pid, "mesh_opened").len() == 2
+            && events(&server, pid, "statistics_reported").len() >= 12
+    });
+    let unsized_words = |words: [&str; 3]| words.map(|word| (word.to_owned(), Value::Null));
+    let opening = |sizes: [u64; 4]| {
+        let opened = unsized_words(["device_opened", "device_opened", "mesh_opened"]);
+        let classes = ["dram", "l1", "l1_small", "trace"].map(str::to_owned);
+        let capacities = classes.into_iter().zip(sizes.map(Value::from));
+        opened.into_iter().chain(capacities)
+    };
+    let closing = unsized_words(["mesh_closed", "device_closed", "device_closed"]);
+    let expected: Vec<_> = opening([1 << 30; 4])
+        .chain(closing)
+        .chain(opening([1 << 20, 1 << 19, 0, 0]))
+        .collect();
+    assert_eq!(openings(&server, pid), expected);
+    let status = server.status();
+    for device in list(&status["devices"]) {
+        assert_eq!(device["l1"]["charged_bytes"], 0, "{device}");
+    }
+    assert_no_anomalies(&status);
+    story.go_on();
+    story.expect("closed");
     assert_eq!(story.end(), "");
 }
 

@@ -16,9 +16,11 @@ void may_fail(const char* function) {
         throw std::runtime_error(failure);
     }
 }
-std::shared_ptr<Buffer> place(IDevice* on, AllocatorImpl* from, BufferType type, std::uint64_t bytes) {
+std::shared_ptr<Buffer> place(
+    IDevice* on, AllocatorImpl* from, BufferType type, std::uint64_t bytes,
+    std::unordered_map<xy_pair, std::uint64_t> cores) {
     static std::uint64_t number = 0;
-    auto buffer = std::make_shared<Buffer>(Buffer{on, from, type, bytes, number++});
+    auto buffer = std::make_shared<Buffer>(Buffer{on, from, type, bytes, number++, 0, std::move(cores)});
     buffer->at = static_cast<std::uint32_t>(from->allocate_buffer(buffer.get()));
     GraphTracker::instance().track_allocate(buffer.get());
     return buffer;
@@ -31,40 +33,65 @@ void give_back(const std::shared_ptr<Buffer>& buffer) {
 
 using standin::may_fail;
 
-constexpr std::uint64_t BANK_BYTES = 1 << 30;
 constexpr std::uint32_t BANKS = 12;
 
-std::uint32_t AllocatorImpl::get_num_banks(const BufferType&) const { return BANKS; }
+// What all banks give up for a buffer: no block is without bytes, and nothing of blocks of its cores'.
+static std::uint64_t block_bytes(const Buffer& buffer) {
+    return buffer.cores.empty() ? std::max<std::uint64_t>(buffer.aligned_size_per_bank(), 32) : 0;
+}
+
+std::uint32_t AllocatorImpl::get_num_banks(const BufferType& type) const {
+    return bank_bytes.at(static_cast<std::size_t>(type)) == 0 ? 0 : BANKS;
+}
 std::uint32_t AllocatorImpl::get_alignment(BufferType) const { return 32; }
 std::uint64_t AllocatorImpl::get_base_allocator_addr(const HalMemType&) const { return 4096; }
 Statistics AllocatorImpl::get_statistics(const BufferType& type) const {
     const auto used = allocated.at(static_cast<std::size_t>(type));
-    return {BANK_BYTES, used, BANK_BYTES - used, BANK_BYTES - used};
+    const auto all = bank_bytes.at(static_cast<std::size_t>(type));
+    return {all, used, all - used, all - used};
 }
 std::optional<std::uint64_t> AllocatorImpl::get_lowest_occupied_l1_address(std::uint32_t) const {
     return std::nullopt;
 }
 std::uint64_t AllocatorImpl::allocate_buffer(Buffer* buffer) {
     may_fail("AllocatorImpl::allocate_buffer");
-    allocated.at(static_cast<std::size_t>(buffer->type)) += buffer->aligned_size_per_bank();
+    allocated.at(static_cast<std::size_t>(buffer->type)) += block_bytes(*buffer);
+    if (!buffer->cores.empty()) {
+        return buffer->cores.begin()->second;
+    }
     // The trace region lies on top of DRAM.
-    const auto base = 4096 + (buffer->type == BufferType::TRACE ? BANK_BYTES : 0);
+    const auto base = 4096 + (buffer->type == BufferType::TRACE ? bank_bytes[0] : 0);
     return base + 65536 * (buffer->number + 1);
 }
 void AllocatorImpl::deallocate_buffer(Buffer* buffer) {
-    allocated.at(static_cast<std::size_t>(buffer->type)) -= buffer->aligned_size_per_bank();
+    allocated.at(static_cast<std::size_t>(buffer->type)) -= block_bytes(*buffer);
     may_fail("AllocatorImpl::deallocate_buffer");
+}
+
+void AllocatorImpl::mirror_lockstep_allocation(std::uint64_t, std::uint64_t size) {
+    may_fail("AllocatorImpl::mirror_lockstep_allocation");
+    allocated.at(static_cast<std::size_t>(BufferType::L1)) += size;
+}
+bool experimental::per_core_allocation::is_per_core_allocation(const Buffer& buffer) {
+    return !buffer.cores.empty();
+}
+const std::unordered_map<xy_pair, std::uint64_t>&
+experimental::per_core_allocation::get_per_core_addresses(const Buffer& buffer) {
+    return buffer.cores;
 }
 
 std::uint32_t Buffer::address() const { return at; }
 std::uint64_t Buffer::size() const { return bytes; }
 std::uint64_t Buffer::page_size() const { return 2048; }
 std::uint64_t Buffer::aligned_size_per_bank() const {
+    const auto banks = cores.empty() ? BANKS : cores.size();
     const auto pages = (bytes + 2047) / 2048;
-    return (pages + BANKS - 1) / BANKS * 2048;
+    return (pages + banks - 1) / banks * 2048;
 }
 BufferType Buffer::buffer_type() const { return type; }
-TensorMemoryLayout Buffer::buffer_layout() const { return TensorMemoryLayout::INTERLEAVED; }
+TensorMemoryLayout Buffer::buffer_layout() const {
+    return cores.empty() ? TensorMemoryLayout::INTERLEAVED : TensorMemoryLayout::WIDTH_SHARDED;
+}
 std::uint64_t Buffer::unique_id() const { return number; }
 bool Buffer::is_allocated() const { return true; }
 IDevice* Buffer::device() const { return on; }
@@ -77,7 +104,7 @@ Device::Device(int number) : number(number), allocator(std::make_unique<Allocato
 int Device::id() const { return number; }
 const std::unique_ptr<AllocatorImpl>& Device::allocator_impl() const { return allocator; }
 std::uint32_t Device::arch() const { return 1; }
-xy_pair Device::compute_with_storage_grid_size() const { return {8, 8}; }
+xy_pair Device::compute_with_storage_grid_size() const { return grid; }
 std::uint32_t Device::l1_size_per_core() const { return 1499136; }
 bool Device::is_mmio_capable() const { return true; }
 bool Device::initialize(

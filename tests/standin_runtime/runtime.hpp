@@ -15,6 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,12 +29,18 @@ struct StrongType {
 namespace tt {
 struct xy_pair {
     std::size_t x, y;
+    bool operator==(const xy_pair&) const = default;
 };
 }  // namespace tt
 
+template <>
+struct std::hash<tt::xy_pair> {
+    std::size_t operator()(const tt::xy_pair& pair) const { return pair.x * 256 + pair.y; }
+};
+
 namespace tt::tt_metal {
 enum class BufferType : std::uint32_t { DRAM, L1, SYSTEM_MEMORY, L1_SMALL, TRACE };
-enum class TensorMemoryLayout : std::uint32_t { INTERLEAVED };
+enum class TensorMemoryLayout : std::uint32_t { INTERLEAVED, WIDTH_SHARDED = 3 };
 enum class HalMemType : std::uint8_t { L1, DRAM };
 enum class HalProgrammableCoreType : std::uint8_t { TENSIX, ACTIVE_ETH, IDLE_ETH };
 enum class ProgramBinaryStatus : std::uint8_t { NotSent, InFlight, Committed };
@@ -77,9 +84,11 @@ public:
     std::optional<std::uint64_t> get_lowest_occupied_l1_address(std::uint32_t) const;
     std::uint64_t allocate_buffer(Buffer*);
     void deallocate_buffer(Buffer*);
+    void mirror_lockstep_allocation(std::uint64_t, std::uint64_t);
 
     // By kind of memory.
     std::array<std::uint64_t, 5> allocated{};
+    std::array<std::uint64_t, 5> bank_bytes{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30};
 };
 
 class IDevice {
@@ -107,6 +116,7 @@ public:
 
     int number;
     std::unique_ptr<AllocatorImpl> allocator;
+    xy_pair grid{8, 8};
 };
 
 class Buffer {
@@ -126,7 +136,14 @@ public:
     BufferType type;
     std::uint64_t bytes, number;
     std::uint32_t at = 0;
+    // Of one that takes blocks of its cores' own.
+    std::unordered_map<xy_pair, std::uint64_t> cores{};
 };
+
+namespace experimental::per_core_allocation {
+bool is_per_core_allocation(const Buffer&);
+const std::unordered_map<xy_pair, std::uint64_t>& get_per_core_addresses(const Buffer&);
+}  // namespace experimental::per_core_allocation
 
 class Program;
 
@@ -369,7 +386,9 @@ namespace standin {
 // What the next call of a function of this name throws.
 void fail_at(const std::string& function, const std::string& text);
 void may_fail(const char* function);
-std::shared_ptr<Buffer> place(IDevice*, AllocatorImpl*, BufferType, std::uint64_t bytes);
+std::shared_ptr<Buffer> place(
+    IDevice*, AllocatorImpl*, BufferType, std::uint64_t bytes,
+    std::unordered_map<xy_pair, std::uint64_t> cores = {});
 void give_back(const std::shared_ptr<Buffer>&);
 }  // namespace standin
 }  // namespace tt::tt_metal

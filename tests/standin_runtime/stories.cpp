@@ -112,6 +112,59 @@ void slow() {
     wait("launched");
 }
 
+// A buffer on cores of its own, which have two addresses.
+std::shared_ptr<Buffer> on_cores(Device& chip) {
+    const std::unordered_map<tt::xy_pair, std::uint64_t> cores = {
+        {{0, 0}, 0x20000}, {{1, 0}, 0x30000}, {{2, 0}, 0x20000}};
+    return standin::place(&chip, chip.allocator.get(), BufferType::L1, 3 * 2048, cores);
+}
+
+// Buffers that take other blocks than most: of some cores, and the smallest there is.
+void blocks() {
+    Board board;
+    board.open();
+    auto* allocator = board.mesh.allocator.get();
+    auto shared = standin::place(&board.mesh, allocator, BufferType::L1, 12 * 2048);
+    for (auto* chip : {&board.first, &board.second}) {
+        chip->allocator->mirror_lockstep_allocation(shared->at, 2048);
+    }
+    auto none = standin::place(&board.mesh, allocator, BufferType::DRAM, 0);
+    auto alone = on_cores(board.first);
+    wait("placed");
+    // Often enough for the statistics to be compared.
+    for (int times = 0; times < 1100; ++times) {
+        standin::give_back(on_cores(board.first));
+    }
+    for (const auto& buffer : {alone, none, shared}) {
+        standin::give_back(buffer);
+    }
+    wait("given back");
+    board.close();
+    wait("closed");
+}
+
+// A board that is opened again with other regions and another grid, while a buffer of it is alive.
+void reopened() {
+    Board board;
+    board.open();
+    auto alive = on_cores(board.first);
+    wait("open");
+    board.close();
+    MeshDevice other{++Board::last_number, {&board.first, &board.second}};
+    other.allocator->bank_bytes = {1 << 20, 1 << 19, 0, 0, 0};
+    for (auto* chip : {&board.first, &board.second}) {
+        chip->grid = {7, 9};
+        chip->initialize(1, 0, 0, 0, {}, false);
+    }
+    board.implementation.initialize_impl(&other, 1, 0, 0, 0, {}, false);
+    standin::give_back(alive);
+    wait("open again");
+    board.implementation.close_impl(&other);
+    board.second.close();
+    board.first.close();
+    wait("closed");
+}
+
 // Has each of these functions throw once; the exception must arrive as it was thrown.
 void exceptions() {
     const char* const functions[] = {
@@ -193,7 +246,8 @@ void exceptions() {
 extern "C" int play(const char* story) {
     const std::pair<const char*, void (*)()> stories[] = {
         {"dispatches", dispatches}, {"traces", traces},         {"system_kernels", system_kernels},
-        {"slow", slow},             {"exceptions", exceptions},
+        {"slow", slow},             {"exceptions", exceptions}, {"blocks", blocks},
+        {"reopened", reopened},
     };
     for (const auto& [name, run] : stories) {
         if (std::strcmp(name, story) == 0) {

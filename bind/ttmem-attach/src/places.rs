@@ -49,6 +49,12 @@ pub(crate) struct Place {
     implementation: AtomicUsize,
     /// Bytes of each bank that live buffers take, by class, where buffers are counted.
     told: [AtomicU64; Class::COUNT],
+    /// The newest buffer when it was opened; 0 if that was not seen.
+    opened_behind: AtomicU64,
+    /// Whether a buffer was placed here that takes blocks of its cores' own.
+    has_per_core: AtomicBool,
+    /// Whether its allocator's L1 has blocks of its meshes, for which they are told of.
+    is_mirror: AtomicBool,
 }
 
 /// The open device objects. Each value is the address of a place that is never freed.
@@ -65,9 +71,11 @@ impl Place {
 
     /// What a block of so many bytes takes of a bank.
     ///
-    /// The allocator cuts the banks of every class into multiples of the alignment of DRAM.
+    /// The allocator cuts the banks of every class into multiples of the alignment of DRAM, and
+    /// hands out no block without bytes: who asks for none gets the smallest.
     pub(crate) fn block_bytes(&self, per_bank_bytes: u64) -> u64 {
-        rounded(per_bank_bytes, self.regions[Class::Dram.index()].alignment)
+        let alignment = self.regions[Class::Dram.index()].alignment;
+        rounded(per_bank_bytes.max(1), alignment)
     }
 
     /// The end of L1 that buffers and programs share.
@@ -85,9 +93,6 @@ impl Place {
     /// Counts an event of the allocator; now and then its statistics are told.
     #[inline]
     pub(crate) fn count_event(&self) {
-        if self.device.is_some() {
-            self.tell_capacities_once();
-        }
         // Not in one step, which would cost more: one that is lost is no harm.
         let events = self.events.load(Ordering::Relaxed);
         self.events
@@ -98,11 +103,41 @@ impl Place {
     }
 
     /// A chip's own allocator is hardly ever used: only then it is told of.
+    #[inline]
+    pub(crate) fn tell_before_use(&self) {
+        if self.device.is_some() {
+            self.tell_capacities_once();
+        }
+    }
+
     #[cold]
     fn tell_capacities_once(&self) {
         if !self.capacities_told.swap(true, Ordering::Relaxed) {
             FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
         }
+    }
+
+    /// Notes that a buffer takes blocks of its cores' own here.
+    pub(crate) fn note_per_core(&self) {
+        self.has_per_core.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a buffer may be one that takes blocks of its cores' own.
+    #[inline]
+    pub(crate) fn has_per_core(&self) -> bool {
+        self.has_per_core.load(Ordering::Relaxed)
+    }
+
+    /// Notes that its allocator holds blocks of L1 that are those of a mesh.
+    pub(crate) fn note_mirrored(&self) {
+        self.is_mirror.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the allocator's statistics of a class are about what is told of it.
+    ///
+    /// They leave out the blocks of cores' own, as the account that they are compared with does.
+    fn is_comparable(&self, class: Class) -> bool {
+        class != Class::L1 || !self.is_mirror.load(Ordering::Relaxed)
     }
 
     /// Its allocator is not to be asked any more.
@@ -126,6 +161,17 @@ impl Place {
     /// It was opened just now: there are no buffers that were not told of.
     pub(crate) fn begin(&self) {
         self.is_incomparable.store(false, Ordering::Relaxed);
+        self.opened_behind
+            .store(buffers::newest(), Ordering::Relaxed);
+    }
+
+    /// Whether a buffer is older than this opening of its device.
+    ///
+    /// It ended when the device was closed. Of a chip, which is the same object when it is opened
+    /// again, the runtime gives it back only then.
+    #[inline]
+    pub(crate) fn is_from_before(&self, buffer: u64) -> bool {
+        buffer <= self.opened_behind.load(Ordering::Relaxed)
     }
 
     /// Lets the place be found by the mesh's implementation as well.
@@ -182,6 +228,9 @@ impl Place {
             .need(&*buffer::ACCESSORS)
             .is_some_and(BufferAccessors::needs_creation);
         for (class, statistics) in CLASSES.into_iter().zip(&all) {
+            if !self.is_comparable(class) {
+                continue;
+            }
             let told = self.told[class.index()].load(Ordering::Relaxed);
             if are_counted && told != statistics.allocated {
                 let why = "the allocator holds other bytes than were told";
@@ -309,6 +358,9 @@ unsafe fn tell_mesh(accessors: &'static DeviceAccessors, device: Object) -> Opti
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
             told: Default::default(),
+            opened_behind: AtomicU64::new(0),
+            has_per_core: AtomicBool::new(false),
+            is_mirror: AtomicBool::new(false),
         },
     )
 }
@@ -342,6 +394,9 @@ unsafe fn tell_chip(accessors: &'static DeviceAccessors, device: Object) -> Opti
             is_incomparable: AtomicBool::new(true),
             implementation: AtomicUsize::new(0),
             told: Default::default(),
+            opened_behind: AtomicU64::new(0),
+            has_per_core: AtomicBool::new(false),
+            is_mirror: AtomicBool::new(false),
         },
     )
 }
@@ -390,6 +445,55 @@ mod tests {
         // What an allocator without DRAM, or nonsense, would lead to.
         assert_eq!(rounded(48, 0), 48);
         assert_eq!(rounded(u64::MAX, 64), u64::MAX);
+    }
+
+    /// The place of a chip whose blocks are multiples of 32 bytes.
+    fn chip() -> Place {
+        let mut regions = Regions::default();
+        regions[Class::Dram.index()].alignment = 32;
+        Place {
+            mesh: MeshId(1),
+            device: Some(DeviceId(1)),
+            allocator: 0,
+            regions,
+            capacities_told: AtomicBool::new(false),
+            events: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
+            is_incomparable: AtomicBool::new(true),
+            implementation: AtomicUsize::new(0),
+            told: Default::default(),
+            opened_behind: AtomicU64::new(0),
+            has_per_core: AtomicBool::new(false),
+            is_mirror: AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn no_block_is_without_bytes() {
+        assert_eq!(
+            [0, 1, 32, 33].map(|bytes| chip().block_bytes(bytes)),
+            [32, 32, 32, 64]
+        );
+    }
+
+    #[test]
+    fn buffers_from_before_a_device_was_opened_are_known() {
+        let chip = chip();
+        assert!(!chip.is_from_before(1));
+        chip.opened_behind.store(7, Ordering::Relaxed);
+        assert_eq!([7, 8].map(|id| chip.is_from_before(id)), [true, false]);
+    }
+
+    #[test]
+    fn l1_that_mirrors_that_of_a_mesh_is_not_compared() {
+        let chip = chip();
+        assert!(CLASSES.into_iter().all(|class| chip.is_comparable(class)));
+        chip.note_mirrored();
+        let compared = CLASSES
+            .into_iter()
+            .filter(|class| chip.is_comparable(*class));
+        let compared: Vec<Class> = compared.collect();
+        assert_eq!(compared, [Class::Dram, Class::L1Small, Class::Trace]);
     }
 
     #[test]

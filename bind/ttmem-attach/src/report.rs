@@ -15,6 +15,7 @@ use crate::runtime::buffer::Buffer;
 use crate::runtime::dataflow::DataflowBuffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::kernel::{self, Kernel};
+use crate::runtime::per_core::Part;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
@@ -105,6 +106,73 @@ pub(crate) fn buffer_allocated(
         cores: CoresId::NONE,
         operation,
     });
+}
+
+/// How far the ids of a buffer's parts are apart: no process has that many buffers.
+const PART_STEP: u64 = 1 << 40;
+
+/// The id of a part of a buffer, of which the first has the buffer's own.
+fn part_id(unique_id: u64, part: u64) -> BufferId {
+    BufferId(
+        buffer_id(unique_id)
+            .0
+            .saturating_add(part.saturating_mul(PART_STEP)),
+    )
+}
+
+/// A buffer was placed on some cores: each part has its own address, and its own id.
+pub(crate) fn parts_allocated(
+    mesh: MeshId,
+    unique_id: u64,
+    buffer: &Buffer,
+    parts: &[Part],
+    direction: Option<Direction>,
+    operation: TextId,
+) {
+    let all_cores = parts.iter().map(|part| u64::from(part.cores.len())).sum();
+    let mut cores_before = 0;
+    for (number, part) in (0..).zip(parts) {
+        let cores = tracker().cores(&part.cores);
+        if cores == CoresId::NONE {
+            // Without its cores it would count on all of them.
+            events_lost();
+            continue;
+        }
+        let count = part.cores.len();
+        let share = |cores| share_of(buffer.size_bytes, cores, all_cores);
+        let cores_so_far = cores_before + u64::from(count);
+        let requested_bytes = share(cores_so_far).saturating_sub(share(cores_before));
+        cores_before = cores_so_far;
+        tracker().track_allocate(&Allocation {
+            mesh,
+            buffer: part_id(unique_id, number),
+            class: buffer.class,
+            layout: buffer.layout,
+            direction: direction.unwrap_or(usual_direction(buffer.class)),
+            address: part.address,
+            requested_bytes,
+            per_bank_bytes: buffer.per_bank_bytes,
+            banks: u16::try_from(count).unwrap_or(u16::MAX),
+            page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
+            cores,
+            operation,
+        });
+        stacks::of_part(mesh, part_id(unique_id, number), buffer, all_cores);
+    }
+}
+
+/// What some of all cores have of so many bytes.
+fn share_of(bytes: u64, cores: u64, all_cores: u64) -> u64 {
+    let share = u128::from(bytes) * u128::from(cores);
+    let share = share.checked_div(u128::from(all_cores)).unwrap_or(0);
+    u64::try_from(share).unwrap_or(bytes)
+}
+
+/// A buffer was given back that had so many parts.
+pub(crate) fn parts_freed(mesh: MeshId, unique_id: u64, parts: usize) {
+    for part in (0..).take(parts) {
+        tracker().track_deallocate(mesh, part_id(unique_id, part));
+    }
 }
 
 /// The end of the bank that the runtime takes from if it is not told otherwise.
@@ -476,6 +544,20 @@ mod tests {
     fn buffers_have_ids_from_one_on() {
         assert_eq!(buffer_id(0), BufferId(1));
         assert_eq!(buffer_id(u64::MAX), BufferId(u64::MAX));
+    }
+
+    #[test]
+    fn parts_of_a_buffer_have_ids_that_no_buffer_has() {
+        assert_eq!(part_id(6, 0), buffer_id(6));
+        assert_eq!(part_id(6, 2), BufferId(7 + (2 << 40)));
+    }
+
+    #[test]
+    fn parts_have_what_was_asked_for_together() {
+        let ends = [0, 1, 3, 7].map(|cores| share_of(1000, cores, 7));
+        assert_eq!(ends, [0, 142, 428, 1000]);
+        assert_eq!(share_of(u64::MAX, 64, 64), u64::MAX);
+        assert_eq!(share_of(1000, 0, 0), 0);
     }
 
     #[test]

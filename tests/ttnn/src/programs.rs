@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 19] = {
+pub const PROGRAMS: [Program; 24] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -69,6 +69,11 @@ pub const PROGRAMS: [Program; 19] = {
         on_any("scratchpads"),
         on_any("clashes"),
         on_any("alive_at_close"),
+        on_any("no_bytes"),
+        on_any("no_small_region"),
+        on_any("per_core"),
+        on_any("reopened_sizes"),
+        on_any("reopened_grids"),
         on_any("stacks"),
         Program {
             name: "sub_meshes",

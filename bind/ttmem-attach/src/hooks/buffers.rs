@@ -2,10 +2,11 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, creating, interpose, traces};
-use crate::family::Family;
+use super::{OnException, creating, failures, interpose, traces};
+use crate::family::{Doubt, Family};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, Creation};
+use crate::runtime::per_core::Part;
 use crate::runtime::{Object, TwoWords};
 use crate::thread::Block;
 use crate::{places, quiet, report, thread};
@@ -22,7 +23,7 @@ static INHERITED: AtomicU64 = AtomicU64::new(0);
 
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
-    INHERITED.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+    INHERITED.store(newest(), Ordering::Relaxed);
     creation::forget();
 }
 
@@ -35,6 +36,11 @@ fn note_newest(id: u64) {
     if id > NEWEST.load(Ordering::Relaxed) {
         NEWEST.store(id, Ordering::Relaxed);
     }
+}
+
+/// The newest buffer that was told of.
+pub(crate) fn newest() -> u64 {
+    NEWEST.load(Ordering::Relaxed)
 }
 
 /// Turns a family off; if that is this one, what was told of buffers is taken back, and the
@@ -53,23 +59,13 @@ pub(crate) fn give_up(family: &Family, why: &str) {
     }
 }
 
-/// Everything about a buffer; a family whose buffers are not as expected is turned off.
-///
-/// # Safety
-/// `buffer` is a live `Buffer` that this thread is creating on an open device.
-pub(super) unsafe fn read(
-    accessors: &BufferAccessors,
-    buffer: Object,
-    family: &Family,
-) -> Option<Buffer> {
-    // SAFETY: as the caller vouches.
-    match unsafe { accessors.read(buffer) } {
-        Ok(facts) => facts,
-        Err(doubt) => {
-            give_up(family, &doubt.to_string());
-            None
-        }
-    }
+/// What was read of a buffer; a family whose buffers are not as expected is turned off.
+#[inline]
+pub(super) fn believe<T>(read: Result<Option<T>, Doubt>, family: &Family) -> Option<T> {
+    read.unwrap_or_else(|doubt| {
+        give_up(family, &doubt.to_string());
+        None
+    })
 }
 
 /// Tells that a buffer was placed.
@@ -81,14 +77,28 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     let direction = thread::with(Block::take_newest_direction);
     // SAFETY: as the caller vouches.
     let address = unsafe { accessors.address(buffer) }?;
-    // SAFETY: as above; a buffer that was just placed is on an open device.
-    let mut facts = unsafe { read(accessors, buffer, &FAMILY) }?;
+    // SAFETY: as above; it was placed just now.
+    let mut facts = believe(unsafe { accessors.read(buffer) }, &FAMILY)?;
     // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
     }
     facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
+    place.tell_before_use();
+    if facts.may_be_per_core() {
+        // SAFETY: as above.
+        let parts = believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY);
+        if let Some(parts) = parts {
+            // SAFETY: as above.
+            unsafe { tell_parts(accessors, buffer, &facts, &parts, direction, place) };
+            return Some(place);
+        }
+        // One whose cores were not believed is not told: that of all banks would be wrong.
+        if !FAMILY.is_on() {
+            return None;
+        }
+    }
     // SAFETY: as above.
     let unique_id = unsafe { accessors.begin(buffer, &facts) };
     if accessors.needs_creation() {
@@ -107,6 +117,29 @@ unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
     Some(place)
 }
 
+/// Tells that a buffer was placed on some cores, which need not have the same address.
+///
+/// # Safety
+/// As of [`tell_allocated`].
+#[cold]
+unsafe fn tell_parts(
+    accessors: &BufferAccessors,
+    buffer: Object,
+    facts: &Buffer,
+    parts: &[Part],
+    direction: Option<Direction>,
+    place: &places::Place,
+) {
+    // SAFETY: as the caller vouches.
+    let unique_id = unsafe { accessors.begin(buffer, facts) };
+    place.note_per_core();
+    note_newest(report::buffer_id(unique_id).0);
+    let operation = creating::operation();
+    FAMILY.contain(|| {
+        report::parts_allocated(place.mesh, unique_id, facts, parts, direction, operation);
+    });
+}
+
 /// Tells that a buffer is given back.
 ///
 /// # Safety
@@ -123,7 +156,20 @@ unsafe fn tell_freed(buffer: Object) -> Option<()> {
     }
     // What was told of is on a device that is known; any other may be gone.
     let place = places::known_place(ended.device)?;
+    if place.is_from_before(report::buffer_id(unique_id).0) {
+        return None;
+    }
+    let parts = if place.has_per_core() {
+        // SAFETY: as above; its blocks are given back after this.
+        believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY)
+    } else {
+        None
+    };
     quiet::begin();
+    if let Some(parts) = parts {
+        FAMILY.contain(|| report::parts_freed(place.mesh, unique_id, parts.len()));
+        return Some(());
+    }
     if let Some((class, per_bank_bytes)) = ended.counted {
         place.count_freed(class, per_bank_bytes);
     }
@@ -185,10 +231,12 @@ interpose! {
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64, reserved: u64, excluded: u64
     ) -> u64 |real| {
+        let refused = OnException::new(|| failures::note_refused(size, page, shards));
         // SAFETY: the caller's own arguments.
         let address = unsafe {
             real(manager, size, page, bottom_up, cores, shards, allocator, reserved, excluded)
         };
+        refused.disarm();
         note_direction(bottom_up);
         address
     }
@@ -201,10 +249,12 @@ interpose! {
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64, reserved: u64
     ) -> u64 |real| {
+        let refused = OnException::new(|| failures::note_refused(size, page, shards));
         // SAFETY: the caller's own arguments.
         let address = unsafe {
             real(manager, size, page, bottom_up, cores, shards, allocator, reserved)
         };
+        refused.disarm();
         note_direction(bottom_up);
         address
     }
@@ -217,8 +267,10 @@ interpose! {
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64
     ) -> u64 |real| {
+        let refused = OnException::new(|| failures::note_refused(size, page, shards));
         // SAFETY: the caller's own arguments.
         let address = unsafe { real(manager, size, page, bottom_up, cores, shards, allocator) };
+        refused.disarm();
         note_direction(bottom_up);
         address
     }

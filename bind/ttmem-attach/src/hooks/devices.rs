@@ -121,3 +121,17 @@ interpose! {
         tell_resized(allocator);
     }
 }
+
+interpose! {
+    /// `void AllocatorImpl::mirror_lockstep_allocation(u64, u64)`: where cores have allocators of
+    /// their own, those of chips hold what their meshes have placed.
+    "_ZN2tt8tt_metal13AllocatorImpl26mirror_lockstep_allocationEmm"
+    fn mirror_allocation(allocator: Object, address: u64, size: u64) |real| {
+        // Before it is done, so that nobody compares the two in between.
+        if let Some(place) = places::known_place(allocator) {
+            place.note_mirrored();
+        }
+        // SAFETY: the caller's own arguments.
+        unsafe { real(allocator, address, size) };
+    }
+}

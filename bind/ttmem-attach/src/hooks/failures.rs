@@ -6,25 +6,84 @@ use super::{OnException, buffers, creating, interpose};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
 use crate::{places, quiet, report};
+use std::cell::Cell;
 
 pub(crate) static FAMILY: Family = Family::new("failures");
 
+/// What was asked of the banks when they refused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused {
+    size_bytes: u64,
+    page_bytes: u64,
+    /// The banks to place it on; none = all of them.
+    shards: Option<u32>,
+}
+
+impl Refused {
+    /// What each bank should have given, as the allocator works it out; none without banks.
+    fn per_bank_bytes(self, banks: u16) -> Option<u64> {
+        let banks = self.shards.map_or(u64::from(banks), u64::from);
+        let pages = self.size_bytes.checked_div(self.page_bytes).unwrap_or(0);
+        let pages_per_bank = pages.checked_next_multiple_of(banks)?.checked_div(banks)?;
+        pages_per_bank.checked_mul(self.page_bytes)
+    }
+}
+
+thread_local! {
+    /// What this thread's banks have just refused.
+    static REFUSED: Cell<Option<Refused>> = const { Cell::new(None) };
+}
+
+/// Notes what banks were asked for, as an exception leaves them.
+///
+/// All of it are arguments: of a buffer that has no place nothing may be asked that the runtime has
+/// not worked out before.
+#[cold]
+pub(super) fn note_refused(size_bytes: u64, page_bytes: u64, shards: u64) {
+    if !FAMILY.is_on() || !report::is_on() {
+        return;
+    }
+    let refused = Refused {
+        size_bytes,
+        page_bytes,
+        shards: optional_word(shards),
+    };
+    let _ending = REFUSED.try_with(|cell| cell.set(Some(refused)));
+}
+
+/// `std::optional` of a 32-bit word in a register, of which a byte behind the word says whether
+/// it is there.
+fn optional_word(register: u64) -> Option<u32> {
+    let is_there = (register >> 32) & 0xff != 0;
+    let word = u32::try_from(register & u64::from(u32::MAX)).ok();
+    word.filter(|_word| is_there)
+}
+
+/// What this thread's banks have refused since this was last asked.
+fn take_refused() -> Option<Refused> {
+    REFUSED.try_with(Cell::take).ok().flatten()
+}
+
 /// Tells that a buffer could not be placed.
+///
+/// A request that does not get as far as the banks lacks something else than memory.
 ///
 /// # Safety
 /// `buffer` is a live `Buffer` that this thread is creating on an open device, and the
 /// allocator's lock is not held.
 unsafe fn tell_refused(buffer: Object) -> Option<()> {
+    let refused = take_refused()?;
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
     // SAFETY: as the caller vouches.
-    let facts = unsafe { buffers::read(accessors, buffer, &FAMILY) }?;
+    let mut facts = buffers::believe(unsafe { accessors.read_request(buffer) }, &FAMILY)?;
     // SAFETY: as above.
     let place = unsafe { places::place_of(facts.device) }?;
     let allocator = place.allocator()?;
     // SAFETY: as above.
     let statistics = unsafe { devices.allocators().statistics(allocator, facts.class) };
     let banks = place.banks(facts.class);
+    facts.per_bank_bytes = refused.per_bank_bytes(banks)?;
     let operation = creating::operation();
     FAMILY.contain(|| {
         report::allocation_failed(place.mesh, &facts, banks, &statistics, operation);
@@ -72,5 +131,73 @@ interpose! {
             unsafe { note_foreign(buffer) };
         }
         address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_bank_should_give_is_worked_out_of_what_was_asked() {
+        let asked = Refused {
+            size_bytes: 100 * 2048,
+            page_bytes: 2048,
+            shards: None,
+        };
+        assert_eq!(asked.per_bank_bytes(12), Some(9 * 2048));
+        let on_cores = Refused {
+            shards: Some(4),
+            ..asked
+        };
+        assert_eq!(on_cores.per_bank_bytes(12), Some(25 * 2048));
+    }
+
+    #[test]
+    fn without_banks_or_pages_nothing_is_divided() {
+        let asked = Refused {
+            size_bytes: 4096,
+            page_bytes: 2048,
+            shards: None,
+        };
+        assert_eq!(asked.per_bank_bytes(0), None);
+        let shards = Some(0);
+        assert_eq!(Refused { shards, ..asked }.per_bank_bytes(64), None);
+        let page_bytes = 0;
+        let without_pages = Refused {
+            page_bytes,
+            ..asked
+        };
+        assert_eq!(without_pages.per_bank_bytes(64), Some(0));
+        let size_bytes = 0;
+        assert_eq!(
+            Refused {
+                size_bytes,
+                ..asked
+            }
+            .per_bank_bytes(64),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn a_word_is_there_only_if_its_flag_says_so() {
+        assert_eq!(optional_word(7), None);
+        assert_eq!(optional_word(7 | 1 << 32), Some(7));
+        // What is behind the flag is garbage.
+        assert_eq!(optional_word(7 | 0xffff_fe00 << 32), None);
+    }
+
+    #[test]
+    fn a_refusal_is_told_once() {
+        let refused = Refused {
+            size_bytes: 4096,
+            page_bytes: 2048,
+            shards: Some(3),
+        };
+        assert_eq!(take_refused(), None);
+        REFUSED.set(Some(refused));
+        assert_eq!(take_refused(), Some(refused));
+        assert_eq!(take_refused(), None);
     }
 }

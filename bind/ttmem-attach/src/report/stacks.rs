@@ -1,6 +1,7 @@
 //! The call stack behind what was told just before, if stacks are told at all.
 
 use super::{buffer_id, tracker};
+use crate::runtime::buffer::Buffer;
 use crate::stacks;
 use ttmem_event::{BufferId, MeshId, ProgramId, TextId, What};
 
@@ -9,6 +10,13 @@ use ttmem_event::{BufferId, MeshId, ProgramId, TextId, What};
 pub(crate) fn of_buffer(mesh: MeshId, unique_id: u64, per_bank_bytes: u64, banks: u16) {
     if stacks::are_on() && stacks::is_large(per_bank_bytes.saturating_mul(u64::from(banks))) {
         tell(mesh, buffer_id(unique_id), ProgramId(0));
+    }
+}
+
+/// Of a part of a buffer, which is as large as all of it.
+pub(crate) fn of_part(mesh: MeshId, part: BufferId, buffer: &Buffer, all_cores: u64) {
+    if stacks::are_on() && stacks::is_large(buffer.per_bank_bytes.saturating_mul(all_cores)) {
+        tell(mesh, part, ProgramId(0));
     }
 }
 

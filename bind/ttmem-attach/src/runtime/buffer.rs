@@ -7,6 +7,7 @@
 
 use super::bank_sizes::{BANK_SIZES, Key};
 use super::creation::{self, Creation};
+use super::per_core::{self, Part};
 use super::{Object, accessors};
 use crate::family::Doubt;
 use crate::symbols;
@@ -95,8 +96,17 @@ pub(crate) struct Buffer {
     pub(crate) class: Class,
     pub(crate) layout: Layout,
     pub(crate) size_bytes: u64,
+    /// Of each bank that it takes; 0 of a request, which has none yet.
     pub(crate) per_bank_bytes: u64,
     pub(crate) page_bytes: u64,
+}
+
+impl Buffer {
+    /// Whether it may be one that takes blocks of its cores' own: only sharded ones of L1 can.
+    #[inline]
+    pub(crate) fn may_be_per_core(&self) -> bool {
+        self.class == Class::L1 && self.layout != Layout::Interleaved
+    }
 }
 
 /// A buffer that is given back.
@@ -208,12 +218,13 @@ impl BufferAccessors {
         }
     }
 
-    /// Everything that an event needs; none of a class that is not on the device, or not known.
+    /// What a buffer was created with, and nothing of a bank: the runtime may not have looked yet
+    /// whether it can be placed, and would divide by the banks of a class that has none.
     ///
     /// # Safety
     /// `buffer` is a live `Buffer` that this thread is creating on an open device.
     #[inline]
-    pub(crate) unsafe fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+    pub(crate) unsafe fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
         // SAFETY: as the caller vouches.
         let page_bytes = unsafe { (self.common.page_size)(buffer) };
         let origin = match &self.rest {
@@ -229,24 +240,57 @@ impl BufferAccessors {
         };
         let layout = origin.layout.and_then(|layout| u8::try_from(layout).ok());
         let layout = layout.and_then(Layout::from_code);
-        // SAFETY: as above; it asks the device's allocator, which an open device has.
-        let ask = || unsafe { (self.common.aligned_size_per_bank)(buffer) };
-        let per_bank_bytes = match layout {
-            Some(Layout::Interleaved) => {
-                let key = Key::new(origin.device, class, origin.size_bytes, page_bytes);
-                BANK_SIZES.get(key, ask)
-            }
-            // It depends on the shards.
-            _other => ask(),
-        };
         Ok(Some(Buffer {
             device: origin.device,
             class,
             layout: layout.unwrap_or(Layout::Unknown),
             size_bytes: origin.size_bytes,
-            per_bank_bytes,
+            per_bank_bytes: 0,
             page_bytes,
         }))
+    }
+
+    /// Everything that an event needs; none of a class that is not on the device, or not known.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer` that this thread is creating, and that was placed.
+    #[inline]
+    pub(crate) unsafe fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+        // SAFETY: as the caller vouches; a buffer is placed on an open device.
+        let Some(mut facts) = unsafe { self.read_request(buffer) }? else {
+            return Ok(None);
+        };
+        // SAFETY: as above; the allocator has made the same division to place it.
+        let ask = || unsafe { (self.common.aligned_size_per_bank)(buffer) };
+        facts.per_bank_bytes = match facts.layout {
+            Layout::Interleaved => {
+                let key = Key::new(
+                    facts.device,
+                    facts.class,
+                    facts.size_bytes,
+                    facts.page_bytes,
+                );
+                BANK_SIZES.get(key, ask)
+            }
+            // It depends on the shards.
+            _other => ask(),
+        };
+        Ok(Some(facts))
+    }
+
+    /// The parts of a buffer that takes blocks of its cores' own; none of any other.
+    ///
+    /// # Safety
+    /// `buffer` is a live `Buffer` that is placed.
+    pub(crate) unsafe fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
+        match per_core::ACCESSORS.as_ref() {
+            // SAFETY: as the caller vouches.
+            Some(accessors) if unsafe { accessors.is_per_core(buffer) } => {
+                // SAFETY: as above.
+                unsafe { accessors.parts(buffer) }.map(Some)
+            }
+            _other => Ok(None),
+        }
     }
 }
 

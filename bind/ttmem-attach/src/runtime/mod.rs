@@ -18,6 +18,7 @@ pub(crate) mod dataflow;
 pub(crate) mod device;
 pub(crate) mod function;
 pub(crate) mod kernel;
+pub(crate) mod per_core;
 pub(crate) mod program;
 pub(crate) mod scratchpad;
 pub(crate) mod text;

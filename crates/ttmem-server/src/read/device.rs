@@ -73,7 +73,8 @@ impl Listings {
             let its = &mesh.allocators[each.class.index()];
             for device in devices_of(process, mesh) {
                 let listed = &mut on_device[device];
-                listed.verdict.add(its.verified, its.buffers);
+                // Buffers of single cores are in no statistics to compare with.
+                listed.verdict.add(its.verified, its.per_bank_bytes);
                 if allocators.take() {
                     listed.allocators.push(allocator(process, mesh, each));
                 }

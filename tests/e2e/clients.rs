@@ -14,9 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use ttmem_account::{Account, Limits};
 use ttmem_event::legacy::{Generation, RequestKind};
-use ttmem_event::wire::{
-    Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd, StateWriter,
-};
+use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd};
 use ttmem_event::{BufferId, Event, What};
 
 /// The first address that an n150's DRAM allocator hands out.
@@ -104,9 +102,9 @@ fn begin_resync(client: &mut Client, buffers: &[Event]) {
         let applied = account.apply(event, &limits, &mut ());
         applied.expect("nothing is wrong with it");
     }
-    let mut writer = StateWriter::new(&mut bytes);
-    account.save(|record| writer.put(&record));
-    drop(writer);
+    let mut state = Vec::new();
+    account.save(&mut state);
+    Frame::put_state(&mut bytes, &state);
     Frame::put(&mut bytes, FrameKind::Flush, |_empty| {});
     client.send_bytes(&bytes);
     client.wait_for(|frame| matches!(frame, Frame::Ack { .. }).then_some(()));

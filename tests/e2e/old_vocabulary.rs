@@ -4,7 +4,7 @@ use crate::support::client::Client;
 use crate::support::server::TestServer;
 use crate::support::wait_until;
 use ttmem_account::{Account, Limits};
-use ttmem_event::wire::{Frame, FrameKind, ResyncEnd, StateWriter};
+use ttmem_event::wire::{Frame, FrameKind, ResyncEnd};
 use ttmem_event::{Class, Event, Source, What};
 
 fn allocated(time: u64, id: u64, size_bytes: u64) -> Event {
@@ -93,9 +93,9 @@ fn a_resync_in_the_old_words_replaces_what_was_known() {
         let applied = account.apply(&event, &Limits::default(), &mut ());
         applied.expect("nothing is wrong with it");
     }
-    let mut writer = StateWriter::new(&mut bytes);
-    account.save(|record| writer.put(&record));
-    drop(writer);
+    let mut state = Vec::new();
+    account.save(&mut state);
+    Frame::put_state(&mut bytes, &state);
     let end = ResyncEnd {
         next_sequence: 10,
         lost_events: 1,

@@ -20,18 +20,6 @@ macro_rules! anomalies {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
-
-            /// Its number in the records of a state.
-            #[must_use]
-            pub const fn number(self) -> u8 {
-                self as u8
-            }
-
-            /// The anomaly of a number.
-            #[must_use]
-            pub fn numbered(number: u8) -> Option<Self> {
-                Self::ALL.get(usize::from(number)).copied()
-            }
         }
     };
 }

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use ttmem_event::{Class, CoresId, Direction, Layout, TextId};
 
 /// No row: the end of a list.
-const NIL: u32 = u32::MAX;
+pub(crate) const NIL: u32 = u32::MAX;
 
 /// A live buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

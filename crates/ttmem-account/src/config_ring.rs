@@ -115,16 +115,6 @@ impl ConfigRing {
         self.filled_until = sync;
     }
 
-    /// Puts back an entry that lies in the ring and upon no other; false when it does not.
-    pub(crate) fn restore(&mut self, entry: ConfigRingEntry) -> bool {
-        let (last, filled) = (self.last_address, self.filled);
-        let counts = (self.wraps, self.evictions);
-        let is_inside = self.place(entry);
-        (self.last_address, self.filled) = (last, filled);
-        (self.wraps, self.evictions) = counts;
-        is_inside
-    }
-
     fn insert(&mut self, entry: ConfigRingEntry) {
         let number = self.next_number;
         self.next_number += 1;

@@ -27,7 +27,7 @@ mod pages;
 pub mod peak;
 pub mod program;
 mod residency;
-mod state;
+pub mod state;
 pub mod totals;
 
 pub use account::{Account, AccountFacts, AccountRows, ConfigRingKey, Released};
@@ -44,7 +44,6 @@ pub use mesh::{Allocator, Mesh};
 pub use observer::{Holding, Observer};
 pub use pages::{Pages, PagesView};
 pub use residency::{ResidentProgram, Vacated, residents};
-pub use state::Loader;
 pub use totals::{GaugeKind, PeakSet, Totals};
 
 /// A map keyed by what a client sends: seeded, so that it cannot be made slow on purpose.

@@ -17,6 +17,9 @@ use ttmem_event::{CoreSet, CoreType, ProgramId, TraceId};
 const CORES: usize = 32 * 32;
 const CORE_TYPES: usize = CoreType::ALL.len();
 
+/// More programs than a trace can launch through its command buffer.
+pub(crate) const MAX_CAPTURED: usize = 1 << 16;
+
 /// A trace, by the slot of its mesh.
 pub(crate) type TraceKey = (u32, TraceId);
 

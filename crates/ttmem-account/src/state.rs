@@ -1,24 +1,17 @@
-//! An account's state as records, and an account made of them.
+//! An account's state as bytes, and an account made of them.
 //!
-//! [`Account::save`] is called by a client that has to tell a server everything,
-//! [`Loader`] by the server, on definitions that it was sent before. Nothing in a
-//! record is believed: what it books goes through the same checks as an event,
-//! totals are the sums of what was booked, and a peak that its composition does
-//! not add up to is dropped.
+//! [`Account::save`](crate::Account::save) is called by a client that has to say
+//! everything, [`Account::load`](crate::Account::load) by the server, on definitions
+//! that it was sent before. Nothing in the bytes is believed: what they book goes
+//! through the same checks as an event, totals are the sums of what was booked, and a
+//! peak that its composition does not add up to is dropped.
+//!
+//! The bytes are the account's own structures, one list after the other; [`layout`]
+//! describes them, and its fingerprint comes first.
 
+mod codec;
+mod layout;
 mod load;
 mod save;
 
-pub use load::Loader;
-
-use crate::totals::GaugeKind;
-
-/// The number of a gauge in records.
-fn gauge_number(gauge: GaugeKind) -> u8 {
-    u8::try_from(gauge.index()).unwrap_or(u8::MAX)
-}
-
-/// The gauge of a number.
-fn gauge_numbered(number: u8) -> Option<GaugeKind> {
-    GaugeKind::all().nth(usize::from(number))
-}
+pub use layout::{describe, fingerprint};

@@ -15,7 +15,6 @@ pub mod define;
 pub mod event;
 pub mod ids;
 pub mod legacy;
-pub mod state;
 pub mod wire;
 
 pub use crate::core::{CoreRange, CoreSet, CoreType};

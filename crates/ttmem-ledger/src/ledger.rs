@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
     Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ChipKey, ComputeL1, GaugeKind,
-    Holding, Loader, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
+    Holding, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
 };
-use ttmem_event::state::StateRecord;
+use ttmem_event::wire::Clock;
 use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, Source, What};
 
 /// A new L1 peak is announced when it is this much above the last announced one.
@@ -42,11 +42,15 @@ impl Default for Limits {
     }
 }
 
-/// What a process sent with the records of its state.
-#[derive(Clone, Debug, Default)]
+/// The whole state of a process, as it sent it.
+#[derive(Clone, Debug)]
 pub struct Resync {
-    /// What its records and events refer to.
+    /// What its state and its events refer to.
     pub definitions: Vec<Definition>,
+    /// The bytes of its account.
+    pub state: Vec<u8>,
+    /// How to read the times in there.
+    pub clock: Clock,
     /// Events it lost so far.
     pub lost_events: u64,
     /// Events it elided so far.
@@ -268,12 +272,7 @@ impl Ledger {
     }
 
     /// Replaces all that is known of a process by what it sent anew.
-    pub fn resync(
-        &mut self,
-        index: u32,
-        resync: &Resync,
-        records: impl IntoIterator<Item = StateRecord>,
-    ) {
+    pub fn resync(&mut self, index: u32, resync: &Resync) {
         let slot = self.processes.get_mut(index as usize);
         let Some(old) = slot.and_then(Option::take) else {
             return;
@@ -303,11 +302,9 @@ impl Ledger {
             // A refusal is counted where it happens.
             let _refused = fresh.account.define(definition, limits, &mut follower);
         }
-        let mut loader = Loader::new(fresh.account, limits, &mut follower);
-        for record in records {
-            loader.record(&record);
-        }
-        let (mut account, _refused) = loader.finish();
+        let clock = |ticks| resync.clock.unix_nanos_at(ticks);
+        let account = fresh.account;
+        let mut account = account.load(&resync.state, &clock, limits, &mut follower);
         account.take_over(&old.account, resync.lost_events, resync.elided_events);
         for (anomaly, count) in account.facts().anomalies.iter() {
             let known = old.account.facts().anomalies.of(anomaly);

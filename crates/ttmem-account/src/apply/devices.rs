@@ -39,6 +39,10 @@ impl<O: Observer> Apply<'_, O> {
                 };
                 let mesh = self.mesh_slot(mesh)?;
                 self.set_capacity(mesh, class, capacity)?;
+                let members = Arc::clone(&self.mesh(mesh).devices);
+                for slot in members.iter() {
+                    self.note_capacity(*slot, class, capacity);
+                }
             }
             What::StatisticsReported {
                 mesh,
@@ -135,11 +139,7 @@ impl<O: Observer> Apply<'_, O> {
             return Err(Anomaly::CapacityConflict);
         }
         allocator.capacity = Some(capacity);
-        let members = Arc::clone(&known.devices);
         self.use_mesh(mesh);
-        for slot in members.iter() {
-            self.note_capacity(*slot, class, capacity);
-        }
         Ok(())
     }
 

@@ -224,6 +224,7 @@ fn note_device_peak<O: Observer>(
     let moment = &mut held.moments[gauge.index()];
     if moment.peak_number != peak_number {
         moment.peak_number = peak_number;
-        moment.order = order - 1;
+        // 0 where a state was sent that says so of its rows: nothing came before.
+        moment.order = order.saturating_sub(1);
     }
 }

@@ -12,12 +12,9 @@ use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
 use crate::program::Cover;
-use crate::residency::{Captured, Replay, Trace, TraceKey, still_there};
+use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey, still_there};
 use std::sync::Arc;
 use ttmem_event::{MeshId, ProgramId, TraceId, What};
-
-/// More programs than a trace can launch through its command buffer.
-const MAX_CAPTURED: usize = 1 << 16;
 
 impl<O: Observer> Apply<'_, O> {
     pub(super) fn trace(&mut self, what: &What) -> Outcome {

@@ -14,7 +14,7 @@ use crate::host;
 use std::time::{Duration, Instant};
 use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
-use ttmem_event::wire::{StateWriter, VERSION, Welcome};
+use ttmem_event::wire::{VERSION, Welcome};
 use ttmem_ring::memory::Memory;
 
 /// Events in one frame: large enough that a system call is nothing, small enough to fit into a
@@ -82,19 +82,17 @@ struct Handed {
     dictionaries: usize,
 }
 
-/// The account in frames.
+/// The account in bytes.
 #[derive(Debug)]
 pub(super) struct State {
-    frames: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl State {
     pub(super) fn of(account: &Account) -> Self {
-        let mut frames = Vec::new();
-        let mut writer = StateWriter::new(&mut frames);
-        account.save(|record| writer.put(&record));
-        drop(writer);
-        Self { frames }
+        let mut bytes = Vec::new();
+        account.save(&mut bytes);
+        Self { bytes }
     }
 }
 
@@ -508,7 +506,7 @@ impl Link {
         Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        out.extend_from_slice(&state.frames);
+        Frame::put_state(out, &state.bytes);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),

@@ -1,6 +1,6 @@
 //! The table of events as data: for the protocol document and the handshake.
 //!
-//! Rows come from [`vocabulary`](super::vocabulary) and [`state`](crate::state). Two ends that read the same
+//! Rows come from [`vocabulary`](super::vocabulary). Two ends that read the same
 //! record differently must never get past the handshake, so the fingerprint
 //! covers everything a record's meaning depends on: kinds, places, types, and the
 //! numbers of the words. It is made of these values and not of source text, which
@@ -37,17 +37,8 @@ pub struct EventLayout {
 }
 
 /// FNV-1a over every row; texts are closed by a zero so that no two tables run together.
-pub(super) const fn fingerprint(tables: &[&[EventLayout]]) -> u64 {
+pub(super) const fn fingerprint(table: &[EventLayout]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
-    let mut at = 0;
-    while at < tables.len() {
-        hash = rows(hash, tables[at]);
-        at += 1;
-    }
-    hash
-}
-
-const fn rows(mut hash: u64, table: &[EventLayout]) -> u64 {
     let mut row = 0;
     while row < table.len() {
         let event = &table[row];
@@ -105,12 +96,12 @@ mod tests {
 
     fn with(field: FieldLayout) -> u64 {
         let fields: &'static [FieldLayout] = Box::leak(Box::new([field]));
-        fingerprint(&[&[EventLayout {
+        fingerprint(&[EventLayout {
             kind: 1,
             name: "Allocated",
             about: "",
             fields,
-        }]])
+        }])
     }
 
     #[test]

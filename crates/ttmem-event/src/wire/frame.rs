@@ -5,7 +5,6 @@ use super::define::MAX_DEFINITION_BYTES;
 use super::{DecodeFrameError, DefinitionIter, FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 use crate::define::Definition;
 use crate::event::{DecodeEventError, EVENT_BYTES, Event, Source};
-use crate::state::StateRecord;
 
 /// The number of each kind of frame; those of the server have the high bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +180,7 @@ pub enum Frame<'a> {
     ResyncBegin,
     /// Client: the state is complete.
     ResyncEnd(ResyncEnd),
-    /// Client: records of its state, in a resync; whole ones, see [`crate::state`].
+    /// Client: the next bytes of its account's state, in a resync; cut anywhere.
     State(&'a [u8]),
     /// Client: acknowledge as soon as all before this is applied.
     Flush,
@@ -216,8 +215,6 @@ pub enum Frame<'a> {
 }
 
 const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
-/// No record of a state is longer.
-const MAX_STATE_RECORD_BYTES: usize = 256;
 const RING_POSITION_BYTES: usize = 16;
 /// What is left of the longest payload after the sequence number.
 const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
@@ -430,6 +427,13 @@ impl Frame<'_> {
         });
     }
 
+    /// Appends the state of an account, in as many frames as it needs; none when it is empty.
+    pub fn put_state(out: &mut Vec<u8>, state: &[u8]) {
+        for part in state.chunks(MAX_PAYLOAD_BYTES) {
+            Self::put(out, FrameKind::State, |out| out.extend_from_slice(part));
+        }
+    }
+
     /// Appends a goodbye.
     pub fn put_goodbye(out: &mut Vec<u8>, goodbye: &Goodbye) {
         Self::put(out, FrameKind::Goodbye, |out| {
@@ -482,50 +486,5 @@ impl Frame<'_> {
         Self::put(out, FrameKind::Ack, |out| {
             out.extend_from_slice(&next_sequence.to_le_bytes());
         });
-    }
-}
-
-/// Appends records of a state to a buffer, in as many frames as they need.
-#[derive(Debug)]
-pub struct StateWriter<'o> {
-    out: &'o mut Vec<u8>,
-    /// Where the frame begins that is being filled.
-    start: Option<usize>,
-}
-
-impl<'o> StateWriter<'o> {
-    /// Begins to write.
-    pub fn new(out: &'o mut Vec<u8>) -> Self {
-        Self { out, start: None }
-    }
-
-    /// Appends a record.
-    pub fn put(&mut self, record: &StateRecord) {
-        let full = FRAME_HEADER_BYTES + MAX_PAYLOAD_BYTES - MAX_STATE_RECORD_BYTES;
-        if self
-            .start
-            .is_some_and(|start| self.out.len() - start > full)
-        {
-            self.end_frame();
-        }
-        if self.start.is_none() {
-            self.start = Some(self.out.len());
-            Frame::put(self.out, FrameKind::State, |_out| {});
-        }
-        record.encode(self.out);
-    }
-
-    fn end_frame(&mut self) {
-        if let Some(start) = self.start.take() {
-            let len = self.out.len() - start - FRAME_HEADER_BYTES;
-            let len = u32::try_from(len).unwrap_or(u32::MAX);
-            self.out[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        }
-    }
-}
-
-impl Drop for StateWriter<'_> {
-    fn drop(&mut self) {
-        self.end_frame();
     }
 }

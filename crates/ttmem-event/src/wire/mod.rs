@@ -15,8 +15,7 @@ mod reader;
 
 pub use define::{DefinitionIter, MAX_MESH_DEVICES};
 pub use frame::{
-    Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, StateWriter,
-    Welcome,
+    Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome,
 };
 pub use preamble::{MAGIC, OLDEST_VERSION, PREAMBLE_BYTES, Preamble, VERSION};
 pub use reader::{FRAME_HEADER_BYTES, FrameReader, MAX_FRAME_BYTES};

@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use ttmem_account::Account;
-use ttmem_event::state::StateRecord;
+use ttmem_event::wire::Clock;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreType, CoresId, Definition, DeviceId, DispatchPath,
     Event, KernelKind, MeshId, ProgramId, Source, TextId, TraceId, What,
@@ -84,20 +84,22 @@ impl Client {
         }
     }
 
-    fn state(&self) -> Vec<StateRecord> {
-        let mut records = Vec::new();
-        self.account.save(|record| records.push(record));
-        records
+    fn state(&self) -> Vec<u8> {
+        let mut state = Vec::new();
+        self.account.save(&mut state);
+        state
     }
 
     fn connect(&self, server: &mut Server) {
         let facts = self.account.facts();
         let resync = Resync {
             definitions: self.definitions.clone(),
+            state: self.state(),
+            clock: Clock::UNIX_NANOS,
             lost_events: facts.lost_events,
             elided_events: facts.elided_events,
         };
-        server.ledger.resync(server.process, &resync, self.state());
+        server.ledger.resync(server.process, &resync);
     }
 }
 
@@ -385,9 +387,9 @@ fn what_is_live_is_all_that_a_state_has() {
     for program in 1..2000 {
         steps.extend([cb(program, 0, 2), run(program), destroyed(program)].map(Step::Say));
     }
-    let records = Client::after(&steps, Source::Attached).state();
+    let state = Client::after(&steps, Source::Attached).state();
     // Beyond what lives: who left the cores, and what was live at the peak.
-    assert!(records.len() < nothing_new + 20, "{}", records.len());
+    assert!(state.len() < nothing_new + 2000, "{}", state.len());
 }
 
 #[test]

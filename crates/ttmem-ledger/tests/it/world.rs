@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use ttmem_account::Account;
 use ttmem_event::catalogue::Arch;
-use ttmem_event::state::StateRecord;
+use ttmem_event::wire::Clock;
 use ttmem_event::{
     BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, Layout,
     MeshDefinition, MeshId, MeshKind, Source, TextId, What,
@@ -69,7 +69,7 @@ pub(crate) fn state_of(
     source: Source,
     definitions: &[Definition],
     events: impl IntoIterator<Item = Event>,
-) -> Vec<StateRecord> {
+) -> Vec<u8> {
     let limits = AccountLimits::default();
     let mut account = Account::new(source == Source::Legacy);
     for definition in definitions {
@@ -78,9 +78,9 @@ pub(crate) fn state_of(
     for event in events {
         let _refused = account.apply(&event, &limits, &mut ());
     }
-    let mut records = Vec::new();
-    account.save(|record| records.push(record));
-    records
+    let mut state = Vec::new();
+    account.save(&mut state);
+    state
 }
 
 /// An identity with nothing but a name that matters.
@@ -171,11 +171,12 @@ impl World {
         });
         let resync = Resync {
             definitions: definitions.to_vec(),
+            state: state_of(identity.source, definitions, events),
+            clock: Clock::UNIX_NANOS,
             lost_events,
             elided_events,
         };
-        let records = state_of(identity.source, definitions, events);
-        ledger.resync(process.0, &resync, records);
+        ledger.resync(process.0, &resync);
     }
 
     /// The ledger at this moment, with all totals audited.

@@ -98,8 +98,8 @@ pub(super) struct ClientTalk {
 #[derive(Debug, Default)]
 struct Resync {
     definitions: Vec<Definition>,
-    /// Records of its account's state, as they came.
-    records: Vec<u8>,
+    /// The bytes of its account.
+    state: Vec<u8>,
     bytes: usize,
 }
 
@@ -248,11 +248,11 @@ impl ClientTalk {
                     collected.flush(process, None);
                     collected.commands.push(Command::ResyncBegan { process });
                 }
-                Frame::State(records) => {
+                Frame::State(part) => {
                     let resync = self.resync.as_mut();
                     let resync = resync.ok_or(ClientError::Misplaced("state"))?;
-                    resync.grow(records.len())?;
-                    resync.records.extend_from_slice(records);
+                    resync.grow(part.len())?;
+                    resync.state.extend_from_slice(part);
                 }
                 Frame::ResyncEnd(end) => {
                     self.end_resync(process, end, collected)?;
@@ -339,11 +339,11 @@ impl ClientTalk {
             process,
             resync: ttmem_ledger::Resync {
                 definitions: resync.definitions,
+                state: resync.state,
+                clock: self.clock,
                 lost_events: end.lost_events,
                 elided_events: end.elided_events,
             },
-            records: resync.records,
-            clock: self.clock,
         });
         collected.wants_answer = true;
         self.synced = true;

@@ -5,7 +5,6 @@ use crate::log::DumpKind;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::Generation;
-use ttmem_event::wire::Clock;
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync, View};
 
@@ -90,12 +89,8 @@ pub enum Command {
     Resync {
         /// The process.
         process: ProcessNumber,
-        /// Its definitions, and what it lost.
+        /// The state.
         resync: Resync,
-        /// Records of its account's state, as they came.
-        records: Vec<u8>,
-        /// How to read their times.
-        clock: Clock,
     },
     /// A process is gone.
     Depart {

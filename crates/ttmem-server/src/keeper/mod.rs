@@ -20,11 +20,10 @@ use std::thread::JoinHandle;
 use ttmem_event::legacy::{
     DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
 };
-use ttmem_event::state::StateRecord;
-use ttmem_event::wire::{Clock, Frame};
+use ttmem_event::wire::Frame;
 use ttmem_event::{Class, Event, What};
 use ttmem_ledger::{
-    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, Resync, View,
+    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
 };
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -285,14 +284,9 @@ impl Keeper {
                     self.ledger.set_resyncing(slot, true);
                 }
             }
-            Command::Resync {
-                process,
-                resync,
-                records,
-                clock,
-            } => {
+            Command::Resync { process, resync } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.resync(slot, &resync, &records, &clock);
+                    self.ledger.resync(slot, &resync);
                 }
             }
             Command::Depart {
@@ -341,24 +335,6 @@ impl Keeper {
                 let _gone = reply.send(self.marks);
             }
             Command::Stop => {}
-        }
-    }
-
-    /// Replaces what is known of a process by the state that it sent.
-    fn resync(&mut self, slot: u32, resync: &Resync, mut records: &[u8], clock: &Clock) {
-        let mut malformed = false;
-        let decoded = std::iter::from_fn(|| {
-            if records.is_empty() {
-                return None;
-            }
-            let record = StateRecord::decode(&mut records);
-            malformed = record.is_err();
-            Some(record.ok()?.with_times(|ticks| clock.unix_nanos_at(ticks)))
-        });
-        self.ledger.resync(slot, resync, decoded);
-        if malformed {
-            // What came before it stands: every record is checked by itself.
-            self.ledger.refuse(slot, Anomaly::Malformed, 1);
         }
     }
 

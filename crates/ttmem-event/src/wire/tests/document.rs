@@ -8,7 +8,6 @@ use crate::event::layout::EventLayout;
 use crate::event::vocabulary::{LAYOUT, LAYOUT_HASH};
 use crate::event::words::WordValues;
 use crate::event::{MeshKind, Source};
-use crate::state::STATE_LAYOUT;
 use crate::wire::VERSION;
 
 const BEGIN: &str =
@@ -52,18 +51,6 @@ fn generated() -> String {
             fields_of(event)
         )
         .unwrap();
-    }
-    text +=
-        "\nRecords of a state: the kind in one byte, then the fields in this order, packed.\n\n";
-    text += "| kind | record | fields |\n|--:|---|---|\n";
-    for record in STATE_LAYOUT {
-        let fields = record.fields.iter();
-        let fields: Vec<String> = fields
-            .map(|field| format!("{}: {}", field.name, field.type_name))
-            .collect();
-        let (kind, name, about) = (record.kind, record.name, record.about.trim());
-        let fields = fields.join(" · ");
-        writeln!(text, "| {kind} | **{name}** {about} | {fields} |").unwrap();
     }
     text += "\n| word | numbers |\n|---|---|\n";
     for (name, values) in words() {

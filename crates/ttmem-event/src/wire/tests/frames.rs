@@ -1,11 +1,8 @@
 //! Preamble, clock, and what frames promise beyond their bytes.
 
-use super::super::{
-    Clock, Hello, OLDEST_VERSION, Preamble, RefusalCode, RingPosition, StateWriter, VERSION,
-};
+use super::super::{Clock, Hello, OLDEST_VERSION, Preamble, RefusalCode, RingPosition, VERSION};
 use super::*;
 use crate::event::LAYOUT_HASH;
-use crate::state::StateRecord;
 use crate::{Definition, Event, Source, TextId, What};
 
 fn saying(version: u16, oldest: u16, layout_hash: u64) -> Preamble {
@@ -235,27 +232,18 @@ fn more_events_than_a_frame_holds_become_several_in_sequence() {
 #[test]
 fn more_of_anything_than_a_frame_holds_becomes_several() {
     let mut stream = Vec::new();
-    let record = StateRecord::Leaks {
-        buffers: 1,
-        buffer_bytes: 2,
-    };
-    let put_state = |stream: &mut Vec<u8>, count: usize| {
-        let mut writer = StateWriter::new(stream);
-        (0..count).for_each(|_record| writer.put(&record));
-    };
-    put_state(&mut stream, 61_000);
+    let state: Vec<u8> = (0..=255)
+        .cycle()
+        .take(MAX_FRAME_BYTES as usize + 1)
+        .collect();
+    Frame::put_state(&mut stream, &state[1..]);
     assert_eq!(count_legal_frames(&stream), 1);
-    put_state(&mut stream, 62_000);
-    assert_eq!(count_legal_frames(&stream), 3);
-    let mut read = 0;
-    for (kind, mut payload) in split_frames(&stream) {
-        assert_eq!(kind, FrameKind::State as u8);
-        while !payload.is_empty() {
-            assert_eq!(StateRecord::decode(&mut payload), Ok(record));
-            read += 1;
-        }
-    }
-    assert_eq!(read, 123_000);
+    stream.clear();
+    Frame::put_state(&mut stream, &state);
+    let frames = split_frames(&stream);
+    assert_eq!(frames.len(), 2);
+    let parts: Vec<&[u8]> = frames.iter().map(|(_kind, part)| *part).collect();
+    assert_eq!(parts.concat(), state);
 
     stream.clear();
     let position = RingPosition {
@@ -291,7 +279,7 @@ fn nothing_to_say_is_no_frame() {
     let mut stream = Vec::new();
     Frame::put_define(&mut stream, &[]);
     Frame::put_events(&mut stream, 9, &[]);
-    drop(StateWriter::new(&mut stream));
+    Frame::put_state(&mut stream, &[]);
     Frame::put_drained(&mut stream, &[]);
     assert_eq!(stream, []);
 }

@@ -3,7 +3,6 @@
 use super::super::MAX_MESH_DEVICES;
 use super::*;
 use crate::Definition;
-use crate::state::{DecodeStateError, StateRecord};
 
 /// A define frame's payload with one definition of this kind and body.
 fn definition(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -115,16 +114,6 @@ fn codes_out_of_range_are_refused_by_their_field() {
     let mut hello = [0; 28];
     hello[20] = 5;
     assert_eq!(Frame::decode(1, &hello), Err(invalid("hello", "source")));
-    let mut allocator = [0; 40];
-    (allocator[0], allocator[5]) = (9, 5);
-    let refused = DecodeStateError::InvalidField {
-        record: "Allocator",
-        field: "class",
-        value: 5,
-    };
-    let mut bytes = allocator.as_slice();
-    assert_eq!(StateRecord::decode(&mut bytes), Err(refused));
-    assert_eq!(bytes.len(), 40, "what cannot be read stays");
     let mut welcome = [0; 24];
     welcome[2] = 2;
     assert_eq!(

@@ -6,15 +6,12 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::super::fuzz_body;
-use super::super::{
-    Clock, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, StateWriter, Welcome,
-};
+use super::super::{Clock, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome};
 use super::*;
 use crate::catalogue::Arch;
 use crate::core::{CoreRange, GRID_SIDE};
 use crate::event::EVENT_BYTES;
 use crate::event::vocabulary::LAYOUT;
-use crate::state::StateRecord;
 use crate::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,
     MeshKind, Source, TextId,
@@ -105,19 +102,6 @@ prop_compose! {
     }
 }
 
-/// A record of a state: of any kind, with any bytes that its fields can hold.
-fn state_records() -> impl Strategy<Value = StateRecord> {
-    let bytes = (1..=29_u8, proptest::collection::vec(any::<u8>(), 160));
-    bytes.prop_filter_map("a field cannot hold its bytes", |(kind, mut bytes)| {
-        bytes.insert(0, kind);
-        // Words are small numbers.
-        for byte in bytes.iter_mut().skip(1).step_by(3) {
-            *byte %= 2;
-        }
-        StateRecord::decode(&mut bytes.as_slice()).ok()
-    })
-}
-
 fn ring_positions() -> impl Strategy<Value = RingPosition> {
     any::<(u32, u64)>().prop_map(|(ring, position)| RingPosition { ring, position })
 }
@@ -180,10 +164,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
         vec(definitions(), 1..8).prop_map(|list| put(|out| Frame::put_define(out, &list))),
         (any::<u64>(), vec(events(), 1..8))
             .prop_map(|(first, list)| put(|out| Frame::put_events(out, first, &list))),
-        vec(state_records(), 1..8).prop_map(|list| put(|out| {
-            let mut writer = StateWriter::new(out);
-            list.iter().for_each(|record| writer.put(record));
-        })),
+        vec(any::<u8>(), 1..200).prop_map(|state| put(|out| Frame::put_state(out, &state))),
         vec(ring_positions(), 1..8).prop_map(|list| put(|out| Frame::put_drained(out, &list))),
     ]
 }
@@ -219,23 +200,15 @@ proptest! {
 
     #[test]
     fn entries_come_back(
-        records in vec(state_records(), 1..20),
+        state in vec(any::<u8>(), 1..200),
         positions in vec(ring_positions(), 1..20),
     ) {
         let mut stream = Vec::new();
-        let mut writer = StateWriter::new(&mut stream);
-        records.iter().for_each(|record| writer.put(record));
-        drop(writer);
+        Frame::put_state(&mut stream, &state);
         Frame::put_drained(&mut stream, &positions);
         let mut reader = FrameReader::default();
         reader.push(&stream);
-        let Ok(Some(Frame::State(mut bytes))) = reader.next_frame() else {
-            panic!("no state");
-        };
-        for record in records {
-            prop_assert_eq!(StateRecord::decode(&mut bytes), Ok(record));
-        }
-        prop_assert!(bytes.is_empty());
+        prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::State(&state))));
         prop_assert_eq!(reader.next_frame(), Ok(Some(Frame::Drained(positions))));
     }
 

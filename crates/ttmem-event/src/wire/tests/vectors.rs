@@ -8,9 +8,8 @@ use super::super::{
 use super::*;
 use crate::catalogue::Arch;
 use crate::event::vocabulary::LAYOUT;
-use crate::state::StateRecord;
 use crate::{
-    BufferId, Class, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
+    BufferId, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
     MeshDefinition, MeshId, MeshKind, Source, TextId, What,
 };
 
@@ -105,33 +104,6 @@ fn definition(name: &str) -> Definition {
     }
 }
 
-/// A record with a number, one with a word, a time and what may be missing.
-const STATE: &[u8] = &[
-    11, 8, 7, 6, 5, 4, 3, 2, 1, // Freed
-    9, 0x44, 0x43, 0x42, 0x41, 1, 12, 0, 0, 0, 0x40, 0, 0x10, 0, 0, 0, 0, 0, // Allocator
-    255, 255, 255, 255, 255, 255, 255, 255, 2,
-];
-
-#[test]
-fn a_state_is_what_its_table_says() {
-    let mut bytes = STATE;
-    let order = 0x0102_0304_0506_0708;
-    assert_eq!(
-        StateRecord::decode(&mut bytes),
-        Ok(StateRecord::Freed { order })
-    );
-    let allocator = StateRecord::Allocator {
-        mesh: 0x4142_4344,
-        class: Class::L1,
-        banks: 12,
-        base: 0x10_0040,
-        per_bank_bytes: None,
-        verified: 2,
-    };
-    assert_eq!(StateRecord::decode(&mut bytes), Ok(allocator));
-    assert!(bytes.is_empty());
-}
-
 fn events() -> Vec<Event> {
     let freed = What::BufferFreed {
         mesh: MeshId(0x4142_4344),
@@ -174,7 +146,7 @@ fn frame(name: &str) -> Frame<'static> {
             lost_events: 3,
             elided_events: 70_000,
         }),
-        "state" => Frame::State(STATE),
+        "state" => Frame::State(&[1, 2, 3, 0xFE]),
         "flush" => Frame::Flush,
         "goodbye" => Frame::Goodbye(Goodbye {
             next_sequence: 0x1112_1314_1516_171a,

@@ -20,8 +20,8 @@ pub use error::ApiRequestError;
 
 use crate::{
     Address, BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, EventReader,
-    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, Processes,
-    ProgramPage, Snapshot, Token, routes,
+    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, PeakContents,
+    PeakOf, Processes, ProgramPage, Snapshot, Token, routes,
 };
 use target::{of_device, percent_encoded};
 
@@ -171,6 +171,19 @@ impl ApiClient {
             .chain(cells)
             .collect();
         self.get(&of_device(routes::BLOCKS, name), &query)
+    }
+
+    /// A peak of a device, named as for [`device`](Self::device), or of a process on it, and what
+    /// was live then.
+    pub fn peak(
+        &self,
+        name: &str,
+        of: PeakOf,
+        pid: Option<u32>,
+    ) -> Result<PeakContents, ApiRequestError> {
+        let pid = pid.map(|pid| ("pid", pid.to_string()));
+        let query: Vec<_> = [("of", of.to_string())].into_iter().chain(pid).collect();
+        self.get(&of_device(routes::PEAK, name), &query)
     }
 
     /// Sets a mark, from which peaks are counted as well.

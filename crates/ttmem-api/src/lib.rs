@@ -23,6 +23,7 @@ mod history;
 mod http;
 mod l1map;
 mod last;
+mod peak;
 mod problem;
 mod process;
 mod program;
@@ -49,6 +50,7 @@ pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
+pub use peak::{PeakContents, PeakGroup};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{LeakCandidates, Process, ProcessDevice, Processes, Released};
 pub use program::{ProgramDevice, ProgramRow};
@@ -59,8 +61,8 @@ pub use stream::{StreamChanges, StreamDevice, StreamEvent, StreamGap, StreamHell
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{
-    BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, ProcessState,
-    SegmentKind, SortBy, Source,
+    BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, PeakOf,
+    ProcessState, SegmentKind, SortBy, Source,
 };
 
 /// The description of the whole read API for programs, in OpenAPI 3.1: every path, every document.

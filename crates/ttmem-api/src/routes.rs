@@ -51,6 +51,10 @@ pub const L1_MAP: &str = "/api/v1/l1map";
 /// The banks of one device, with `/ID`, `class=` and `cells=`: [`BlockMap`](crate::BlockMap).
 pub const BLOCKS: &str = "/api/v1/blocks";
 
+/// A peak of one device, with `/ID`, `of=` and `pid=`, and what was live then:
+/// [`PeakContents`](crate::PeakContents).
+pub const PEAK: &str = "/api/v1/peak";
+
 /// A stream of [`StreamMessage`](crate::StreamMessage)s, `pace=changes` or `pace=raw`.
 pub const EVENTS: &str = "/api/v1/events";
 

@@ -38,6 +38,29 @@ macro_rules! words {
 }
 
 words! {
+    /// Of what a peak is.
+    PeakOf {
+        /// Device DRAM, without the trace region.
+        Dram = "dram",
+        /// L1 of the compute cores, without the small region.
+        L1 = "l1",
+        /// The small region of L1.
+        L1Small = "l1_small",
+        /// The trace region of DRAM.
+        Trace = "trace",
+        /// Host memory that the runtime books like device memory.
+        System = "system",
+        /// Per-core storage of every live program.
+        Cb = "cb",
+        /// Kernels of every live program.
+        Kernel = "kernel",
+        /// A word this reader does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
     /// Where an allocator's buffer lies.
     MemoryClass {
         /// Device DRAM, without the trace region.

@@ -254,7 +254,8 @@ impl Ledger {
     fn let_go(&mut self, index: u32, process: &Process) {
         self.revision += 1;
         self.changed.note(index);
-        peaks::keep_departed(&mut self.table.devices, &process.devices, &process.account);
+        let devices = &mut self.table.devices;
+        peaks::keep_departed(devices, &process.devices, &process.facts, &process.account);
         let rows = process.account.rows();
         let resident = residents(process.account.facts(), &rows);
         let held = process.account.facts().devices.iter();

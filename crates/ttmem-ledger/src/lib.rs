@@ -27,7 +27,7 @@ pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use geometry::Geometry;
 pub use ledger::{Ledger, Limits, Resync};
-pub use peaks::{PeakComposition, PeakOwner};
+pub use peaks::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{

@@ -1,58 +1,68 @@
 //! Who held what when a device was fullest.
+//!
+//! An account knows what was live at a peak ([`ttmem_account::peak`]). Here that is
+//! put together for a device, whose processes come and go, and grouped by who asked
+//! for it: the operation of a buffer, the program of storage and kernels.
 
 use crate::device::Device;
+use crate::process::ProcessFacts;
 use crate::view::View;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_account::peak::{self, Moment, PeakEntry};
-use ttmem_account::{Account, GaugeKind, Peak};
+use ttmem_account::{Account, Definitions, GaugeKind, Peak};
+use ttmem_event::TextId;
 
-/// Entries of departed processes that are kept of each peak; of the rest, the sum.
-const KEPT_ENTRIES: usize = 1024;
+/// Groups of departed processes that are kept of each peak; of the rest, the sum.
+const KEPT_GROUPS: usize = 1024;
 
-/// What departed processes had in a peak of a device.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DepartedAtPeak {
-    /// Which of the device's peaks.
-    number: u64,
-    entries: Vec<PeakEntry>,
-    more: u64,
-    more_bytes: u64,
-}
-
-/// Whose an entry of a peak's composition is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PeakOwner {
-    /// A process of the view, by its slot.
-    Process(u32),
-    /// A process that is gone.
-    Departed,
+/// What one process had of a peak for one purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeakGroup {
+    /// The process.
+    pub pid: Option<u32>,
+    /// Whether it is gone.
+    pub departed: bool,
+    /// The operation or program, where known.
+    pub name: Option<Arc<str>>,
+    /// Buffers, storage entries or kernels.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What was live when a device, or a process on it, held most.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PeakComposition {
     /// The peak.
     pub peak: Peak,
-    /// What was live, largest first.
-    pub entries: Vec<(PeakOwner, PeakEntry)>,
-    /// Entries of departed processes that were not kept one by one.
-    pub more: u64,
-    /// Their bytes.
-    pub more_bytes: u64,
+    /// What was live, the most bytes first.
+    pub groups: Vec<PeakGroup>,
 }
 
 impl PeakComposition {
     /// The bytes of everything in it: the peak.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let entries = self.entries.iter().map(|(_owner, entry)| entry.bytes());
-        entries.fold(self.more_bytes, u64::saturating_add)
+        let groups = self.groups.iter().map(|group| group.bytes);
+        groups.fold(0, u64::saturating_add)
     }
 
     fn sort(&mut self) {
-        self.entries
-            .sort_by_key(|(owner, entry)| (std::cmp::Reverse(entry.bytes()), *owner));
+        self.groups.sort_by(|one, other| {
+            let rank = |group: &PeakGroup| (Reverse(group.bytes), group.pid);
+            (rank(one), &one.name).cmp(&(rank(other), &other.name))
+        });
     }
+}
+
+/// What departed processes had in a peak of a device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DepartedAtPeak {
+    /// Which of the device's peaks.
+    number: u64,
+    groups: Vec<PeakGroup>,
 }
 
 impl View {
@@ -64,9 +74,7 @@ impl View {
         let index = u32::try_from(device).ok()?;
         let mut composition = PeakComposition {
             peak: known.totals.gauge(gauge).peak(),
-            entries: Vec::new(),
-            more: 0,
-            more_bytes: 0,
+            groups: Vec::new(),
         };
         for process in &self.processes {
             let Some(slot) = process.device_slot(index) else {
@@ -74,18 +82,16 @@ impl View {
             };
             let moment = Moment::OfDevice(number);
             let entries = peak::at(&process.account, &process.rows, slot, gauge, moment);
-            let owner = PeakOwner::Process(process.index);
+            let mut groups = Groups::default();
+            entries.for_each(|entry| groups.add(&entry));
+            let definitions = &process.account.definitions;
             composition
-                .entries
-                .extend(entries.map(|entry| (owner, entry)));
+                .groups
+                .extend(groups.named(&process.facts, definitions, false));
         }
         let departed = known.departed_at_peak[gauge.index()].as_ref();
         if let Some(departed) = departed.filter(|departed| departed.number == number) {
-            let entries = departed.entries.iter();
-            let owned = entries.map(|entry| (PeakOwner::Departed, *entry));
-            composition.entries.extend(owned);
-            composition.more = departed.more;
-            composition.more_bytes = departed.more_bytes;
+            composition.groups.extend_from_slice(&departed.groups);
         }
         composition.sort();
         Some(composition)
@@ -102,76 +108,103 @@ impl View {
         let process = self.process(process)?;
         let slot = process.device_slot(u32::try_from(device).ok()?)?;
         let held = process.account.devices.get(slot as usize)?;
-        let entries = peak::at(
-            &process.account,
-            &process.rows,
-            slot,
-            gauge,
-            Moment::OfProcess,
-        );
-        let owner = PeakOwner::Process(process.index);
+        let (account, rows) = (&process.account, &process.rows);
+        let mut groups = Groups::default();
+        peak::at(account, rows, slot, gauge, Moment::OfProcess).for_each(|each| groups.add(&each));
         let mut composition = PeakComposition {
             peak: held.totals.gauge(gauge).peak(),
-            entries: entries.map(|entry| (owner, entry)).collect(),
-            more: 0,
-            more_bytes: 0,
+            groups: groups.named(&process.facts, &account.definitions, false),
         };
         composition.sort();
         Some(composition)
     }
 }
 
-impl DepartedAtPeak {
-    fn add(&mut self, entry: PeakEntry) {
-        self.entries.push(entry);
-        // Not with each: what is sorted out is at least as much as what is kept.
-        if self.entries.len() >= 2 * KEPT_ENTRIES {
-            self.keep_largest();
-        }
+/// Entries of one process by the text that names their purpose.
+#[derive(Debug, Default)]
+struct Groups {
+    /// How many there are, and their bytes.
+    by_name: HashMap<TextId, (u64, u64)>,
+}
+
+impl Groups {
+    fn add(&mut self, entry: &PeakEntry) {
+        let name = match entry {
+            PeakEntry::Buffer(row) => row.operation,
+            PeakEntry::Cb(storage) => storage.name,
+            PeakEntry::Kernel(kernel) => kernel.name,
+        };
+        let (count, bytes) = self.by_name.entry(name).or_default();
+        *count += 1;
+        *bytes = bytes.saturating_add(entry.bytes());
     }
 
-    fn keep_largest(&mut self) {
-        if self.entries.len() > KEPT_ENTRIES {
-            let largest_first = |entry: &PeakEntry| std::cmp::Reverse(entry.bytes());
-            self.entries
-                .select_nth_unstable_by_key(KEPT_ENTRIES, largest_first);
-            for rest in self.entries.drain(KEPT_ENTRIES..) {
-                self.more += 1;
-                self.more_bytes = self.more_bytes.saturating_add(rest.bytes());
-            }
-        }
+    fn named(
+        self,
+        process: &ProcessFacts,
+        definitions: &Definitions,
+        departed: bool,
+    ) -> Vec<PeakGroup> {
+        let groups = self.by_name.into_iter();
+        let groups = groups.map(|(name, (count, bytes))| PeakGroup {
+            pid: process.identity.pid,
+            departed,
+            name: definitions.text(name).cloned(),
+            count,
+            bytes,
+        });
+        groups.collect()
     }
 }
 
 /// Keeps what an account that goes had in the present peaks of its devices.
-pub(crate) fn keep_departed(devices: &mut [Device], indices: &[u32], account: &Account) {
+pub(crate) fn keep_departed(
+    devices: &mut [Device],
+    indices: &[u32],
+    process: &ProcessFacts,
+    account: &Account,
+) {
     let numbers: Vec<_> = indices
         .iter()
         .map(|index| devices[*index as usize].peaks)
         .collect();
-    let rows = account.rows();
-    let mut touched = std::collections::BTreeSet::new();
-    peak::at_all_devices(account.facts(), &rows, &numbers, |slot, gauge, entry| {
-        let index = indices[slot as usize];
-        let device = &mut devices[index as usize];
+    let mut found: HashMap<(u32, GaugeKind), Groups> = HashMap::new();
+    let (facts, rows) = (account.facts(), account.rows());
+    peak::at_all_devices(facts, &rows, &numbers, |slot, gauge, entry| {
+        found.entry((slot, gauge)).or_default().add(&entry);
+    });
+    for ((slot, gauge), groups) in found {
+        let device = &mut devices[indices[slot as usize] as usize];
         let number = device.peaks[gauge.index()];
         let kept = &mut device.departed_at_peak[gauge.index()];
         let kept = Arc::make_mut(kept.get_or_insert_default());
         if kept.number != number {
-            *kept = DepartedAtPeak {
-                number,
-                ..DepartedAtPeak::default()
-            };
+            kept.number = number;
+            kept.groups.clear();
         }
-        kept.add(entry);
-        touched.insert((index, gauge));
-    });
-    for (index, gauge) in touched {
-        let kept = &mut devices[index as usize].departed_at_peak[gauge.index()];
-        if let Some(kept) = kept {
-            let kept = Arc::make_mut(kept);
-            kept.keep_largest();
-            kept.entries.shrink_to_fit();
+        kept.groups
+            .extend(groups.named(process, &facts.definitions, true));
+        kept.keep_largest();
+    }
+}
+
+impl DepartedAtPeak {
+    /// Puts the smallest together when there are too many.
+    fn keep_largest(&mut self) {
+        if self.groups.len() <= KEPT_GROUPS {
+            return;
         }
+        self.groups.sort_by_key(|group| Reverse(group.bytes));
+        let rest: Vec<PeakGroup> = self.groups.drain(KEPT_GROUPS - 1..).collect();
+        self.groups.push(PeakGroup {
+            pid: None,
+            departed: true,
+            name: None,
+            count: rest.iter().map(|group| group.count).sum(),
+            bytes: rest
+                .iter()
+                .map(|group| group.bytes)
+                .fold(0, u64::saturating_add),
+        });
     }
 }

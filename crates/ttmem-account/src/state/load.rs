@@ -549,8 +549,8 @@ impl<O: Observer> Loader<'_, O> {
         self.apply(0).open_ring(key, saved.base, saved.size_bytes)?;
         let ring = self.account.facts.config_rings.get_mut(&key);
         let ring = Arc::make_mut(ring.ok_or(Anomaly::LimitReached)?);
-        let placed = saved.entries.into_iter().map(|entry| ring.place(entry));
-        let all_inside = placed.fold(true, |all, inside| all && inside);
+        let entries = saved.entries.into_iter();
+        let outside = entries.filter(|entry| !ring.place(*entry)).count();
         ring.last_address = saved.last_address;
         ring.filled = saved.filled;
         ring.filled_until = saved.filled_until;
@@ -558,7 +558,7 @@ impl<O: Observer> Loader<'_, O> {
         ring.evictions = saved.evictions.min(MAX_COUNT);
         ring.stalls = saved.stalls.min(MAX_COUNT);
         ring.reserves = saved.reserves.min(MAX_COUNT);
-        all_inside.then_some(()).ok_or(Anomaly::OutsideRing)
+        (outside == 0).then_some(()).ok_or(Anomaly::OutsideRing)
     }
 
     fn take_prefetcher(&mut self, saved: SavedPrefetcher) -> Outcome {
@@ -566,14 +566,14 @@ impl<O: Observer> Loader<'_, O> {
         self.apply(0).open_prefetcher(mesh, saved.size_bytes)?;
         let cache = self.account.facts.prefetchers.get_mut(&mesh);
         let cache = Arc::make_mut(cache.ok_or(Anomaly::LimitReached)?);
-        let placed = saved.entries.into_iter();
-        let placed = placed.map(|(offset, entry)| cache.place(offset, entry));
-        let all_inside = placed.fold(true, |all, inside| all && inside);
+        let entries = saved.entries.into_iter();
+        let outside = entries.filter(|(offset, entry)| !cache.place(*offset, *entry));
+        let outside = outside.count();
         cache.hits = saved.hits.min(MAX_COUNT);
         cache.misses = saved.misses.min(MAX_COUNT);
         cache.evictions = saved.evictions.min(MAX_COUNT);
         cache.resets = saved.resets.min(MAX_COUNT);
-        all_inside.then_some(()).ok_or(Anomaly::OutsideRing)
+        (outside == 0).then_some(()).ok_or(Anomaly::OutsideRing)
     }
 
     /// Holds the peaks that are claimed against what was live then.

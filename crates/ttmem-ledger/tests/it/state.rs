@@ -6,9 +6,9 @@
 
 use crate::world::name_of;
 use std::fmt::Debug;
-use ttmem_ledger::peak::PeakEntry;
+use ttmem_ledger::peak::{Moment, PeakEntry, at};
 use ttmem_ledger::program::Program;
-use ttmem_ledger::{Anomaly, BufferRow, GaugeKind, PeakComposition, ProcessView, Totals, View};
+use ttmem_ledger::{Anomaly, BufferRow, GaugeKind, ProcessView, Totals, View};
 
 /// What is held by whom, and every total of it.
 pub(crate) fn live_set(view: &View) -> Vec<String> {
@@ -177,27 +177,27 @@ fn describe_program<K: Debug>(program: &Program, key: &impl Fn(u32) -> K) -> Str
 /// Every peak with its time and what was live then, in an order that does not depend on slots.
 pub(crate) fn peaks_of(view: &View) -> Vec<String> {
     let mut lines = Vec::new();
-    let describe = |lines: &mut Vec<String>, who: String, peak: Option<PeakComposition>| {
-        let Some(peak) = peak else { return };
-        let mut entries: Vec<String> = peak
-            .entries
-            .iter()
-            .map(|(_owner, entry)| match entry {
-                PeakEntry::Buffer(row) => describe_row(row),
-                PeakEntry::Cb(cb) => format!("{:?} {:?}", cb.program, cb.entry),
-                PeakEntry::Kernel(kernel) => format!("{:?} {:?}", kernel.program, kernel.entry),
-            })
-            .collect();
-        entries.sort();
-        lines.push(format!("{who} {:?} {entries:?}", peak.peak));
-    };
     for (index, device) in view.devices.iter().enumerate() {
         for gauge in GaugeKind::all() {
             let who = format!("peak of {:?} {gauge:?}", device.key);
-            describe(&mut lines, who.clone(), view.device_peak(index, gauge));
+            let number = u32::try_from(index).expect("a few devices");
+            lines.push(format!("{who} {:?}", view.device_peak(index, gauge)));
             for process in &view.processes {
+                let Some(slot) = process.device_slot(number) else {
+                    continue;
+                };
                 let peak = view.process_peak(process.index, index, gauge);
-                describe(&mut lines, format!("{} {who}", name_of(process)), peak);
+                let entries = at(
+                    &process.account,
+                    &process.rows,
+                    slot,
+                    gauge,
+                    Moment::OfProcess,
+                );
+                let mut entries: Vec<String> =
+                    entries.map(|entry| describe_entry(&entry)).collect();
+                entries.sort();
+                lines.push(format!("{} {who} {peak:?} {entries:?}", name_of(process)));
             }
         }
         let running = device.totals.since_mark();
@@ -205,4 +205,12 @@ pub(crate) fn peaks_of(view: &View) -> Vec<String> {
         lines.push(format!("{:?} since marks {since:?}", device.key));
     }
     lines
+}
+
+fn describe_entry(entry: &PeakEntry) -> String {
+    match entry {
+        PeakEntry::Buffer(row) => describe_row(row),
+        PeakEntry::Cb(cb) => format!("{:?} {:?}", cb.program, cb.entry),
+        PeakEntry::Kernel(kernel) => format!("{:?} {:?}", kernel.program, kernel.entry),
+    }
 }

@@ -5,6 +5,7 @@
 use super::blocks;
 use super::http::{Asker, ReadState, Refusal, answer, view};
 use super::l1map;
+use super::peak;
 use super::programs;
 use super::rows::{self, PageRequest};
 use super::select::{self, SelectError, Selection};
@@ -20,7 +21,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use ttmem_api::{
-    BufferQuery, Forgotten, GroupBy, HexId, Mark, Marked, MemoryClass, Processes, SCHEMA,
+    BufferQuery, Forgotten, GroupBy, HexId, Mark, Marked, MemoryClass, PeakOf, Processes, SCHEMA,
 };
 use ttmem_ledger::{Device, View};
 
@@ -338,6 +339,36 @@ pub(super) async fn get_blocks(
         Ok(blocks::block_map(
             &view, &geometry, index, class, cells, time,
         ))
+    })
+    .await
+}
+
+/// The query of a peak.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeakQuery {
+    of: Option<PeakOf>,
+    pid: Option<u32>,
+}
+
+pub(super) async fn get_peak(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+    name: MaybeName,
+    query: Result<Query<PeakQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let (name, query) = (named(name)?, parameters(query)?);
+    let of = query.of.unwrap_or(PeakOf::Dram);
+    let gauge = peak::gauge(of).ok_or_else(|| Refusal::bad_request(SelectError::Word("of")))?;
+    answer(state, asker, move |state| {
+        let view = view(state)?;
+        let index = device_named(&view, &name)?;
+        let time = (state.facts)().time;
+        let found = peak::contents(&view, index, (of, gauge), query.pid, time);
+        found.ok_or_else(|| {
+            let detail = format!("no process {} on device {name}", query.pid.unwrap_or(0));
+            Refusal::new(StatusCode::NOT_FOUND, "unknown_process", detail)
+        })
     })
     .await
 }

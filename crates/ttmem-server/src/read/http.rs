@@ -186,6 +186,7 @@ pub(super) fn router(state: ReadState) -> Router {
         .route(routes::PROGRAMS, get(handlers::get_programs))
         .route(&one_of(routes::L1_MAP), get(handlers::get_l1_map))
         .route(&one_of(routes::BLOCKS), get(handlers::get_blocks))
+        .route(&one_of(routes::PEAK), get(handlers::get_peak))
         .route(routes::HISTORY, get(handlers::get_history))
         .route(routes::EVENTS, get(handlers::get_events))
         .route(routes::LAST, get(handlers::get_last))

@@ -16,6 +16,7 @@ mod handlers;
 mod heads;
 mod http;
 mod l1map;
+mod peak;
 mod places;
 mod programs;
 mod row_length;

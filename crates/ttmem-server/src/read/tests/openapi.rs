@@ -275,6 +275,7 @@ fn every_document_is_as_described() {
         ("get", "/api/v1/programs", ""),
         ("get", "/api/v1/l1map/{device}", "?x=0&y=0"),
         ("get", "/api/v1/blocks/{device}", ""),
+        ("get", "/api/v1/peak/{device}", ""),
         ("get", "/api/v1/history", ""),
         ("post", "/api/v1/mark", "?name=a"),
         ("post", "/api/v1/forget", "?pid=4003"),

@@ -10,6 +10,8 @@
 //! describes them, and its fingerprint comes first.
 
 mod codec;
+#[cfg(test)]
+mod document;
 mod layout;
 mod load;
 mod save;

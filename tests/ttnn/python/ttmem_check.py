@@ -72,6 +72,10 @@ def close_board(device, arguments):
     close(device)
 
 
+# Peaks are asked for one by one: not after every step.
+STEPS_BETWEEN_PEAKS = 16
+
+
 class Check:
     """Takes steps and compares after each of them."""
 
@@ -147,6 +151,8 @@ class Check:
             self.compare_figures(snapshot)
             self.compare_buffers()
             self.compare_sanity(snapshot)
+            if self.steps % STEPS_BETWEEN_PEAKS == 1:
+                self.compare_peaks(snapshot)
         except AccountsDiffer as difference:
             where = f"after step {self.steps}, {name}: {difference}"
             raise AccountsDiffer(f"{where}\n{ttmem_account.hook_status()}") from None
@@ -163,6 +169,16 @@ class Check:
             unique_id, board = described[chip] if is_known else (0, None)
             equal(f"device {chip} unique id", int(told[chip]["unique_id"] or "0", 16), unique_id)
             equal(f"device {chip} board", told[chip]["board"], board)
+
+    def compare_peaks(self, snapshot):
+        """What was live at each peak adds up to it, of a chip and of this process on it."""
+        own = [process for process in snapshot["processes"] if process["pid"] == os.getpid()]
+        for device in [device for process in own for device in process["devices"]][:1]:
+            for word in [*CLASSES.values(), "cb", "kernel"]:
+                for whose in ["", f"&pid={os.getpid()}"]:
+                    peak = self.account.get(f"/api/v1/peak/{device['id']}?of={word}{whose}")
+                    live = sum(group["bytes"] for group in peak["groups"])
+                    equal(f"live at the peak of {word}{whose}", live, peak["peak_bytes"])
 
     def compare_figures(self, snapshot):
         """Totals: of every allocator, and of every device over its allocators."""

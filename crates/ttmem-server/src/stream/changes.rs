@@ -150,14 +150,20 @@ async fn tick(shared: Arc<Shared>) {
     // Whoever started this waits for a tick, even if nothing happened since the last one.
     let mut is_awaited = true;
     while shared.is_anybody_there() {
-        let worked = Arc::clone(&shared);
-        let made = tokio::task::spawn_blocking(move || worked.look(is_awaited)).await;
-        match made {
-            Ok(Look::Changed(tick)) => {
+        let looked = async {
+            // Before the view: all that it counts is in the view.
+            let id = shared.journal.newest();
+            let view = shared.ledger.view().await?;
+            let shared = Arc::clone(&shared);
+            let work = move || shared.look(&view, id, is_awaited);
+            tokio::task::spawn_blocking(work).await.ok()
+        };
+        match looked.await {
+            Some(Some(tick)) => {
                 shared.ticks.send_replace(Arc::new(tick));
             }
-            Ok(Look::Same) => {}
-            Ok(Look::Stopping) | Err(_) => {
+            Some(None) => {}
+            None => {
                 shared.attendance().ticking = false;
                 return;
             }
@@ -165,13 +171,6 @@ async fn tick(shared: Arc<Shared>) {
         is_awaited = false;
         tokio::time::sleep(TICK).await;
     }
-}
-
-/// What a look at the ledger found.
-enum Look {
-    Changed(Tick),
-    Same,
-    Stopping,
 }
 
 impl Shared {
@@ -188,19 +187,15 @@ impl Shared {
         attendance.ticking
     }
 
-    fn look(&self, is_awaited: bool) -> Look {
-        // Before the view: all that it counts is in the view.
-        let id = self.journal.newest();
-        let Some(view) = self.ledger.view() else {
-            return Look::Stopping;
-        };
+    /// What there is to send of a view; nothing if nobody waits and it is what was sent last.
+    fn look(&self, view: &View, id: u64, is_awaited: bool) -> Option<Tick> {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         // What happened between the two is in the view and not in the id: then the id is sent next
         // time, though nothing else is new.
         if !is_awaited && sent.revision == view.revision && sent.id == id {
-            return Look::Same;
+            return None;
         }
-        let now = totals(&view);
+        let now = totals(view);
         let changed = now
             .iter()
             .filter(|(key, device)| sent.devices.get(*key) != Some(*device));
@@ -218,7 +213,7 @@ impl Shared {
                 devices,
             }))
         };
-        Look::Changed(Tick {
+        Some(Tick {
             number: sent.number,
             id,
             changed: write(changed),

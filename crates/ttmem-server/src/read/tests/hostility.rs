@@ -176,8 +176,10 @@ fn forgetting_needs_a_known_process_of_the_same_user() {
 fn a_server_that_stops_says_so() {
     let (commands, queue) = bounded(1);
     drop(queue);
-    let state = state(LedgerHandle::to(commands), facts);
-    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let (ledger, publisher) = LedgerHandle::to(commands);
+    drop(publisher);
+    let state = state(ledger, facts);
+    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\n\r\n")
@@ -217,9 +219,10 @@ fn garbage_is_answered_or_dropped() {
 
 /// One seat, and little patience.
 const STRICT: HttpLimits = HttpLimits {
-    connections: 1,
+    requests: 1,
     head_timeout: Duration::from_millis(100),
     connection_timeout: Duration::from_millis(300),
+    ..HttpLimits::SOCKET
 };
 
 /// Waits until the only seat is free again.
@@ -286,7 +289,7 @@ fn a_reader_that_does_not_read_loses_its_seat() {
 
 #[test]
 fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
-    let limits = HttpLimits::default();
+    let limits = HttpLimits::SOCKET;
     let served = Served::with(empty_ledger(), limits, || {
         // Long enough that the seats run out.
         thread::sleep(Duration::from_millis(20));
@@ -307,14 +310,14 @@ fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
     });
     let (answered, refused) = (answered.into_inner(), refused.into_inner());
     assert_eq!(answered + refused, 200);
-    assert!(answered >= limits.connections, "{answered}");
+    assert!(answered >= limits.requests, "{answered}");
     served.client().snapshot().unwrap();
 }
 
 #[test]
 fn stopping_does_not_wait_for_idle_connections() {
     let state = state(keeper(empty_ledger()), facts);
-    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /").unwrap();

@@ -20,28 +20,27 @@ pub(super) struct Live {
 
 impl Live {
     fn new() -> Self {
-        Self::with(StreamLimits::default(), facts)
+        Self::with(HttpLimits::SOCKET, facts)
     }
 
     pub(super) fn with(
-        limits: StreamLimits,
+        limits: HttpLimits,
         facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
     ) -> Self {
         let mut ledger = empty_ledger();
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
         let journal = Journal::default();
-        let mut state = ReadState::new(
+        let state = ReadState::new(
             keeper_of(&ledger),
             Arc::new(facts),
             journal.reader(),
             Histories::default(),
             Places::default(),
         );
-        state.streams = Streams::new(keeper_of(&ledger), journal.reader(), limits);
         Self {
             streams: state.streams.clone(),
-            served: Served::from(state, HttpLimits::default()),
+            served: Served::from(state, limits),
             ledger,
             journal: Mutex::new(journal),
             process,
@@ -400,9 +399,9 @@ fn raw_readers_have_few_seats() {
 
 #[test]
 fn readers_of_changes_have_seats_of_their_own() {
-    let limits = StreamLimits {
-        changes_seats: 3,
-        ..StreamLimits::default()
+    let limits = HttpLimits {
+        changes_streams: 3,
+        ..HttpLimits::SOCKET
     };
     seats_run_out(&Live::with(limits, facts), Pace::Changes, 3, Pace::Raw);
 }
@@ -467,8 +466,7 @@ fn readers_that_stay_take_no_seat_of_others() {
 
 #[test]
 fn a_server_that_stops_ends_its_streams() {
-    let http =
-        HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::default()).unwrap();
+    let http = HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::SOCKET).unwrap();
     let mut streams: Vec<UnixStream> = ["raw", "changes"]
         .iter()
         .map(|pace| {

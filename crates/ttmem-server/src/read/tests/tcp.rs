@@ -40,7 +40,7 @@ impl Both {
         let mut ledger = empty_ledger();
         joined(&mut ledger, 4001);
         let state = state(keeper(ledger), facts);
-        let http = HttpThread::start_with_tcp(state, HttpLimits::default(), Some((bound, limits)));
+        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, Some((bound, limits)));
         Self {
             unix: Served::by(http.unwrap()),
             url,
@@ -251,9 +251,10 @@ fn garbage_is_answered_or_dropped() {
 
 /// One seat, and little patience.
 const STRICT: HttpLimits = HttpLimits {
-    connections: 1,
+    requests: 1,
     head_timeout: Duration::from_millis(200),
     connection_timeout: Duration::from_millis(600),
+    ..HttpLimits::SOCKET
 };
 
 #[test]
@@ -278,7 +279,7 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
     let both = Both::with(Some(TOKEN), limits);
     let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
     // As many as there are seats.
-    let mut silent: Vec<TcpStream> = (0..limits.connections)
+    let mut silent: Vec<TcpStream> = (0..limits.requests)
         .map(|_stranger| both.connect())
         .collect();
     reader().snapshot().unwrap();
@@ -296,7 +297,7 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
         let told = ended(stranger);
         let is_told = told.starts_with("HTTP/1.1 503 ") && told.contains("\"busy\"");
         // What is sent to a connection that ended may cost the answer that it had.
-        let is_cut = told.is_empty() && number >= limits.connections;
+        let is_cut = told.is_empty() && number >= limits.requests;
         assert!(is_told || is_cut, "{number}: {told}");
     }
 }
@@ -306,7 +307,7 @@ fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
     let gate = Arc::new(Gate::default());
     let passed = Arc::clone(&gate);
     let limits = HttpLimits {
-        connections: 2,
+        requests: 2,
         ..HttpLimits::of_tcp()
     };
     let both = Both::answering(Some(TOKEN), limits, move || {
@@ -378,7 +379,7 @@ fn stopping_ends_listening_and_what_is_idle() {
     let address: SocketAddr = bound.url().authority().parse().unwrap();
     let state = state(keeper(empty_ledger()), facts);
     let tcp = Some((bound, HttpLimits::of_tcp()));
-    let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp).unwrap();
+    let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp).unwrap();
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();

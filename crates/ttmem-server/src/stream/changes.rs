@@ -27,16 +27,11 @@ pub(super) struct Ticker {
 struct Shared {
     ledger: LedgerHandle,
     journal: JournalReader,
-    attendance: Mutex<Attendance>,
+    /// Whether there is a task that ticks.
+    ticking: Mutex<bool>,
+    /// Everybody who reads has a receiver.
     ticks: watch::Sender<Arc<Tick>>,
     sent: Mutex<Sent>,
-}
-
-/// Who reads, and whether the ticks go.
-#[derive(Debug, Default)]
-struct Attendance {
-    readers: usize,
-    ticking: bool,
 }
 
 /// What was sent last.
@@ -72,7 +67,7 @@ impl Ticker {
             shared: Arc::new(Shared {
                 ledger,
                 journal,
-                attendance: Mutex::default(),
+                ticking: Mutex::default(),
                 ticks,
                 sent: Mutex::default(),
             }),
@@ -91,7 +86,7 @@ impl Ticker {
         {
             return;
         }
-        let _reading = self.enter(&mut ticks);
+        self.start(&mut ticks);
         let mut last: Option<Arc<Tick>> = None;
         loop {
             match reader.wait(&mut ticks).await {
@@ -118,30 +113,14 @@ impl Ticker {
         }
     }
 
-    /// Counts a reader; the first one starts the ticks, later ones begin with the newest.
-    fn enter(&self, ticks: &mut watch::Receiver<Arc<Tick>>) -> Reading {
-        let shared = Arc::clone(&self.shared);
-        let mut attendance = shared.attendance();
-        attendance.readers += 1;
-        if !std::mem::replace(&mut attendance.ticking, true) {
-            tokio::spawn(tick(Arc::clone(&shared)));
+    /// The first reader starts the ticks, later ones begin with the newest.
+    fn start(&self, ticks: &mut watch::Receiver<Arc<Tick>>) {
+        if !std::mem::replace(&mut *self.shared.ticking(), true) {
+            tokio::spawn(tick(Arc::clone(&self.shared)));
         } else if ticks.borrow().number > 0 {
             // It may be long until something happens.
             ticks.mark_changed();
         }
-        drop(attendance);
-        Reading { shared }
-    }
-}
-
-/// Counts a reader out again.
-struct Reading {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.shared.attendance().readers -= 1;
     }
 }
 
@@ -164,7 +143,7 @@ async fn tick(shared: Arc<Shared>) {
             }
             Some(None) => {}
             None => {
-                shared.attendance().ticking = false;
+                *shared.ticking() = false;
                 return;
             }
         }
@@ -174,17 +153,15 @@ async fn tick(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    fn attendance(&self) -> MutexGuard<'_, Attendance> {
-        self.attendance
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn ticking(&self) -> MutexGuard<'_, bool> {
+        self.ticking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether somebody reads; if not, who comes next has to start the ticks.
     fn is_anybody_there(&self) -> bool {
-        let mut attendance = self.attendance();
-        attendance.ticking = attendance.readers > 0;
-        attendance.ticking
+        let mut ticking = self.ticking();
+        *ticking = self.ticks.receiver_count() > 0;
+        *ticking
     }
 
     /// What there is to send of a view; nothing if nobody waits and it is what was sent last.

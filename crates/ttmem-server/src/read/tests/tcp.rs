@@ -67,10 +67,10 @@ impl Both {
     }
 
     /// Waits until a reader over TCP is answered again.
-    fn wait_for_seat(&self) {
+    fn wait_for_permit(&self) {
         let began = Instant::now();
         while self.client().healthy().is_err() {
-            assert!(began.elapsed() < WATCHDOG, "the seat is still taken");
+            assert!(began.elapsed() < WATCHDOG, "the permit is still taken");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -249,7 +249,7 @@ fn garbage_is_answered_or_dropped() {
     both.client().snapshot().unwrap();
 }
 
-/// One seat, and little patience.
+/// One permit, and little patience.
 const STRICT: HttpLimits = HttpLimits {
     requests: 1,
     head_timeout: Duration::from_millis(200),
@@ -263,7 +263,7 @@ fn a_slow_head_and_silence_end() {
     for sent in [&b"GET /healthz HTTP/1.1\r\nHost: local"[..], b"G", b""] {
         let mut slow = both.connect();
         slow.write_all(sent).unwrap();
-        both.wait_for_seat();
+        both.wait_for_permit();
         let told = ended(slow);
         assert!(!told.contains(" 200 "), "{told}");
     }
@@ -278,7 +278,7 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
     };
     let both = Both::with(Some(TOKEN), limits);
     let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
-    // As many as there are seats.
+    // As many as there are permits.
     let mut silent: Vec<TcpStream> = (0..limits.requests)
         .map(|_stranger| both.connect())
         .collect();
@@ -303,7 +303,7 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
 }
 
 #[test]
-fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
+fn permits_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
     let gate = Arc::new(Gate::default());
     let passed = Arc::clone(&gate);
     let limits = HttpLimits {
@@ -325,7 +325,7 @@ fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
             })
             .collect();
         gate.wait_for(2);
-        // Who may not come in is told that, not that there is no seat.
+        // Who may not come in is told that, not that there is no permit.
         let unauthorized = (401, "unauthorized".to_owned());
         for _stranger in 0..5 {
             assert_eq!(refusal(both.client().snapshot()), unauthorized);
@@ -342,7 +342,7 @@ fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
             answer.join().unwrap().unwrap();
         }
     });
-    both.wait_for_seat();
+    both.wait_for_permit();
     reader().snapshot().unwrap();
 }
 
@@ -358,7 +358,7 @@ fn a_stream_over_tcp_has_a_place_among_a_few() {
     let streams: Vec<_> = (0..4).map(|_reader| open(both.client()).unwrap()).collect();
     let too_many = (429, "too_many_streams".to_owned());
     assert_eq!(refusal(open(both.client())), too_many);
-    // They have given their seats back, and the socket has streams of its own.
+    // They have given their permits back, and the socket has streams of its own.
     both.client().snapshot().unwrap();
     let on_the_socket = open(both.unix.client()).unwrap();
     drop(streams);

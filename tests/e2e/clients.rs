@@ -12,7 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use ttmem_account::{Account, Limits};
+use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Generation, RequestKind};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd};
 use ttmem_event::{BufferId, Event, What};
@@ -126,6 +129,34 @@ fn end_resync(client: &mut Client, next_sequence: u64) {
         } if *acked == next_sequence => Some(()),
         _other => None,
     });
+}
+
+#[test]
+fn a_read_after_a_flush_sees_what_was_flushed() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::connect(&server.socket(), [1; 16]);
+    client.open_n150(0, 0xABC);
+    let opened = client.sequence;
+    let api = ApiClient::new(server.socket());
+    let done = AtomicBool::new(false);
+    let stale = thread::scope(|scope| {
+        // Somebody else reads all the time: there is always a view that was right a moment ago.
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _snapshot = api.snapshot();
+            }
+        });
+        let stale = (1..=200).find(|count| {
+            // Returns when it is acknowledged.
+            client.send(&[allocation(*count, BASE + 4096 * count, 4096)]);
+            let seen = api.snapshot().map(|seen| seen.devices[0].dram.buffers);
+            let last = api.last(10_000, None).map(|last| last.events.len() as u64);
+            (seen.ok(), last.ok()) != (Some(*count), Some(opened + count))
+        });
+        done.store(true, Ordering::Relaxed);
+        stale
+    });
+    assert_eq!(stale, None, "the first allocation that was not seen");
 }
 
 #[test]

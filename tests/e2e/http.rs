@@ -286,7 +286,7 @@ fn what_strangers_send_is_refused_with_a_reason() {
 }
 
 #[test]
-fn slow_strangers_take_no_seats_and_the_socket_never_notices() {
+fn slow_strangers_take_no_permits_and_the_socket_never_notices() {
     let server = TestServer::start(LOOPBACK);
     let url = url(&server);
     let mut slow: Vec<TcpStream> = (0..200).map(|_stranger| connect(&url)).collect();

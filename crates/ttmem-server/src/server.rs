@@ -175,7 +175,7 @@ impl Server {
         .map_err(system("the history's thread"))?;
         let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
-        let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp)?;
+        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
         scribe.handle().note(Note::Started {
             sockets: places_to_reach,
             devices: noted_devices,

@@ -43,7 +43,7 @@ impl Sampler {
             .spawn(move || {
                 let mut look = Look::default();
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
-                    let Some(view) = ledger.view() else {
+                    let Some(view) = ledger.wait_for_view() else {
                         break;
                     };
                     let found = look.at(&view, &places);

@@ -119,6 +119,11 @@ impl History {
         }
     }
 
+    /// Whose they are.
+    fn pid(&self) -> Option<u32> {
+        self.batches.back().and_then(|batch| batch.pid)
+    }
+
     /// Lets go of the rest of the oldest batch, which may be large.
     fn trim(&mut self) {
         let excess = self.events.saturating_sub(KEPT_OF_PROCESS);
@@ -171,20 +176,16 @@ struct Departed {
     names: Names,
 }
 
-/// All that is kept.
+/// Where the ledger thread keeps what it applied.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    newest: JournalReader,
-    /// By the ledger's slot.
-    processes: Vec<History>,
-    /// Oldest first.
-    departed: VecDeque<Arc<Departed>>,
+    reader: JournalReader,
 }
 
 impl Journal {
-    /// Access to the newest events, for any thread.
+    /// Access to what is kept, for any thread.
     pub(crate) fn reader(&self) -> JournalReader {
-        self.newest.clone()
+        self.reader.clone()
     }
 
     /// Keeps events that were applied, and gives them their ids; nothing if there are none.
@@ -194,19 +195,12 @@ impl Journal {
         }
         // Room for a full batch must not be kept for a single event.
         batch.events.shrink_to_fit();
-        let slot = batch.slot as usize;
-        let (batch, dropped) = self.newest.push(batch);
-        if slot >= self.processes.len() {
-            self.processes.resize_with(slot + 1, History::default);
-        }
-        self.processes[slot].push(Arc::clone(&batch));
-        for batch in dropped {
-            let history = &mut self.processes[batch.slot as usize];
-            let oldest = history.batches.front();
-            if oldest.is_some_and(|oldest| oldest.first_id == batch.first_id) {
-                history.trim();
-            }
-        }
+        let before = self.reader.newest();
+        batch.first_id = before + 1;
+        let newest = before + batch.events.len() as u64;
+        let batch = Arc::new(batch);
+        self.reader.kept().push(&batch);
+        self.reader.shared.newest.send_replace(newest);
         Some(batch)
     }
 
@@ -217,54 +211,36 @@ impl Journal {
         process: ProcessRef<'_>,
         logical_id: impl Fn(u32) -> Option<u32>,
     ) {
-        let history = self.processes.get_mut(slot as usize);
+        let mut kept = self.reader.kept();
+        let history = kept.processes.get_mut(slot as usize);
         let mut history = history.map(std::mem::take).unwrap_or_default();
         if history.batches.is_empty() {
             return;
         }
         history.trim();
-        if self.departed.len() >= KEPT_DEPARTED {
-            self.departed.pop_front();
+        if kept.departed.len() >= KEPT_DEPARTED {
+            kept.departed.pop_front();
         }
-        self.departed.push_back(Arc::new(Departed {
+        kept.departed.push_back(Arc::new(Departed {
             pid: process.facts.identity.pid,
             names: history.names(KEPT_OF_PROCESS, process, logical_id),
             history,
         }));
     }
-
-    /// What is needed to answer for the last `count` events; `view` is the ledger's now.
-    pub(crate) fn last(&self, count: usize, pid: Option<u32>, view: View) -> LastView {
-        let wanted = |other: Option<u32>| pid.is_none() || other == pid;
-        let live = view.processes.iter().filter_map(|process| {
-            let history = self.processes.get(process.index as usize)?;
-            // Only what can be asked for: there may be thousands of processes.
-            wanted(process.facts.identity.pid).then(|| (process.index, history.last(count)))
-        });
-        let live = live.collect();
-        let departed = self.departed.iter();
-        let departed = departed.filter(|gone| wanted(gone.pid)).cloned().collect();
-        LastView {
-            count,
-            live,
-            departed,
-            view,
-        }
-    }
 }
 
 /// The last events at one moment, for a reader to name in its own thread.
 #[derive(Debug)]
-pub struct LastView {
+pub(crate) struct Last {
     count: usize,
+    /// By the ledger's slot.
     live: Vec<(u32, History)>,
     departed: Vec<Arc<Departed>>,
-    view: View,
 }
 
-impl LastView {
-    /// The events with their names, in the order of their times.
-    pub(crate) fn document(&self) -> LastEvents {
+impl Last {
+    /// The events in the order of their times, with their names by a view that is not older.
+    pub(crate) fn document(&self, view: &View) -> LastEvents {
         let count = self.count;
         let mut events = Vec::new();
         let mut add = |history: &History, names: &Names| {
@@ -275,11 +251,13 @@ impl LastView {
             add(&gone.history, &gone.names);
         }
         for (slot, history) in &self.live {
-            if let Some(process) = self.view.process(*slot) {
-                let process = process.without_rows();
-                let names = history.names(count, process, |id| self.view.logical_id(id));
-                add(history, &names);
-            }
+            let process = view.process(*slot);
+            let process = process.filter(|process| process.facts.identity.pid == history.pid());
+            // Who departed in between took its definitions along.
+            let names = process.map_or_else(Names::default, |process| {
+                history.names(count, process.without_rows(), |id| view.logical_id(id))
+            });
+            add(history, &names);
         }
         events.sort_by_key(|event| event.time.unix_nanos());
         events.drain(..events.len().saturating_sub(count));
@@ -290,7 +268,7 @@ impl LastView {
     }
 }
 
-/// The newest events of all processes.
+/// What is kept, for any thread.
 #[derive(Clone, Debug)]
 pub(crate) struct JournalReader {
     shared: Arc<Shared>,
@@ -303,10 +281,41 @@ struct Shared {
     newest: watch::Sender<u64>,
 }
 
+/// All that is kept.
 #[derive(Debug, Default)]
 struct Kept {
+    /// The newest of all processes.
     batches: VecDeque<Arc<Batch>>,
     events: usize,
+    /// By the ledger's slot.
+    processes: Vec<History>,
+    /// Oldest first.
+    departed: VecDeque<Arc<Departed>>,
+}
+
+impl Kept {
+    fn push(&mut self, batch: &Arc<Batch>) {
+        let slot = batch.slot as usize;
+        if slot >= self.processes.len() {
+            self.processes.resize_with(slot + 1, History::default);
+        }
+        self.processes[slot].push(Arc::clone(batch));
+        self.events += batch.events.len();
+        self.batches.push_back(Arc::clone(batch));
+        while (self.events > KEPT_EVENTS && self.batches.len() > 1)
+            || self.batches.len() > KEPT_BATCHES
+        {
+            let Some(dropped) = self.batches.pop_front() else {
+                break;
+            };
+            self.events -= dropped.events.len();
+            let history = &mut self.processes[dropped.slot as usize];
+            let oldest = history.batches.front();
+            if oldest.is_some_and(|oldest| oldest.first_id == dropped.first_id) {
+                history.trim();
+            }
+        }
+    }
 }
 
 /// Events behind an id.
@@ -333,29 +342,6 @@ impl JournalReader {
         kept.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a batch; which it is now, and which fell off the end.
-    fn push(&self, mut batch: Batch) -> (Arc<Batch>, Vec<Arc<Batch>>) {
-        let mut dropped = Vec::new();
-        let count = batch.events.len();
-        batch.first_id = self.newest() + 1;
-        let newest = self.newest() + count as u64;
-        let batch = Arc::new(batch);
-        let mut kept = self.kept();
-        kept.events += count;
-        kept.batches.push_back(Arc::clone(&batch));
-        while (kept.events > KEPT_EVENTS && kept.batches.len() > 1)
-            || kept.batches.len() > KEPT_BATCHES
-        {
-            if let Some(oldest) = kept.batches.pop_front() {
-                kept.events -= oldest.events.len();
-                dropped.push(oldest);
-            }
-        }
-        drop(kept);
-        self.shared.newest.send_replace(newest);
-        (batch, dropped)
-    }
-
     /// The id of the newest event.
     pub(crate) fn newest(&self) -> u64 {
         *self.shared.newest.borrow()
@@ -364,6 +350,22 @@ impl JournalReader {
     /// Changes when there are newer events.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.shared.newest.subscribe()
+    }
+
+    /// The last `count` events of a process, or of each: take a view behind this to name them.
+    pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Last {
+        let kept = self.kept();
+        let wanted = |other: Option<u32>| pid.is_none() || other == pid;
+        let live = kept.processes.iter().zip(0..);
+        let live = live.filter(|(history, _slot)| wanted(history.pid()));
+        // Only what can be asked for: there may be thousands of processes.
+        let live = live.map(|(history, slot)| (slot, history.last(count)));
+        let departed = kept.departed.iter();
+        Last {
+            count,
+            live: live.collect(),
+            departed: departed.filter(|gone| wanted(gone.pid)).cloned().collect(),
+        }
     }
 
     /// The events behind an id, about `count` of them.

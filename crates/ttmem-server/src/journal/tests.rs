@@ -37,15 +37,15 @@ fn depart(ledger: &mut Ledger, journal: &mut Journal, slot: u32) {
 }
 
 fn times(ledger: &mut Ledger, journal: &Journal, count: usize, pid: Option<u32>) -> Vec<u64> {
-    let document = journal.last(count, pid, ledger.view()).document();
+    let document = journal.reader().last(count, pid).document(&ledger.view());
     let times = document.events.iter().map(|event| event.time.unix_nanos());
     times.collect()
 }
 
-fn push(journal: &mut Journal, slot: u32, events: &[Event]) {
+fn push(journal: &mut Journal, slot: u32, pid: u32, events: &[Event]) {
     journal.push(Batch {
         slot,
-        pid: Some(slot),
+        pid: Some(pid),
         events: events.to_vec(),
         ..Batch::default()
     });
@@ -66,9 +66,9 @@ fn events_are_counted_from_one_and_given_behind_an_id() {
         batches.flat_map(ids).collect()
     };
     assert_eq!((reader.newest(), reader.since(0, 10).oldest), (0, 1));
-    push(&mut journal, 0, &[marked(0), marked(1), marked(2)]);
-    push(&mut journal, 0, &[]);
-    push(&mut journal, 0, &[marked(3), marked(4)]);
+    push(&mut journal, 0, 11, &[marked(0), marked(1), marked(2)]);
+    push(&mut journal, 0, 11, &[]);
+    push(&mut journal, 0, 11, &[marked(3), marked(4)]);
     assert_eq!(reader.newest(), 5);
     assert_eq!(ids(0, 10), [1, 2, 3, 4, 5]);
     assert_eq!(ids(2, 10), [3, 4, 5]);
@@ -83,7 +83,7 @@ fn only_the_newest_events_are_kept() {
     let mut journal = Journal::default();
     let thousand: Vec<Event> = (0..1000).map(marked).collect();
     for _batch in 0..100 {
-        push(&mut journal, 0, &thousand);
+        push(&mut journal, 0, 11, &thousand);
     }
     let since = journal.reader().since(0, usize::MAX);
     assert_eq!(journal.reader().newest(), 100_000);
@@ -91,7 +91,7 @@ fn only_the_newest_events_are_kept() {
     let kept: usize = since.batches.iter().map(|batch| batch.events.len()).sum();
     assert_eq!(kept, 65_000);
     for _batch in 0..10_000 {
-        push(&mut journal, 0, &thousand[..1]);
+        push(&mut journal, 0, 11, &thousand[..1]);
     }
     let since = journal.reader().since(0, usize::MAX);
     assert_eq!(since.batches.len(), KEPT_BATCHES, "however small they are");
@@ -149,21 +149,25 @@ fn a_quiet_process_keeps_its_last_events_and_no_more_memory_than_they_need() {
     let large: Vec<Event> = (0..5000).map(marked).collect();
     journal.push(Batch {
         slot: quiet,
+        pid: Some(11),
         events: large.clone(),
         anomalies: vec![(7, Anomaly::Malformed), (4999, Anomaly::UnknownTrace)],
         ..Batch::default()
     });
     for _batch in 0..20 {
-        push(&mut journal, busy, &large);
+        push(&mut journal, busy, 22, &large);
     }
     assert!(journal.reader().since(0, 1).oldest > 5000);
-    let kept: usize = journal.processes[quiet as usize]
+    let kept: usize = journal.reader.kept().processes[quiet as usize]
         .batches
         .iter()
         .map(|batch| batch.events.len())
         .sum();
     assert_eq!(kept, 256);
-    let last = journal.last(1000, Some(11), ledger.view()).document();
+    let last = journal
+        .reader()
+        .last(1000, Some(11))
+        .document(&ledger.view());
     let times = last.events.iter().map(|event| event.time.unix_nanos());
     assert!(times.eq(4744..5000));
     let anomalies = last.events.iter().filter_map(LastEvent::anomaly);
@@ -176,13 +180,13 @@ fn events_of_the_living_and_of_the_departed_come_in_the_order_of_their_times() {
     let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
     let first = join(&mut ledger, 11);
     let second = join(&mut ledger, 22);
-    push(&mut journal, first, &[marked(1), marked(4), marked(6)]);
-    push(&mut journal, second, &[marked(2), marked(5)]);
+    push(&mut journal, first, 11, &[marked(1), marked(4), marked(6)]);
+    push(&mut journal, second, 22, &[marked(2), marked(5)]);
     depart(&mut ledger, &mut journal, first);
     // Its slot is somebody else's now.
     let third = join(&mut ledger, 33);
     assert_eq!(third, first);
-    push(&mut journal, third, &[marked(3)]);
+    push(&mut journal, third, 33, &[marked(3)]);
     assert_eq!(times(&mut ledger, &journal, 100, None), [1, 2, 3, 4, 5, 6]);
     assert_eq!(times(&mut ledger, &journal, 2, None), [5, 6]);
     assert_eq!(times(&mut ledger, &journal, 2, Some(11)), [4, 6]);
@@ -191,11 +195,24 @@ fn events_of_the_living_and_of_the_departed_come_in_the_order_of_their_times() {
 }
 
 #[test]
+fn events_of_a_process_that_departs_before_the_view_are_not_lost() {
+    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let slot = join(&mut ledger, 11);
+    push(&mut journal, slot, 11, &[marked(1)]);
+    let last = journal.reader().last(10, None);
+    depart(&mut ledger, &mut journal, slot);
+    assert_eq!(join(&mut ledger, 22), slot);
+    let events = last.document(&ledger.view()).events;
+    assert_eq!((events.len(), events[0].pid), (1, Some(11)));
+    assert_eq!(events[0].process, None, "it is not said to be another one");
+}
+
+#[test]
 fn the_events_of_64_departed_processes_are_kept() {
     let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
     for pid in 1..=70_u32 {
         let slot = join(&mut ledger, pid);
-        push(&mut journal, slot, &[marked(u64::from(pid))]);
+        push(&mut journal, slot, pid, &[marked(u64::from(pid))]);
         depart(&mut ledger, &mut journal, slot);
         // One that said nothing takes nobody's place.
         let silent = join(&mut ledger, 1000 + pid);
@@ -296,9 +313,9 @@ fn ids_are_shown_by_what_they_stand_for() {
         anomalies: vec![(5, Anomaly::UnknownFree)],
         ..Batch::default()
     });
-    let before = journal.last(10, None, ledger.view()).document();
+    let before = journal.reader().last(10, None).document(&ledger.view());
     depart(&mut ledger, &mut journal, slot);
-    let after = journal.last(10, None, ledger.view()).document();
+    let after = journal.reader().last(10, None).document(&ledger.view());
     assert_eq!(before, after, "a departure changes no names");
 
     let event = |place: usize| &after.events[place];

@@ -1,12 +1,11 @@
 //! What the ledger thread is asked to do.
 
-use crate::journal::LastView;
 use crate::log::DumpKind;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::Generation;
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync, View};
+use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync};
 
 /// A process, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,19 +120,12 @@ pub enum Command {
     },
     /// A dump or summary is to be printed on the server's log.
     Print(DumpKind),
-    /// A reader wants everything as it is now.
-    View {
+    /// Somebody waits for a view.
+    Publish,
+    /// Somebody wants to know when all commands before this one are done.
+    CatchUp {
         /// Where to.
-        reply: Sender<View>,
-    },
-    /// A reader wants the last events.
-    Last {
-        /// How many.
-        count: usize,
-        /// Of which process; all of them without one.
-        pid: Option<u32>,
-        /// Where to.
-        reply: Sender<LastView>,
+        reply: Sender<()>,
     },
     /// Somebody asks to forget a process.
     Forget {
@@ -157,6 +149,22 @@ pub enum Command {
     },
     /// The server ends.
     Stop,
+}
+
+impl Command {
+    /// Whether it can change the ledger.
+    pub(super) fn is_change(&self) -> bool {
+        let is_question = matches!(
+            self,
+            Self::Publish
+                | Self::CatchUp { .. }
+                | Self::Print(_)
+                | Self::LegacyQuery { .. }
+                | Self::LegacyDeviceInfo { .. }
+                | Self::Stop
+        );
+        !is_question
+    }
 }
 
 /// Why a process was not forgotten.

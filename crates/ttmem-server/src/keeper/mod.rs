@@ -3,20 +3,25 @@
 //! Sessions decode and send [`Command`]s; this thread applies them one after the
 //! other, so that no lock is needed and every answer is about a definite moment.
 //! It never waits for a reader, a session or the log: answers are bounded by what
-//! sessions may have outstanding, log entries that find no room are counted.
+//! sessions may have outstanding, log entries that find no room are counted. Readers
+//! take the view that it has [published](published::Published).
 
 mod command;
+mod published;
 
 pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
 
 use crate::hardware::{KnownDevice, info_of};
-use crate::journal::{Batch, Journal, LastView, NamedBatch, Names};
+use crate::journal::{Batch, Journal, NamedBatch, Names};
 use crate::log::{DumpKind, LogEntry, LogFormat, Note, ScribeHandle, ScribeOptions};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use published::Published;
+pub(crate) use published::Publisher;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tokio::sync::oneshot;
 use ttmem_event::legacy::{
     DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
 };
@@ -41,12 +46,19 @@ const ANSWER_BATCH: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct LedgerHandle {
     commands: Sender<Command>,
+    published: Published,
 }
 
 impl LedgerHandle {
-    /// A handle to whoever receives these commands.
-    pub(crate) fn to(commands: Sender<Command>) -> Self {
-        Self { commands }
+    /// A handle to whoever receives these commands, and that one's way to publish views.
+    pub(crate) fn to(commands: Sender<Command>) -> (Self, Publisher) {
+        let published = Published::default();
+        let publisher = Publisher::new(published.clone());
+        let handle = Self {
+            commands,
+            published,
+        };
+        (handle, publisher)
     }
 
     /// Sends a command, waiting for room; false when the thread has ended.
@@ -62,16 +74,28 @@ impl LedgerHandle {
         answer.recv().ok()
     }
 
-    /// Everything as it is after all commands so far; `None` when the thread has ended.
-    #[must_use]
-    pub fn view(&self) -> Option<View> {
-        self.ask(|reply| Command::View { reply })
+    /// Everything that was acknowledged so far; `None` when the thread has ended.
+    pub async fn view(&self) -> Option<Arc<View>> {
+        self.take_view().await.ok()
     }
 
-    /// The last events after all commands so far; `None` when the thread has ended.
+    /// The same for a thread of its own.
     #[must_use]
-    pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Option<LastView> {
-        self.ask(|reply| Command::Last { count, pid, reply })
+    pub fn wait_for_view(&self) -> Option<Arc<View>> {
+        self.take_view().blocking_recv().ok()
+    }
+
+    fn take_view(&self) -> oneshot::Receiver<Arc<View>> {
+        self.published.take(|| {
+            // Without room the thread is busy, and looks who waits after each command.
+            let _busy = self.commands.try_send(Command::Publish);
+        })
+    }
+
+    /// Waits until all commands so far are done; false when the thread has ended.
+    #[must_use]
+    pub(crate) fn catch_up(&self) -> bool {
+        self.ask(|reply| Command::CatchUp { reply }).is_some()
     }
 
     /// Sets a mark; its number. `None` when the thread has ended.
@@ -120,15 +144,17 @@ pub struct KeeperConfig {
 /// When the system has no thread left.
 pub fn start(config: KeeperConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
     let (commands, queue) = bounded(COMMAND_QUEUE);
+    let (handle, publisher) = LedgerHandle::to(commands);
     let thread = std::thread::Builder::new()
         .name("ttmem-ledger".to_owned())
-        .spawn(move || Keeper::new(config).run(&queue))?;
-    Ok((LedgerHandle::to(commands), thread))
+        .spawn(move || Keeper::new(config, publisher).run(&queue))?;
+    Ok((handle, thread))
 }
 
 struct Keeper {
     config: KeeperConfig,
     ledger: Ledger,
+    publisher: Publisher,
     slots: HashMap<ProcessNumber, u32>,
     effects: Vec<Effect>,
     entries: Vec<LogEntry>,
@@ -141,7 +167,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(config: KeeperConfig) -> Self {
+    fn new(config: KeeperConfig, publisher: Publisher) -> Self {
         let mut ledger = Ledger::new(Limits::default());
         for device in &config.devices {
             ledger.configure_device(device.facts.clone());
@@ -149,6 +175,7 @@ impl Keeper {
         Self {
             config,
             ledger,
+            publisher,
             slots: HashMap::new(),
             effects: Vec::new(),
             entries: Vec::new(),
@@ -177,7 +204,11 @@ impl Keeper {
             if matches!(command, Command::Stop) {
                 break;
             }
+            if command.is_change() {
+                self.publisher.change();
+            }
             self.execute(command);
+            self.publisher.serve(&mut self.ledger);
             unanswered = if self.answered { unanswered + 1 } else { 0 };
             let logged = self.entries.len() + self.batched_events;
             if logged >= LOG_BATCH || unanswered >= ANSWER_BATCH {
@@ -312,13 +343,9 @@ impl Keeper {
                 self.answer(Answer::Bytes { session, bytes });
             }
             Command::Print(kind) => self.print(kind),
-            Command::View { reply } => {
+            Command::CatchUp { reply } => {
                 // An asker that went away needs no answer.
-                let _gone = reply.send(self.ledger.view());
-            }
-            Command::Last { count, pid, reply } => {
-                let last = self.config.journal.last(count, pid, self.ledger.view());
-                let _gone = reply.send(last);
+                let _gone = reply.send(());
             }
             Command::Forget {
                 pid,
@@ -334,7 +361,8 @@ impl Keeper {
                 self.ledger.set_mark(time, name, self.marks);
                 let _gone = reply.send(self.marks);
             }
-            Command::Stop => {}
+            // Views are published behind every command.
+            Command::Publish | Command::Stop => {}
         }
     }
 
@@ -559,7 +587,8 @@ impl Keeper {
 
     fn print(&mut self, kind: DumpKind) {
         self.hand_over();
-        self.config.scribe.dump(kind, self.ledger.view());
+        let view = self.publisher.publish(&mut self.ledger);
+        self.config.scribe.dump(kind, View::clone(&view));
     }
 
     fn note(&mut self, note: Note) {

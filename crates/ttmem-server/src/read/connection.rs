@@ -1,15 +1,17 @@
 //! The HTTP thread: a small runtime that serves connections.
 //!
 //! Those of the socket come from the sessions' thread, which has seen that they speak HTTP; those
-//! over TCP are taken here. Either kind has as many seats as its [`HttpLimits`] say; who finds none
-//! is refused at once. On the socket a connection takes its seat when it comes, over TCP when its
-//! request was let in. A connection is for one request, so a reader that stalls can hold its seat
-//! only until its deadline.
+//! over TCP are taken here. Either kind has as many permits for requests as its [`HttpLimits`] say;
+//! who finds none is refused at once. On the socket a connection takes its permit when it comes, over
+//! TCP when its request was admitted. A connection is for one request, so a reader that stalls can
+//! hold its permit only until its deadline.
 
 use super::admission::{Admission, Who};
-use super::allowance::Allowance;
-use super::http::{Asker, ReadState, Refusal, Seat, busy_body, router};
+use super::heads::Head;
+use super::http::{ReadState, Refusal, busy_body, router};
+use super::limits::{HttpLimits, Permits};
 use super::tcp::BoundHttp;
+use crate::stream::StreamEnd;
 use axum::Router;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, Request};
@@ -23,17 +25,18 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Connections that may wait to be looked at: a burst of readers, not a backlog.
 const QUEUE: usize = 256;
 
-/// Threads that make documents: two cores' worth of readers must not starve the ledger.
-pub(super) const BLOCKING_THREADS: usize = 4;
+/// Blocking threads beside those that make documents: for those who follow the events, however many
+/// large answers are asked for.
+const STREAM_THREADS: usize = 1;
 
 /// A request of the read API is a line and a few headers.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -43,39 +46,6 @@ const MAX_HEADERS: usize = 64;
 
 /// How long requests that are being answered may go on when the thread is told to end.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// What readers of one kind may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpLimits {
-    /// Requests at once.
-    pub connections: usize,
-    /// How long a request's head may take.
-    pub head_timeout: Duration,
-    /// How long a connection may last in all.
-    pub connection_timeout: Duration,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        Self {
-            connections: 64,
-            head_timeout: Duration::from_secs(10),
-            connection_timeout: Duration::from_secs(60),
-        }
-    }
-}
-
-impl HttpLimits {
-    /// What readers over TCP may cost: less, since anybody may try.
-    #[must_use]
-    pub fn of_tcp() -> Self {
-        Self {
-            connections: 32,
-            head_timeout: Duration::from_secs(3),
-            ..Self::default()
-        }
-    }
-}
 
 /// Why the thread could not start.
 #[derive(Debug, thiserror::Error)]
@@ -116,10 +86,12 @@ impl HttpThread {
         limits: HttpLimits,
         tcp: Option<(BoundHttp, HttpLimits)>,
     ) -> Result<Self, StartHttpError> {
+        let listeners = tcp.iter().map(|(_bound, limits)| limits).chain([&limits]);
+        let documents: usize = listeners.map(|limits| limits.documents).sum();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(BLOCKING_THREADS)
+            .max_blocking_threads(documents + STREAM_THREADS)
             .thread_name("ttmem-read")
             .build()
             .map_err(StartHttpError::Runtime)?;
@@ -181,7 +153,7 @@ pub fn refuse(mut stream: UnixStream) {
         .and_then(|()| stream.write(&busy_answer()));
 }
 
-/// All that a reader gets for whom there is no seat.
+/// All that a reader gets who is one too many.
 pub(super) fn busy_answer() -> Vec<u8> {
     let body = busy_body();
     let head = format!(
@@ -201,35 +173,31 @@ async fn serve_all(
     queue: mpsc::Receiver<Arrival>,
     tcp: Option<(BoundHttp, HttpLimits)>,
 ) {
-    let seats = |limits: HttpLimits| Arc::new(Semaphore::new(limits.connections));
-    let mut taken = vec![(seats(limits), limits.connections)];
+    let mut listeners = vec![Permits::new(limits)];
     let listening = tcp.map(|(tcp, limits)| {
-        let seats = seats(limits);
-        taken.push((Arc::clone(&seats), limits.connections));
-        tokio::spawn(tcp.serve(router.clone(), limits, seats))
+        let permits = Permits::new(limits);
+        listeners.push(Arc::clone(&permits));
+        tokio::spawn(tcp.serve(router.clone(), permits))
     });
-    serve_arrivals(router, limits, queue, &taken[0].0).await;
+    serve_arrivals(router, queue, &listeners[0]).await;
     if let Some(listening) = listening {
         listening.abort();
     }
-    let everybody_left = async {
-        for (seats, count) in taken {
-            while seats.available_permits() < count {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+    let all_idle = async {
+        for permits in listeners {
+            permits.idle().await;
         }
     };
-    let _late = tokio::time::timeout(GRACE, everybody_left).await;
+    let _late = tokio::time::timeout(GRACE, all_idle).await;
 }
 
 async fn serve_arrivals(
     router: Router,
-    limits: HttpLimits,
     mut queue: mpsc::Receiver<Arrival>,
-    seats: &Arc<Semaphore>,
+    permits: &Arc<Permits>,
 ) {
     while let Some((stream, uid)) = queue.recv().await {
-        let Ok(seat) = Arc::clone(seats).try_acquire_owned() else {
+        let Ok(permit) = permits.request() else {
             refuse(stream);
             continue;
         };
@@ -238,13 +206,43 @@ async fn serve_arrivals(
             .and_then(|()| tokio::net::UnixStream::from_std(stream));
         // Without a descriptor to wait on the connection ends, which the reader sees.
         if let Ok(stream) = stream {
-            let door = Door::Unix(uid);
-            let seat = Seat::new(seat);
+            let connection = Connection::new(permits, Stage::Request(permit));
             let stays = std::future::pending();
-            let served = serve_connection(router.clone(), limits, stream, door, seat, stays);
+            let served = connection.serve(router.clone(), stream, Door::Unix(uid), stays);
             tokio::spawn(served);
         }
     }
+}
+
+/// Who asks, and through which connection.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub(super) who: Who,
+    pub(super) connection: Arc<Connection>,
+}
+
+/// A connection for one request.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Those of its listener.
+    pub(super) permits: Arc<Permits>,
+    stage: Mutex<Stage>,
+}
+
+/// How far a connection has come, and what it holds meanwhile.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// No request was admitted: only over TCP.
+    Waiting {
+        #[expect(dead_code, reason = "held until a request is admitted")]
+        head: Head,
+        /// There was one, and the reader learns why it was not.
+        is_refused: bool,
+    },
+    /// Its request is answered.
+    Request(#[expect(dead_code, reason = "held until it is answered")] OwnedSemaphorePermit),
+    /// Its answer is a stream, which has a permit of its own.
+    Stream(Option<StreamEnd>),
 }
 
 /// How a connection came in.
@@ -252,108 +250,116 @@ async fn serve_arrivals(
 pub(super) enum Door {
     /// Through the socket, from this user.
     Unix(u32),
-    /// Over TCP, to this address.
-    Tcp {
-        /// Who is let in.
-        admission: Arc<Admission>,
-        /// The address of our end.
-        here: IpAddr,
-        /// What all of them share.
-        allowance: Allowance,
-        /// The seats of those who are let in.
-        seats: Arc<Semaphore>,
-    },
+    /// Over TCP, to this address of ours, under these rules.
+    Tcp(IpAddr, Arc<Admission>),
 }
 
-impl Door {
-    /// As whom a request is let in and has a seat, or why it is not.
-    fn admit(&self, request: &Request<Incoming>, seat: &Seat) -> Result<Who, Refusal> {
-        match self {
-            Self::Unix(uid) => Ok(Who::User(*uid)),
-            Self::Tcp {
-                admission,
-                here,
-                seats,
-                ..
-            } => {
-                let who = admission.admit(request, *here)?;
-                let free = Arc::clone(seats).try_acquire_owned();
-                seat.take(free.map_err(|_none_free| Refusal::busy())?);
+impl Connection {
+    pub(super) fn new(permits: &Arc<Permits>, stage: Stage) -> Arc<Self> {
+        Arc::new(Self {
+            permits: Arc::clone(permits),
+            stage: Mutex::new(stage),
+        })
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As whom a request is admitted and has its permit, or why it is not.
+    fn admit(&self, request: &Request<Incoming>, door: &Door) -> Result<Who, Refusal> {
+        let (here, admission) = match door {
+            Door::Unix(uid) => return Ok(Who::User(*uid)),
+            Door::Tcp(here, admission) => (here, admission),
+        };
+        let admitted = admission.admit(request, *here);
+        let admitted = admitted.and_then(|who| Ok((who, self.permits.request()?)));
+        let mut stage = self.stage();
+        match (admitted, &mut *stage) {
+            (Ok((who, permit)), stage) => {
+                *stage = Stage::Request(permit);
                 Ok(who)
             }
+            (Err(refusal), Stage::Waiting { is_refused, .. }) => {
+                *is_refused = true;
+                Err(refusal)
+            }
+            (Err(refusal), _admitted) => Err(refusal),
         }
     }
 
-    fn allowance(&self) -> Allowance {
-        match self {
-            Self::Unix(_) => Allowance::default(),
-            Self::Tcp { allowance, .. } => allowance.clone(),
-        }
+    /// The answer is a stream: the permit of the request is for others.
+    pub(super) fn stream(&self, ended: StreamEnd) {
+        *self.stage() = Stage::Stream(Some(ended));
     }
-}
 
-/// Serves one connection until it ends, its time is over, or its place goes to another one before it
-/// said what it wants.
-pub(super) async fn serve_connection(
-    router: Router,
-    limits: HttpLimits,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    door: Door,
-    seat: Seat,
-    evicted: impl Future<Output = ()>,
-) {
-    let seat = Arc::new(seat);
-    let paths = TowerToHyperService::new(router);
-    let service = service_fn(|mut request: Request<Incoming>| {
-        let admitted = door.admit(&request, &seat);
-        let admitted = admitted.inspect_err(|_refusal| seat.refuse()).map(|who| {
-            request.extensions_mut().insert(Asker {
-                who,
-                seat: Arc::clone(&seat),
-                allowance: door.allowance(),
-            });
-            paths.call(request)
-        });
-        async {
-            let mut response = match admitted {
-                Ok(answering) => answering.await?,
-                Err(refusal) => refusal.into_response(),
-            };
-            // No browser takes an answer for something else than it says.
-            let headers = response.headers_mut();
-            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            Ok::<_, Infallible>(response)
-        }
-    });
-    let mut connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_timeout)
-        .max_header_size(MAX_HEADER_BYTES)
-        .max_headers(MAX_HEADERS)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    // Whatever a reader does wrong, it is told in HTTP or sees the connection end; bodies are
-    // never asked for.
-    let deadline = async {
-        tokio::time::sleep(limits.connection_timeout).await;
-        if let Some(ended) = seat.stays() {
+    /// Waits until the connection has lasted long enough.
+    async fn deadline(&self) {
+        tokio::time::sleep(self.permits.limits.connection_timeout).await;
+        let ended = match &mut *self.stage() {
+            Stage::Stream(ended) => ended.take(),
+            _no_stream => None,
+        };
+        if let Some(ended) = ended {
             // A stream ends when its reader takes nothing any more. What is on its way then has a
             // moment to arrive: who never takes it would keep the connection for ever.
             ended.await;
             tokio::time::sleep(GRACE).await;
         }
-    };
-    let evicted = async {
-        evicted.await;
-        if !seat.is_waiting() {
-            // It said what it wants meanwhile, and is answered.
-            std::future::pending::<()>().await;
+    }
+
+    /// Serves one request until the connection ends, its time is over, or its place goes to another
+    /// one before it said what it wants.
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        router: Router,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        door: Door,
+        evicted: impl Future<Output = ()>,
+    ) {
+        let paths = TowerToHyperService::new(router);
+        let service = service_fn(|mut request: Request<Incoming>| {
+            let admitted = self.admit(&request, &door).map(|who| {
+                let connection = Arc::clone(&self);
+                request.extensions_mut().insert(Asker { who, connection });
+                paths.call(request)
+            });
+            async {
+                let mut response = match admitted {
+                    Ok(answering) => answering.await?,
+                    Err(refusal) => refusal.into_response(),
+                };
+                // No browser takes an answer for something else than it says.
+                let headers = response.headers_mut();
+                headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+                Ok::<_, Infallible>(response)
+            }
+        });
+        // Whatever a reader does wrong, it learns in HTTP or sees the connection end; bodies are
+        // never asked for.
+        let mut serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.permits.limits.head_timeout)
+            .max_header_size(MAX_HEADER_BYTES)
+            .max_headers(MAX_HEADERS)
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service);
+        let evicted = async {
+            evicted.await;
+            let is_silent = |stage: &Stage| match stage {
+                Stage::Waiting { is_refused, .. } => !is_refused,
+                _admitted => false,
+            };
+            if !is_silent(&self.stage()) {
+                // It said what it wants meanwhile, and is answered.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            _outcome = &mut serving => {}
+            () = self.deadline() => {}
+            () = evicted => part_from(serving.into_parts().io.into_inner()).await,
         }
-    };
-    tokio::select! {
-        _outcome = &mut connection => {}
-        () = deadline => {}
-        () = evicted => part_from(connection.into_parts().io.into_inner()).await,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Handlers run on the HTTP thread: they take a request apart, and the answer is made elsewhere.
 
 use super::blocks;
-use super::http::{Asker, ReadState, Refusal, answer, view};
+use super::http::{Ask, Refusal};
 use super::l1map;
 use super::peak;
 use super::programs;
@@ -15,8 +15,8 @@ use crate::history::Histories;
 use crate::keeper::ForgetError;
 use crate::stream::Pace;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -25,23 +25,18 @@ use ttmem_api::{
 };
 use ttmem_ledger::{Device, View};
 
+/// What becomes of a request.
+type Answer = Result<Response, Refusal>;
+
 /// The query of a document that is asked for without parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoQuery {}
 
-pub(super) type Nothing = Result<Query<NoQuery>, QueryRejection>;
-
-pub(super) async fn get_snapshot(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Nothing,
-) -> Result<Response, Refusal> {
-    parameters(query)?;
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let geometry = state.places.of(&view);
-        Ok(snapshot(&view, &geometry, (state.facts)()))
+pub(super) async fn get_snapshot(ask: Ask<NoQuery>) -> Answer {
+    ask.document(|moment| {
+        let facts = (moment.state.facts)();
+        Ok(snapshot(&moment.view, &moment.geometry(), facts))
     })
     .await
 }
@@ -54,97 +49,58 @@ pub(super) struct PageQuery {
     limit: Option<u32>,
 }
 
-pub(super) type MaybePage = Result<Query<PageQuery>, QueryRejection>;
-
 /// Answers with a page that `rows` makes of a view.
 async fn page<T: Serialize + 'static>(
-    state: ReadState,
-    asker: Asker,
-    query: MaybePage,
+    ask: Ask<PageQuery>,
     rows: fn(&View, PageRequest) -> T,
-) -> Result<Response, Refusal> {
-    let query = parameters(query)?;
-    let request =
-        PageRequest::new(query.cursor.as_deref(), query.limit).map_err(Refusal::bad_request)?;
-    answer(state, asker, move |state| Ok(rows(&view(state)?, request))).await
+) -> Answer {
+    let PageQuery { cursor, limit } = &ask.query;
+    let request = PageRequest::new(cursor.as_deref(), *limit).map_err(Refusal::bad_request)?;
+    ask.document(move |moment| Ok(rows(&moment.view, request)))
+        .await
 }
 
-pub(super) async fn get_programs(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, programs::programs).await
+pub(super) async fn get_programs(ask: Ask<PageQuery>) -> Answer {
+    page(ask, programs::programs).await
 }
 
-pub(super) async fn get_processes(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Nothing,
-) -> Result<Response, Refusal> {
-    parameters(query)?;
-    answer(state, asker, move |state| {
-        let (processes, _left_out) = processes(&view(state)?);
+pub(super) async fn get_cbs(ask: Ask<PageQuery>) -> Answer {
+    page(ask, rows::cbs).await
+}
+
+pub(super) async fn get_kernels(ask: Ask<PageQuery>) -> Answer {
+    page(ask, rows::kernels).await
+}
+
+pub(super) async fn get_processes(ask: Ask<NoQuery>) -> Answer {
+    ask.document(|moment| {
+        let (processes, _left_out) = processes(&moment.view);
         Ok(Processes {
             schema: SCHEMA,
-            time: (state.facts)().time,
+            time: moment.state.time(),
             processes,
         })
     })
     .await
 }
 
-/// The parameters of a request, or why they are none.
-fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refusal> {
-    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    Ok(query)
+pub(super) async fn get_buffers(ask: Ask<BufferQuery>) -> Answer {
+    let selection = Selection::of(&ask.query).map_err(Refusal::bad_request)?;
+    ask.document(move |moment| Ok(select::buffers(&moment.view, &selection)))
+        .await
 }
 
-pub(super) async fn get_buffers(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<BufferQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let selection = Selection::of(&parameters(query)?).map_err(Refusal::bad_request)?;
-    answer(state, asker, move |state| {
-        Ok(select::buffers(&view(state)?, &selection))
-    })
-    .await
-}
-
-pub(super) async fn get_buffer_groups(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<BufferQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let query = parameters(query)?;
-    let selection = Selection::of(&query).map_err(Refusal::bad_request)?;
-    let by = query.by.unwrap_or(GroupBy::Operation);
+pub(super) async fn get_buffer_groups(ask: Ask<BufferQuery>) -> Answer {
+    let selection = Selection::of(&ask.query).map_err(Refusal::bad_request)?;
+    let by = ask.query.by.unwrap_or(GroupBy::Operation);
     if by == GroupBy::Other {
         return Err(Refusal::bad_request(SelectError::Word("by")));
     }
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let time = (state.facts)().time;
-        Ok(select::groups(&view, &selection, by, time))
+    ask.document(move |moment| {
+        let time = moment.state.time();
+        Ok(select::groups(&moment.view, &selection, by, time))
     })
     .await
-}
-
-pub(super) async fn get_cbs(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, rows::cbs).await
-}
-
-pub(super) async fn get_kernels(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: MaybePage,
-) -> Result<Response, Refusal> {
-    page(state, asker, query, rows::kernels).await
 }
 
 /// Seconds of history that a reader gets who does not say how many.
@@ -157,22 +113,15 @@ pub(super) struct HistoryQuery {
     seconds: Option<u32>,
 }
 
-pub(super) async fn get_history(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<HistoryQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let seconds = parameters(query)?.seconds.unwrap_or(DEFAULT_HISTORY);
+pub(super) async fn get_history(ask: Ask<HistoryQuery>) -> Answer {
+    let seconds = ask.query.seconds.unwrap_or(DEFAULT_HISTORY);
     let longest = Histories::longest_seconds();
     if !(1..=longest).contains(&seconds) {
         let detail = format!("seconds {seconds} is not between 1 and {longest}");
         return Err(Refusal::bad_request(detail));
     }
-    answer(state, asker, move |state| {
-        let time = (state.facts)().time;
-        Ok(state.histories.document(time, seconds))
-    })
-    .await
+    ask.answer(move |state| Ok(state.histories.document(state.time(), seconds)))
+        .await
 }
 
 /// Events that a reader gets who does not say how many.
@@ -189,21 +138,18 @@ pub(super) struct LastQuery {
     pid: Option<u32>,
 }
 
-pub(super) async fn get_last(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<LastQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let LastQuery { count, pid } = parameters(query)?;
+pub(super) async fn get_last(ask: Ask<LastQuery>) -> Answer {
+    let LastQuery { count, pid } = ask.query;
     let count = count.unwrap_or(DEFAULT_LAST);
     if !(1..=MAX_LAST).contains(&count) {
         let detail = format!("count {count} is not between 1 and {MAX_LAST}");
         return Err(Refusal::bad_request(detail));
     }
-    answer(state, asker, move |state| {
-        let last = state.ledger.last(count as usize, pid);
-        let last = last.ok_or_else(Refusal::stopping)?;
-        Ok(last.document())
+    ask.answer(move |state| {
+        // The view comes second: it knows all that these events refer to.
+        let last = state.journal.last(count as usize, pid);
+        let view = state.ledger.wait_for_view();
+        Ok(last.document(&*view.ok_or_else(Refusal::stopping)?))
     })
     .await
 }
@@ -257,19 +203,12 @@ fn decimal(digits: &str) -> Option<u64> {
     plain.then(|| digits.parse().ok()).flatten()
 }
 
-pub(super) async fn get_device(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    name: MaybeName,
-    query: Nothing,
-) -> Result<Response, Refusal> {
-    parameters(query)?;
+pub(super) async fn get_device(name: MaybeName, ask: Ask<NoQuery>) -> Answer {
     let name = named(name)?;
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let index = device_named(&view, &name)?;
-        let geometry = state.places.of(&view);
-        Ok(device_detail(&view, &geometry, index, (state.facts)().time))
+    ask.document(move |moment| {
+        let index = device_named(&moment.view, &name)?;
+        let time = moment.state.time();
+        Ok(device_detail(&moment.view, &moment.geometry(), index, time))
     })
     .await
 }
@@ -282,28 +221,22 @@ pub(super) struct L1MapQuery {
     y: Option<u16>,
 }
 
-pub(super) async fn get_l1_map(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    name: MaybeName,
-    query: Result<Query<L1MapQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let (name, query) = (named(name)?, parameters(query)?);
+pub(super) async fn get_l1_map(name: MaybeName, ask: Ask<L1MapQuery>) -> Answer {
+    let (name, query) = (named(name)?, &ask.query);
     let core = match (query.x, query.y) {
         (Some(x), Some(y)) => Some((x, y)),
         (None, None) => None,
         _half => return Err(Refusal::bad_request("a core has both x and y")),
     };
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let index = device_named(&view, &name)?;
-        if let Some((x, y)) = core.filter(|(x, y)| !l1map::has_core(&view, index, *x, *y)) {
+    ask.document(move |moment| {
+        let view = &moment.view;
+        let index = device_named(view, &name)?;
+        if let Some((x, y)) = core.filter(|(x, y)| !l1map::has_core(view, index, *x, *y)) {
             let detail = format!("device {name} has no compute core {x},{y}");
             return Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_core", detail));
         }
-        let geometry = state.places.of(&view);
-        let time = (state.facts)().time;
-        Ok(l1map::l1_map(&view, &geometry, index, core, time))
+        let (geometry, time) = (moment.geometry(), moment.state.time());
+        Ok(l1map::l1_map(view, &geometry, index, core, time))
     })
     .await
 }
@@ -316,13 +249,8 @@ pub(super) struct BlocksQuery {
     cells: Option<u32>,
 }
 
-pub(super) async fn get_blocks(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    name: MaybeName,
-    query: Result<Query<BlocksQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let (name, query) = (named(name)?, parameters(query)?);
+pub(super) async fn get_blocks(name: MaybeName, ask: Ask<BlocksQuery>) -> Answer {
+    let (name, query) = (named(name)?, &ask.query);
     let class = query.class.unwrap_or(MemoryClass::Dram);
     let class = words::class_named(class)
         .ok_or_else(|| Refusal::bad_request(SelectError::Word("class")))?;
@@ -331,13 +259,12 @@ pub(super) async fn get_blocks(
         let detail = format!("cells {cells} is not between 1 and {}", blocks::MAX_CELLS);
         return Err(Refusal::bad_request(detail));
     }
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let index = device_named(&view, &name)?;
-        let geometry = state.places.of(&view);
-        let time = (state.facts)().time;
+    ask.document(move |moment| {
+        let view = &moment.view;
+        let index = device_named(view, &name)?;
+        let (geometry, time) = (moment.geometry(), moment.state.time());
         Ok(blocks::block_map(
-            &view, &geometry, index, class, cells, time,
+            view, &geometry, index, class, cells, time,
         ))
     })
     .await
@@ -351,22 +278,16 @@ pub(super) struct PeakQuery {
     pid: Option<u32>,
 }
 
-pub(super) async fn get_peak(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    name: MaybeName,
-    query: Result<Query<PeakQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let (name, query) = (named(name)?, parameters(query)?);
-    let of = query.of.unwrap_or(PeakOf::Dram);
+pub(super) async fn get_peak(name: MaybeName, ask: Ask<PeakQuery>) -> Answer {
+    let (name, pid) = (named(name)?, ask.query.pid);
+    let of = ask.query.of.unwrap_or(PeakOf::Dram);
     let gauge = peak::gauge(of).ok_or_else(|| Refusal::bad_request(SelectError::Word("of")))?;
-    answer(state, asker, move |state| {
-        let view = view(state)?;
-        let index = device_named(&view, &name)?;
-        let time = (state.facts)().time;
-        let found = peak::contents(&view, index, (of, gauge), query.pid, time);
+    ask.document(move |moment| {
+        let view = &moment.view;
+        let index = device_named(view, &name)?;
+        let found = peak::contents(view, index, (of, gauge), pid, moment.state.time());
         found.ok_or_else(|| {
-            let detail = format!("no process {} on device {name}", query.pid.unwrap_or(0));
+            let detail = format!("no process {} on device {name}", pid.unwrap_or(0));
             Refusal::new(StatusCode::NOT_FOUND, "unknown_process", detail)
         })
     })
@@ -383,21 +304,17 @@ pub(super) struct MarkQuery {
 /// The longest name of a mark, in characters: at most 512 bytes, as all texts of clients.
 const MAX_MARK_CHARS: usize = 128;
 
-pub(super) async fn post_mark(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<MarkQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    asker.who.may_mark()?;
-    let name = parameters(query)?.name.unwrap_or_default();
+pub(super) async fn post_mark(ask: Ask<MarkQuery>) -> Answer {
+    ask.asker.who.may_mark()?;
+    let name = ask.query.name.clone().unwrap_or_default();
     if name.chars().count() > MAX_MARK_CHARS || name.contains(char::is_control) {
         let detail = format!(
             "a mark's name has at most {MAX_MARK_CHARS} characters, none of them a control character"
         );
         return Err(Refusal::bad_request(detail));
     }
-    answer(state, asker, move |state| {
-        let time = (state.facts)().time;
+    ask.answer(move |state| {
+        let time = state.time();
         let set = state.ledger.mark(name.as_str().into(), time.unix_nanos());
         let number = set.ok_or_else(Refusal::stopping)?;
         let mark = Mark { name, number, time };
@@ -407,23 +324,6 @@ pub(super) async fn post_mark(
         })
     })
     .await
-}
-
-/// Ready when the ledger answers.
-pub(super) async fn get_ready(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-) -> Result<&'static str, Refusal> {
-    let turn = asker.allowance.turn().await;
-    let answered = tokio::task::spawn_blocking(move || {
-        let answered = state.ledger.view().is_some();
-        drop((turn, asker.seat));
-        answered
-    });
-    match answered.await {
-        Ok(true) => Ok("ready\n"),
-        Ok(false) | Err(_) => Err(Refusal::stopping()),
-    }
 }
 
 /// The query of a stream.
@@ -437,13 +337,12 @@ pub(super) struct EventsQuery {
 /// The header with which a reader comes back to a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) async fn get_events(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    headers: HeaderMap,
-    query: Result<Query<EventsQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let query = parameters(query)?;
+pub(super) async fn get_events(headers: HeaderMap, ask: Ask<EventsQuery>) -> Answer {
+    let Ask {
+        state,
+        asker,
+        query,
+    } = ask;
     let pace = match query.pace.as_deref() {
         None | Some("changes") => Pace::Changes,
         Some("raw") => Pace::Raw,
@@ -455,14 +354,11 @@ pub(super) async fn get_events(
     let known = headers.get(LAST_EVENT_ID);
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = query.after.or(known);
-    let place = asker.allowance.stream(pace)?;
+    let permits = &asker.connection.permits;
+    let (permit, timeout) = (permits.stream(pace)?, permits.limits.stream_timeout);
     let started = (state.facts)().started;
-    let Some((body, ended)) = state.streams.open(pace, after, started) else {
-        let detail = "too many readers follow the events";
-        let code = StatusCode::TOO_MANY_REQUESTS;
-        return Err(Refusal::new(code, "too_many_streams", detail));
-    };
-    asker.seat.stay(ended, place);
+    let (body, ended) = state.streams.open(pace, after, started, permit, timeout);
+    asker.connection.stream(ended);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");
@@ -478,15 +374,11 @@ pub(super) struct ForgetQuery {
     pid: u32,
 }
 
-pub(super) async fn post_forget(
-    State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
-    query: Result<Query<ForgetQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let ForgetQuery { pid } = parameters(query)?;
-    let uid = asker.who.user()?;
-    answer(state, asker, move |state| {
-        let time = (state.facts)().time.unix_nanos();
+pub(super) async fn post_forget(ask: Ask<ForgetQuery>) -> Answer {
+    let ForgetQuery { pid } = ask.query;
+    let uid = ask.asker.who.user()?;
+    ask.answer(move |state| {
+        let time = state.time().unix_nanos();
         match state.ledger.forget(pid, uid, time) {
             Ok(each) => Ok(Forgotten {
                 schema: SCHEMA,

@@ -1,6 +1,6 @@
 //! Connections over TCP that were not let in yet.
 //!
-//! Anybody can connect and say nothing, so such connections take no seat: they have places of their
+//! Anybody can connect and say nothing, so such connections take no permit: they have places of their
 //! own here. When those are taken the one that waited longest goes for the one that comes. Who sends
 //! its request at once is served then, however many are silent: to be in its way they would have to
 //! come in the moment that it needs for its request, all of them.

@@ -3,34 +3,29 @@
 //! Work is passed on: views, geometry, sorting and JSON belong to the blocking threads, so that
 //! one large answer does not hold up another.
 
-use super::admission::Who;
-use super::allowance::Allowance;
-use super::connection::BLOCKING_THREADS;
+use super::connection::Asker;
 use super::handlers;
-use super::heads::Head;
 use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::journal::JournalReader;
 use crate::keeper::LedgerHandle;
-use crate::stream::{StreamEnd, StreamLimits, Streams};
-use axum::Router;
+use crate::stream::Streams;
 use axum::body::Body;
+use axum::extract::{Extension, FromRequestParts, Query, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{RequestPartsExt, Router};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use ttmem_api::{Problem, SCHEMA, routes};
-use ttmem_ledger::View;
+use std::sync::Arc;
+use ttmem_api::{Problem, SCHEMA, Timestamp, routes};
+use ttmem_ledger::{Geometry, View};
 
-/// Documents that are made at once: of the blocking threads one is left for those who follow the
-/// events, however many large answers are asked for.
-const DESKS: usize = BLOCKING_THREADS - 1;
-
-/// What readers are told from.
+/// What readers are answered from.
 #[derive(Clone)]
 pub struct ReadState {
     /// The ledger thread.
@@ -41,14 +36,14 @@ pub struct ReadState {
     pub places: Places,
     /// Totals over time.
     pub(crate) histories: Histories,
+    /// What was applied lately.
+    pub(crate) journal: JournalReader,
     /// What happens, for readers that stay.
     pub(crate) streams: Streams,
-    /// Where documents are made.
-    desks: Arc<Semaphore>,
 }
 
 impl ReadState {
-    /// What readers are told from: the ledger, what it applied lately, and its history.
+    /// Puts together what readers are answered from.
     pub(crate) fn new(
         ledger: LedgerHandle,
         facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
@@ -57,13 +52,18 @@ impl ReadState {
         places: Places,
     ) -> Self {
         Self {
-            streams: Streams::new(ledger.clone(), journal, StreamLimits::default()),
-            desks: Arc::new(Semaphore::new(DESKS)),
+            streams: Streams::new(ledger.clone(), journal.clone()),
             ledger,
             facts,
             places,
             histories,
+            journal,
         }
+    }
+
+    /// The present time.
+    pub(super) fn time(&self) -> Timestamp {
+        (self.facts)().time
     }
 }
 
@@ -72,104 +72,6 @@ impl fmt::Debug for ReadState {
         f.debug_struct("ReadState")
             .field("ledger", &self.ledger)
             .finish_non_exhaustive()
-    }
-}
-
-/// Who asks, and the seat that the connection takes.
-///
-/// Work that outlives its connection keeps the seat, so that work cannot pile up either.
-#[derive(Clone, Debug)]
-pub(super) struct Asker {
-    pub(super) who: Who,
-    pub(super) seat: Arc<Seat>,
-    /// What readers of this kind share.
-    pub(super) allowance: Allowance,
-}
-
-/// A seat for one request, which a reader that stays gives back for one among its like.
-///
-/// Over TCP it is taken only when the request was let in.
-#[derive(Debug)]
-pub(super) struct Seat {
-    taken: Mutex<Taken>,
-}
-
-/// What kind of seat a connection has.
-#[derive(Debug)]
-enum Taken {
-    /// None: a place among those that were not let in yet, or not at all.
-    Outside {
-        #[expect(dead_code, reason = "held for as long as the connection has no seat")]
-        head: Head,
-        is_refused: bool,
-    },
-    /// One among the requests.
-    Request(#[expect(dead_code, reason = "held for as long as the request")] OwnedSemaphorePermit),
-    /// One among the streams, which tells when it is given up.
-    Stream {
-        ended: Option<StreamEnd>,
-        #[expect(dead_code, reason = "held for as long as the connection")]
-        place: Option<OwnedSemaphorePermit>,
-    },
-}
-
-impl Seat {
-    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self {
-            taken: Mutex::new(Taken::Request(permit)),
-        }
-    }
-
-    /// The seat of a connection that has none yet.
-    pub(super) fn waiting(head: Head) -> Self {
-        Self {
-            taken: Mutex::new(Taken::Outside {
-                head,
-                is_refused: false,
-            }),
-        }
-    }
-
-    /// The request is let in: it takes its seat, and leaves the place where it waited.
-    pub(super) fn take(&self, permit: OwnedSemaphorePermit) {
-        *self.taken() = Taken::Request(permit);
-    }
-
-    /// The request is not let in, and is told so.
-    pub(super) fn refuse(&self) {
-        if let Taken::Outside { is_refused, .. } = &mut *self.taken() {
-            *is_refused = true;
-        }
-    }
-
-    /// Whether there was no request yet.
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(
-            *self.taken(),
-            Taken::Outside {
-                is_refused: false,
-                ..
-            }
-        )
-    }
-
-    /// Gives the seat back: this reader stays until its stream ends, at a place for streams if its
-    /// like are counted.
-    pub(super) fn stay(&self, ended: StreamEnd, place: Option<OwnedSemaphorePermit>) {
-        let ended = Some(ended);
-        *self.taken() = Taken::Stream { ended, place };
-    }
-
-    /// The end of the stream of a reader that stays, for the one who waits for it.
-    pub(super) fn stays(&self) -> Option<StreamEnd> {
-        match &mut *self.taken() {
-            Taken::Stream { ended, .. } => ended.take(),
-            _does_not_stay => None,
-        }
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,8 +95,11 @@ pub(super) fn router(state: ReadState) -> Router {
         .route(routes::FORGET, post(handlers::post_forget))
         .route(routes::MARK, post(handlers::post_mark))
         .route(routes::HEALTH, get(async || "ok\n"))
-        .route(routes::READY, get(handlers::get_ready))
-        .route(routes::OPENAPI, get(get_openapi))
+        .route(routes::READY, get(get_ready))
+        .route(
+            routes::OPENAPI,
+            get(async || json(StatusCode::OK, ttmem_api::OPENAPI)),
+        )
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(state)
@@ -227,6 +132,11 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
+    fn internal(detail: impl fmt::Display) -> Self {
+        let detail = format!("the answer could not be made: {detail}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
     pub(super) fn stopping() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -235,7 +145,7 @@ impl Refusal {
         )
     }
 
-    /// For who finds no seat.
+    /// For who is one too many.
     pub(super) fn busy() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -277,7 +187,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The body of the refusal for those who find no seat.
+/// The body of the refusal for those who are too many.
 pub(super) fn busy_body() -> Vec<u8> {
     serde_json::to_vec(&Refusal::busy().problem()).unwrap_or_default()
 }
@@ -294,41 +204,99 @@ fn json(code: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
-/// Makes a document on a blocking thread.
-pub(super) async fn answer<T: Serialize>(
-    state: ReadState,
-    asker: Asker,
-    work: impl FnOnce(&ReadState) -> Result<T, Refusal> + Send + 'static,
-) -> Result<Response, Refusal> {
-    let internal = |detail: String| {
-        Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            format!("the answer could not be made: {detail}"),
-        )
-    };
-    // The readers of its way in first, then everybody's: nobody waits for a desk in vain.
-    let turn = asker.allowance.turn().await;
-    // Nobody closes it.
-    let desk = Arc::clone(&state.desks).acquire_owned().await.ok();
+/// A request: who asks, and with which query.
+#[derive(Debug)]
+pub(super) struct Ask<Q> {
+    pub(super) state: ReadState,
+    pub(super) asker: Asker,
+    pub(super) query: Q,
+}
+
+impl<Q: DeserializeOwned> FromRequestParts<ReadState> for Ask<Q> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ReadState) -> Result<Self, Refusal> {
+        let Extension(asker) = parts.extract().await.map_err(Refusal::internal)?;
+        let query = Query::try_from_uri(&parts.uri);
+        let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+        Ok(Self {
+            state: state.clone(),
+            asker,
+            query,
+        })
+    }
+}
+
+/// The ledger at one moment, for a document that is made of it.
+pub(super) struct Moment {
+    pub(super) view: Arc<View>,
+    pub(super) state: ReadState,
+}
+
+impl Moment {
+    /// Where everything lay.
+    pub(super) fn geometry(&self) -> Arc<Geometry> {
+        self.state.places.of(&self.view)
+    }
+}
+
+impl<Q> Ask<Q> {
+    /// Answers with a document of the ledger.
+    pub(super) async fn document<T: Serialize>(
+        self,
+        work: impl FnOnce(&Moment) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let Self { state, asker, .. } = self;
+        // First, so that nobody holds an old view while others are served.
+        let permit = asker.connection.permits.document().await;
+        let view = state.ledger.view().await.ok_or_else(Refusal::stopping)?;
+        let moment = Moment { view, state };
+        let body = made((permit, asker), move || to_json(&work(&moment)?));
+        Ok(json(StatusCode::OK, body.await?))
+    }
+
+    /// Answers with something that is no view of the ledger.
+    pub(super) async fn answer<T: Serialize>(
+        self,
+        work: impl FnOnce(&ReadState) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let Self { state, asker, .. } = self;
+        let permit = asker.connection.permits.document().await;
+        let body = made((permit, asker), move || to_json(&work(&state)?));
+        Ok(json(StatusCode::OK, body.await?))
+    }
+}
+
+/// Does work on a blocking thread. What it holds it keeps though its reader may be gone, so that
+/// such work cannot pile up.
+async fn made<T: Send + 'static>(
+    holds: impl Send + 'static,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let task = tokio::task::spawn_blocking(move || {
-        let document = work(&state).and_then(|document| {
-            serde_json::to_vec(&document).map_err(|error| internal(error.to_string()))
-        });
-        drop((desk, turn, asker.seat));
-        document
+        let outcome = work();
+        drop(holds);
+        outcome
     });
-    let body = task.await.map_err(|error| internal(error.to_string()))??;
-    Ok(json(StatusCode::OK, body))
+    task.await.map_err(Refusal::internal)?
 }
 
-/// The description of all paths, which is a constant.
-async fn get_openapi() -> Response {
-    json(StatusCode::OK, Body::from(ttmem_api::OPENAPI))
+fn to_json(document: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(document).map_err(Refusal::internal)
 }
 
-pub(super) fn view(state: &ReadState) -> Result<View, Refusal> {
-    state.ledger.view().ok_or_else(Refusal::stopping)
+/// Ready when all that was sent before is applied.
+async fn get_ready(
+    State(state): State<ReadState>,
+    Extension(asker): Extension<Asker>,
+) -> Result<&'static str, Refusal> {
+    let permit = asker.connection.permits.document().await;
+    let caught_up = made((permit, asker), move || Ok(state.ledger.catch_up()));
+    if caught_up.await? {
+        Ok("ready\n")
+    } else {
+        Err(Refusal::stopping())
+    }
 }
 
 async fn unknown_path(uri: Uri) -> Refusal {

@@ -1,14 +1,13 @@
 //! The read API: the ledger as JSON over HTTP, for every viewer.
 //!
 //! A connection whose first byte is that of an HTTP request is handed to the [`HttpThread`], which
-//! also takes connections over TCP if it is told to. Each
-//! request takes a view of the ledger, which costs the ledger thread next to nothing, and turns it
-//! into a document on a thread of its own: [`snapshot`] for all totals, [`rows`] for single
-//! buffers, circular buffers and kernels; the last events come from where they are kept. Nothing here changes the ledger but `forget`, and
-//! nothing here can hold up a session.
+//! also takes connections over TCP if it is told to. Each request takes the view that the ledger
+//! thread has published, and turns it into a document on a thread of its own: [`snapshot`] for all
+//! totals, [`rows`] for single buffers, circular buffers and kernels; the last events come from the
+//! journal. Nothing here changes the ledger but `forget` and `mark`, and nothing here can hold up a
+//! session.
 
 mod admission;
-mod allowance;
 mod blocks;
 mod connection;
 mod device;
@@ -16,6 +15,7 @@ mod handlers;
 mod heads;
 mod http;
 mod l1map;
+mod limits;
 mod peak;
 mod places;
 mod programs;
@@ -29,8 +29,9 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-pub use connection::{HttpLimits, HttpThread, StartHttpError, refuse};
+pub use connection::{HttpThread, StartHttpError, refuse};
 pub use http::ReadState;
+pub use limits::HttpLimits;
 pub use places::Places;
 pub use snapshot::ServerFacts;
 pub use tcp::{BindHttpError, BoundHttp, HttpConfig};

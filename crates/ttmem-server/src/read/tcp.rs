@@ -1,15 +1,14 @@
 //! The read API over TCP: where it listens, and how connections are taken.
 //!
-//! Runs on the HTTP thread. Readers here have seats of their own, so that strangers never take those
-//! of the socket; a request that is let in and finds none is told so. Connections wait for that at
-//! places of their own, so that who only connects never takes a seat. On an address that other
+//! Runs on the HTTP thread. Readers here have permits of their own, so that strangers never take those
+//! of the socket; a request that is admitted and finds none is refused. Connections wait for that at
+//! places of their own, so that who only connects never takes a permit. On an address that other
 //! machines can reach nobody is answered without a token.
 
 use super::admission::Admission;
-use super::allowance::Allowance;
-use super::connection::{Door, HttpLimits, serve_connection};
+use super::connection::{Connection, Door, Stage};
 use super::heads::Heads;
-use super::http::Seat;
+use super::limits::Permits;
 use axum::Router;
 use rustix::net::sockopt;
 use std::io;
@@ -17,7 +16,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use ttmem_api::{HttpUrl, Token};
 
 /// A peer that confirms nothing for so long is gone; streams are dropped then.
@@ -111,13 +109,12 @@ impl BoundHttp {
     }
 
     /// Takes connections for as long as it is polled.
-    pub(super) async fn serve(self, router: Router, limits: HttpLimits, seats: Arc<Semaphore>) {
+    pub(super) async fn serve(self, router: Router, permits: Arc<Permits>) {
         let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) else {
             // No descriptor to wait on: connections wait in the kernel, the socket still works.
             return;
         };
         let admission = Arc::new(self.admission);
-        let allowance = Allowance::of_tcp();
         let heads = Heads::new(HEADS);
         loop {
             let (stream, _peer) = match listener.accept().await {
@@ -134,21 +131,14 @@ impl BoundHttp {
             let (Ok(here), Ok(())) = (stream.local_addr(), watch_peer(&stream)) else {
                 continue;
             };
-            let door = Door::Tcp {
-                admission: Arc::clone(&admission),
-                here: here.ip(),
-                allowance: allowance.clone(),
-                seats: Arc::clone(&seats),
-            };
+            let door = Door::Tcp(here.ip(), Arc::clone(&admission));
             let (head, eviction) = heads.enter();
-            tokio::spawn(serve_connection(
-                router.clone(),
-                limits,
-                stream,
-                door,
-                Seat::waiting(head),
-                eviction.wait(),
-            ));
+            let stage = Stage::Waiting {
+                head,
+                is_refused: false,
+            };
+            let connection = Connection::new(&permits, stage);
+            tokio::spawn(connection.serve(router.clone(), stream, door, eviction.wait()));
             // Whoever connects without end does not keep the others waiting.
             tokio::task::yield_now().await;
         }

@@ -27,16 +27,11 @@ pub(super) struct Ticker {
 struct Shared {
     ledger: LedgerHandle,
     journal: JournalReader,
-    attendance: Mutex<Attendance>,
+    /// Whether there is a task that ticks.
+    ticking: Mutex<bool>,
+    /// Everybody who reads has a receiver.
     ticks: watch::Sender<Arc<Tick>>,
     sent: Mutex<Sent>,
-}
-
-/// Who reads, and whether the ticks go.
-#[derive(Debug, Default)]
-struct Attendance {
-    readers: usize,
-    ticking: bool,
 }
 
 /// What was sent last.
@@ -72,7 +67,7 @@ impl Ticker {
             shared: Arc::new(Shared {
                 ledger,
                 journal,
-                attendance: Mutex::default(),
+                ticking: Mutex::default(),
                 ticks,
                 sent: Mutex::default(),
             }),
@@ -91,7 +86,7 @@ impl Ticker {
         {
             return;
         }
-        let _reading = self.enter(&mut ticks);
+        self.start(&mut ticks);
         let mut last: Option<Arc<Tick>> = None;
         loop {
             match reader.wait(&mut ticks).await {
@@ -118,30 +113,14 @@ impl Ticker {
         }
     }
 
-    /// Counts a reader; the first one starts the ticks, later ones begin with the newest.
-    fn enter(&self, ticks: &mut watch::Receiver<Arc<Tick>>) -> Reading {
-        let shared = Arc::clone(&self.shared);
-        let mut attendance = shared.attendance();
-        attendance.readers += 1;
-        if !std::mem::replace(&mut attendance.ticking, true) {
-            tokio::spawn(tick(Arc::clone(&shared)));
+    /// The first reader starts the ticks, later ones begin with the newest.
+    fn start(&self, ticks: &mut watch::Receiver<Arc<Tick>>) {
+        if !std::mem::replace(&mut *self.shared.ticking(), true) {
+            tokio::spawn(tick(Arc::clone(&self.shared)));
         } else if ticks.borrow().number > 0 {
             // It may be long until something happens.
             ticks.mark_changed();
         }
-        drop(attendance);
-        Reading { shared }
-    }
-}
-
-/// Counts a reader out again.
-struct Reading {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.shared.attendance().readers -= 1;
     }
 }
 
@@ -150,15 +129,21 @@ async fn tick(shared: Arc<Shared>) {
     // Whoever started this waits for a tick, even if nothing happened since the last one.
     let mut is_awaited = true;
     while shared.is_anybody_there() {
-        let worked = Arc::clone(&shared);
-        let made = tokio::task::spawn_blocking(move || worked.look(is_awaited)).await;
-        match made {
-            Ok(Look::Changed(tick)) => {
+        let looked = async {
+            // Before the view: all that it counts is in the view.
+            let id = shared.journal.newest();
+            let view = shared.ledger.view().await?;
+            let shared = Arc::clone(&shared);
+            let work = move || shared.look(&view, id, is_awaited);
+            tokio::task::spawn_blocking(work).await.ok()
+        };
+        match looked.await {
+            Some(Some(tick)) => {
                 shared.ticks.send_replace(Arc::new(tick));
             }
-            Ok(Look::Same) => {}
-            Ok(Look::Stopping) | Err(_) => {
-                shared.attendance().ticking = false;
+            Some(None) => {}
+            None => {
+                *shared.ticking() = false;
                 return;
             }
         }
@@ -167,40 +152,27 @@ async fn tick(shared: Arc<Shared>) {
     }
 }
 
-/// What a look at the ledger found.
-enum Look {
-    Changed(Tick),
-    Same,
-    Stopping,
-}
-
 impl Shared {
-    fn attendance(&self) -> MutexGuard<'_, Attendance> {
-        self.attendance
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn ticking(&self) -> MutexGuard<'_, bool> {
+        self.ticking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether somebody reads; if not, who comes next has to start the ticks.
     fn is_anybody_there(&self) -> bool {
-        let mut attendance = self.attendance();
-        attendance.ticking = attendance.readers > 0;
-        attendance.ticking
+        let mut ticking = self.ticking();
+        *ticking = self.ticks.receiver_count() > 0;
+        *ticking
     }
 
-    fn look(&self, is_awaited: bool) -> Look {
-        // Before the view: all that it counts is in the view.
-        let id = self.journal.newest();
-        let Some(view) = self.ledger.view() else {
-            return Look::Stopping;
-        };
+    /// What there is to send of a view; nothing if nobody waits and it is what was sent last.
+    fn look(&self, view: &View, id: u64, is_awaited: bool) -> Option<Tick> {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         // What happened between the two is in the view and not in the id: then the id is sent next
         // time, though nothing else is new.
         if !is_awaited && sent.revision == view.revision && sent.id == id {
-            return Look::Same;
+            return None;
         }
-        let now = totals(&view);
+        let now = totals(view);
         let changed = now
             .iter()
             .filter(|(key, device)| sent.devices.get(*key) != Some(*device));
@@ -218,7 +190,7 @@ impl Shared {
                 devices,
             }))
         };
-        Look::Changed(Tick {
+        Some(Tick {
             number: sent.number,
             id,
             changed: write(changed),

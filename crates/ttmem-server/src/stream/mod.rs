@@ -17,10 +17,9 @@ use axum::body::Bytes;
 use changes::Ticker;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use ttmem_api::{StreamGap, StreamHello, StreamMessage, Timestamp};
 
 /// Messages that may wait for a reader; what it does not take stays where it is kept.
@@ -28,27 +27,6 @@ const QUEUE: usize = 2;
 
 /// Something is sent at least so often, so that both ends notice when the other is gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// What readers that stay may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StreamLimits {
-    /// Readers of changes at once.
-    pub(crate) changes_seats: usize,
-    /// Raw readers at once: each is worked for alone.
-    pub(crate) raw_seats: usize,
-    /// A reader that takes nothing for so long is dropped.
-    pub(crate) patience: Duration,
-}
-
-impl Default for StreamLimits {
-    fn default() -> Self {
-        Self {
-            changes_seats: 4096,
-            raw_seats: 8,
-            patience: Duration::from_secs(30),
-        }
-    }
-}
 
 /// What a reader wants of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,41 +43,33 @@ pub(crate) struct Streams {
     ledger: LedgerHandle,
     journal: JournalReader,
     ticker: Ticker,
-    changes_seats: Arc<Semaphore>,
-    raw_seats: Arc<Semaphore>,
-    patience: Duration,
 }
 
 impl Streams {
-    pub(crate) fn new(ledger: LedgerHandle, journal: JournalReader, limits: StreamLimits) -> Self {
+    pub(crate) fn new(ledger: LedgerHandle, journal: JournalReader) -> Self {
         Self {
             ticker: Ticker::new(ledger.clone(), journal.clone()),
             ledger,
             journal,
-            changes_seats: Arc::new(Semaphore::new(limits.changes_seats)),
-            raw_seats: Arc::new(Semaphore::new(limits.raw_seats)),
-            patience: limits.patience,
         }
     }
 
-    /// A stream that goes on behind the id `after`; none when there are too many readers.
+    /// A stream that goes on behind the id `after`; its permit is given back when it ends, also
+    /// because its reader took nothing for as long as `timeout`.
     pub(crate) fn open(
         &self,
         pace: Pace,
         after: Option<u64>,
         started: Timestamp,
-    ) -> Option<(StreamBody, StreamEnd)> {
-        let seats = match pace {
-            Pace::Changes => &self.changes_seats,
-            Pace::Raw => &self.raw_seats,
-        };
-        let seat = Arc::clone(seats).try_acquire_owned().ok()?;
+        permit: OwnedSemaphorePermit,
+        timeout: Duration,
+    ) -> (StreamBody, StreamEnd) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (ends, ended) = oneshot::channel();
         let reader = Reader {
             sender,
-            patience: self.patience,
-            _seat: seat,
+            timeout,
+            _permit: permit,
             _ends: ends,
         };
         let hello = StreamHello {
@@ -117,7 +87,7 @@ impl Streams {
                 Pace::Raw => raw::serve(stream.ledger, stream.journal, reader, after).await,
             }
         });
-        Some((StreamBody::new(receiver), StreamEnd(ended)))
+        (StreamBody::new(receiver), StreamEnd(ended))
     }
 }
 
@@ -134,11 +104,11 @@ impl Future for StreamEnd {
     }
 }
 
-/// One reader, and the seat that it takes.
+/// One reader, and the permit that it holds.
 struct Reader {
     sender: mpsc::Sender<Bytes>,
-    patience: Duration,
-    _seat: OwnedSemaphorePermit,
+    timeout: Duration,
+    _permit: OwnedSemaphorePermit,
     _ends: oneshot::Sender<Infallible>,
 }
 
@@ -155,7 +125,7 @@ enum Waited {
 impl Reader {
     /// Hands over a message; false when the reader is gone, or takes nothing any more.
     async fn send(&self, message: Bytes) -> bool {
-        let sent = self.sender.send_timeout(message, self.patience).await;
+        let sent = self.sender.send_timeout(message, self.timeout).await;
         sent.is_ok()
     }
 
@@ -169,7 +139,7 @@ impl Reader {
                 Err(_nothing_happened) if self.knock().await => Waited::Nothing,
                 Err(_nothing_happened) => Waited::Over,
             },
-            // Its seat is for others at once, even if nothing happens for long.
+            // Its permit is for others at once, even if nothing happens for long.
             () = self.sender.closed() => Waited::Over,
         }
     }

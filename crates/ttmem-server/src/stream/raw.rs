@@ -85,12 +85,12 @@ pub(super) async fn serve(
             }
             continue;
         }
-        let ledger = ledger.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            let view = ledger.view()?;
-            Some(write(&view, &since.batches, last))
-        });
-        let Ok(Some((text, reached))) = written.await else {
+        // Behind the events: it knows all that they refer to.
+        let Some(view) = ledger.view().await else {
+            return;
+        };
+        let written = tokio::task::spawn_blocking(move || write(&view, &since.batches, last));
+        let Ok((text, reached)) = written.await else {
             return;
         };
         last = reached;

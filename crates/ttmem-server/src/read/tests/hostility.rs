@@ -176,8 +176,10 @@ fn forgetting_needs_a_known_process_of_the_same_user() {
 fn a_server_that_stops_says_so() {
     let (commands, queue) = bounded(1);
     drop(queue);
-    let state = state(LedgerHandle::to(commands), facts);
-    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let (ledger, publisher) = LedgerHandle::to(commands);
+    drop(publisher);
+    let state = state(ledger, facts);
+    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\n\r\n")
@@ -215,35 +217,36 @@ fn garbage_is_answered_or_dropped() {
     served.client().healthy().unwrap();
 }
 
-/// One seat, and little patience.
+/// One permit, and little patience.
 const STRICT: HttpLimits = HttpLimits {
-    connections: 1,
+    requests: 1,
     head_timeout: Duration::from_millis(100),
     connection_timeout: Duration::from_millis(300),
+    ..HttpLimits::SOCKET
 };
 
-/// Waits until the only seat is free again.
-fn wait_for_seat(served: &Served) {
+/// Waits until the only permit is free again.
+fn wait_for_permit(served: &Served) {
     let began = Instant::now();
     while served.client().healthy().is_err() {
-        assert!(began.elapsed() < WATCHDOG, "the seat is still taken");
+        assert!(began.elapsed() < WATCHDOG, "the permit is still taken");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn a_slow_head_loses_its_seat() {
+fn a_slow_head_loses_its_permit() {
     let served = Served::with(empty_ledger(), STRICT, facts);
     let mut slow = UnixStream::connect(&served.path).unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nX: ").unwrap();
-    wait_for_seat(&served);
+    wait_for_permit(&served);
     slow.set_read_timeout(Some(WATCHDOG)).unwrap();
     let told = ended(&mut slow);
     assert!(!told.contains(" 200 "), "{told}");
 }
 
 #[test]
-fn who_finds_no_seat_is_told_to_come_back() {
+fn who_finds_no_permit_is_told_to_come_back() {
     let limits = HttpLimits {
         head_timeout: WATCHDOG,
         connection_timeout: WATCHDOG,
@@ -252,7 +255,7 @@ fn who_finds_no_seat_is_told_to_come_back() {
     let served = Served::with(empty_ledger(), limits, facts);
     let mut slow = UnixStream::connect(&served.path).unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nX: ").unwrap();
-    // Connections are handed over one after the other: the first has the seat.
+    // Connections are handed over one after the other: the first has the permit.
     let answer = exchange(&served, b"GET /healthz HTTP/1.1\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -261,11 +264,11 @@ fn who_finds_no_seat_is_told_to_come_back() {
     assert!(head.contains(&format!("content-length: {}", body.len())));
     assert!(body.contains("\"error\":\"busy\""), "{answer}");
     drop(slow);
-    wait_for_seat(&served);
+    wait_for_permit(&served);
 }
 
 #[test]
-fn a_reader_that_does_not_read_loses_its_seat() {
+fn a_reader_that_does_not_read_loses_its_permit() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     for buffer in 1..=10_000 {
@@ -278,7 +281,7 @@ fn a_reader_that_does_not_read_loses_its_seat() {
     stalled
         .write_all(b"GET /api/v1/buffers?limit=10000 HTTP/1.1\r\n\r\n")
         .unwrap();
-    wait_for_seat(&served);
+    wait_for_permit(&served);
     stalled.set_read_timeout(Some(WATCHDOG)).unwrap();
     let part = ended(&mut stalled);
     assert!(part.len() < 1_000_000, "{} bytes were sent", part.len());
@@ -286,9 +289,9 @@ fn a_reader_that_does_not_read_loses_its_seat() {
 
 #[test]
 fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
-    let limits = HttpLimits::default();
+    let limits = HttpLimits::SOCKET;
     let served = Served::with(empty_ledger(), limits, || {
-        // Long enough that the seats run out.
+        // Long enough that the permits run out.
         thread::sleep(Duration::from_millis(20));
         facts()
     });
@@ -307,14 +310,14 @@ fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
     });
     let (answered, refused) = (answered.into_inner(), refused.into_inner());
     assert_eq!(answered + refused, 200);
-    assert!(answered >= limits.connections, "{answered}");
+    assert!(answered >= limits.requests, "{answered}");
     served.client().snapshot().unwrap();
 }
 
 #[test]
 fn stopping_does_not_wait_for_idle_connections() {
     let state = state(keeper(empty_ledger()), facts);
-    let http = HttpThread::start(state, HttpLimits::default()).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /").unwrap();

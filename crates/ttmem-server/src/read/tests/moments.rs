@@ -19,7 +19,7 @@ fn a_history_has_one_value_per_step() {
         Sampler::start(ledger.clone(), histories.clone(), places.clone(), || NOW).unwrap();
     let journal = JournalReader::default();
     let state = ReadState::new(ledger, Arc::new(facts), journal, histories, places);
-    let served = Served::from(state, HttpLimits::default());
+    let served = Served::from(state, HttpLimits::SOCKET);
     let client = served.client();
     let began = Instant::now();
     let history = loop {
@@ -154,11 +154,8 @@ fn ready_while_the_ledger_answers() {
     served.client().ready().unwrap();
     let (commands, queue) = bounded(1);
     drop(queue);
-    let http = HttpThread::start(
-        state(LedgerHandle::to(commands), facts),
-        HttpLimits::default(),
-    )
-    .unwrap();
+    let (ledger, _publisher) = LedgerHandle::to(commands);
+    let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET).unwrap();
     for (path, code) in [("/readyz", 503), ("/healthz", 200), ("/api/v1/mark", 405)] {
         let (mut near, far) = UnixStream::pair().unwrap();
         http.serve(far, UID).unwrap();

@@ -252,7 +252,7 @@ fn every_document_is_as_described() {
     });
     let reader = journal.reader();
     let state = ReadState::new(ledger, Arc::new(facts), reader, histories, places);
-    let served = Served::from(state, HttpLimits::default());
+    let served = Served::from(state, HttpLimits::SOCKET);
     let client = served.client();
     while client.history(60).unwrap().times.is_empty() {
         thread::sleep(Duration::from_millis(50));

@@ -3,6 +3,7 @@
 use super::hostility::WATCHDOG;
 use super::streams::{Live, buffer, next_changes};
 use super::*;
+use crate::read::limits::Permits;
 use crate::stream::{Pace, StreamBody, StreamEnd};
 use axum::body::{Bytes, HttpBody};
 use std::pin::Pin;
@@ -17,8 +18,10 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-fn open(live: &Live, pace: Pace) -> (StreamBody, StreamEnd) {
-    live.streams.open(pace, None, facts().started).unwrap()
+fn open(live: &Live, permits: &Permits, pace: Pace) -> (StreamBody, StreamEnd) {
+    let (permit, timeout) = (permits.stream(pace).unwrap(), permits.limits.stream_timeout);
+    let started = facts().started;
+    live.streams.open(pace, None, started, permit, timeout)
 }
 
 /// What waits for a reader, piece by piece; `None` at the end of the stream.
@@ -50,10 +53,11 @@ async fn reach(body: &mut StreamBody, id: u64) {
 
 #[test]
 fn a_reader_of_changes_that_stalled_finds_a_gap_and_then_everything() {
-    let live = Live::with(StreamLimits::default(), facts);
+    let live = Live::with(HttpLimits::SOCKET, facts);
+    let permits = Permits::new(HttpLimits::SOCKET);
     runtime().block_on(async {
-        let (mut stalled, _end) = open(&live, Pace::Changes);
-        let (mut reader, _other_end) = open(&live, Pace::Changes);
+        let (mut stalled, _end) = open(&live, &permits, Pace::Changes);
+        let (mut reader, _other_end) = open(&live, &permits, Pace::Changes);
         assert!(matches!(
             take(&mut reader).await,
             Some(StreamMessage::Hello(_))
@@ -86,12 +90,14 @@ fn a_reader_of_changes_that_stalled_finds_a_gap_and_then_everything() {
 #[test]
 fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
     const EACH: usize = 100;
-    let limits = StreamLimits {
-        changes_seats: 2 * EACH,
-        raw_seats: EACH,
-        patience: Duration::from_millis(200),
+    let limits = HttpLimits {
+        changes_streams: 2 * EACH,
+        raw_streams: EACH,
+        stream_timeout: Duration::from_millis(200),
+        ..HttpLimits::SOCKET
     };
     let live = Live::with(limits, facts);
+    let permits = Permits::new(limits);
     runtime().block_on(async {
         let mut stalled: Vec<_> = (0..2 * EACH)
             .map(|number| {
@@ -100,17 +106,15 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
                 } else {
                     Pace::Raw
                 };
-                open(&live, pace)
+                open(&live, &permits, pace)
             })
             .collect();
         let readers: Vec<_> = (0..EACH)
-            .map(|_reader| open(&live, Pace::Changes))
+            .map(|_reader| open(&live, &permits, Pace::Changes))
             .collect();
         assert!(
-            live.streams
-                .open(Pace::Raw, None, facts().started)
-                .is_none(),
-            "the seats are taken"
+            permits.stream(Pace::Raw).is_err(),
+            "there are as many as there may be"
         );
         let (told, last) = tokio::sync::watch::channel(u64::MAX);
         let readers: Vec<_> = readers
@@ -161,7 +165,7 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
             }
             assert!(waited <= 2, "{waited} messages");
         }
-        open(&live, Pace::Raw);
+        open(&live, &permits, Pace::Raw);
     });
 }
 
@@ -205,7 +209,7 @@ impl Drop for Opens<'_> {
 fn documents_that_take_long_hold_up_no_stream() {
     let gate = Arc::new(Gate::default());
     let passed = Arc::clone(&gate);
-    let live = Live::with(StreamLimits::default(), move || {
+    let live = Live::with(HttpLimits::SOCKET, move || {
         passed.pass();
         facts()
     });

@@ -20,28 +20,27 @@ pub(super) struct Live {
 
 impl Live {
     fn new() -> Self {
-        Self::with(StreamLimits::default(), facts)
+        Self::with(HttpLimits::SOCKET, facts)
     }
 
     pub(super) fn with(
-        limits: StreamLimits,
+        limits: HttpLimits,
         facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
     ) -> Self {
         let mut ledger = empty_ledger();
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
         let journal = Journal::default();
-        let mut state = ReadState::new(
+        let state = ReadState::new(
             keeper_of(&ledger),
             Arc::new(facts),
             journal.reader(),
             Histories::default(),
             Places::default(),
         );
-        state.streams = Streams::new(keeper_of(&ledger), journal.reader(), limits);
         Self {
             streams: state.streams.clone(),
-            served: Served::from(state, HttpLimits::default()),
+            served: Served::from(state, limits),
             ledger,
             journal: Mutex::new(journal),
             process,
@@ -394,22 +393,24 @@ fn a_reader_that_stalls_holds_up_nobody_and_finds_a_gap() {
 }
 
 #[test]
-fn raw_readers_have_few_seats() {
-    seats_run_out(&Live::new(), Pace::Raw, 8, Pace::Changes);
+fn raw_readers_have_few_permits() {
+    permits_run_out(&Live::new(), Pace::Raw, 8, Pace::Changes);
 }
 
 #[test]
-fn readers_of_changes_have_seats_of_their_own() {
-    let limits = StreamLimits {
-        changes_seats: 3,
-        ..StreamLimits::default()
+fn readers_of_changes_have_permits_of_their_own() {
+    let limits = HttpLimits {
+        changes_streams: 3,
+        ..HttpLimits::SOCKET
     };
-    seats_run_out(&Live::with(limits, facts), Pace::Changes, 3, Pace::Raw);
+    permits_run_out(&Live::with(limits, facts), Pace::Changes, 3, Pace::Raw);
 }
 
-/// Fails unless a pace has so many seats, and others and requests go on when they are taken.
-fn seats_run_out(live: &Live, pace: Pace, seats: usize, other: Pace) {
-    let mut readers: Vec<EventReader> = (0..seats).map(|_seat| live.follow(pace, None)).collect();
+/// Fails unless a pace has so many permits, and others and requests go on when they are taken.
+fn permits_run_out(live: &Live, pace: Pace, permits: usize, other: Pace) {
+    let mut readers: Vec<EventReader> = (0..permits)
+        .map(|_permit| live.follow(pace, None))
+        .collect();
     let request = format!("GET /api/v1/events?pace={pace} HTTP/1.1\r\n\r\n");
     let answer = exchange(&live.served, request.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
@@ -427,26 +428,26 @@ fn seats_run_out(live: &Live, pace: Pace, seats: usize, other: Pace) {
     assert_eq!(refusal(client.events(pace, None)).0, 429);
     live.follow(other, None);
     client.snapshot().unwrap();
-    // Who goes leaves the seat, though nothing is sent that would find the reader gone.
+    // Who goes leaves the permit, though nothing is sent that would find the reader gone.
     drop(readers.pop());
     let began = Instant::now();
     while client.events(pace, None).is_err() {
         assert!(
             began.elapsed() < Duration::from_secs(10),
-            "the seat is still taken"
+            "the permit is still taken"
         );
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn readers_that_stay_take_no_seat_of_others() {
+fn readers_that_stay_take_no_permit_of_others() {
     let live = Live::new();
     let readers: Vec<EventReader> = (0..200)
         .map(|_reader| {
             let began = Instant::now();
             loop {
-                // Coming all at once, they may find the seats of requests taken for a moment.
+                // Coming all at once, they may find the permits of requests taken for a moment.
                 match live.served.client().events(Pace::Changes, None) {
                     Ok(reader) => break reader,
                     Err(error) => assert!(began.elapsed() < WATCHDOG, "{error}"),
@@ -467,8 +468,7 @@ fn readers_that_stay_take_no_seat_of_others() {
 
 #[test]
 fn a_server_that_stops_ends_its_streams() {
-    let http =
-        HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::default()).unwrap();
+    let http = HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::SOCKET).unwrap();
     let mut streams: Vec<UnixStream> = ["raw", "changes"]
         .iter()
         .map(|pace| {

@@ -40,7 +40,7 @@ impl Both {
         let mut ledger = empty_ledger();
         joined(&mut ledger, 4001);
         let state = state(keeper(ledger), facts);
-        let http = HttpThread::start_with_tcp(state, HttpLimits::default(), Some((bound, limits)));
+        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, Some((bound, limits)));
         Self {
             unix: Served::by(http.unwrap()),
             url,
@@ -67,10 +67,10 @@ impl Both {
     }
 
     /// Waits until a reader over TCP is answered again.
-    fn wait_for_seat(&self) {
+    fn wait_for_permit(&self) {
         let began = Instant::now();
         while self.client().healthy().is_err() {
-            assert!(began.elapsed() < WATCHDOG, "the seat is still taken");
+            assert!(began.elapsed() < WATCHDOG, "the permit is still taken");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -249,11 +249,12 @@ fn garbage_is_answered_or_dropped() {
     both.client().snapshot().unwrap();
 }
 
-/// One seat, and little patience.
+/// One permit, and little patience.
 const STRICT: HttpLimits = HttpLimits {
-    connections: 1,
+    requests: 1,
     head_timeout: Duration::from_millis(200),
     connection_timeout: Duration::from_millis(600),
+    ..HttpLimits::SOCKET
 };
 
 #[test]
@@ -262,7 +263,7 @@ fn a_slow_head_and_silence_end() {
     for sent in [&b"GET /healthz HTTP/1.1\r\nHost: local"[..], b"G", b""] {
         let mut slow = both.connect();
         slow.write_all(sent).unwrap();
-        both.wait_for_seat();
+        both.wait_for_permit();
         let told = ended(slow);
         assert!(!told.contains(" 200 "), "{told}");
     }
@@ -277,8 +278,8 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
     };
     let both = Both::with(Some(TOKEN), limits);
     let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
-    // As many as there are seats.
-    let mut silent: Vec<TcpStream> = (0..limits.connections)
+    // As many as there are permits.
+    let mut silent: Vec<TcpStream> = (0..limits.requests)
         .map(|_stranger| both.connect())
         .collect();
     reader().snapshot().unwrap();
@@ -296,17 +297,17 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
         let told = ended(stranger);
         let is_told = told.starts_with("HTTP/1.1 503 ") && told.contains("\"busy\"");
         // What is sent to a connection that ended may cost the answer that it had.
-        let is_cut = told.is_empty() && number >= limits.connections;
+        let is_cut = told.is_empty() && number >= limits.requests;
         assert!(is_told || is_cut, "{number}: {told}");
     }
 }
 
 #[test]
-fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
+fn permits_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
     let gate = Arc::new(Gate::default());
     let passed = Arc::clone(&gate);
     let limits = HttpLimits {
-        connections: 2,
+        requests: 2,
         ..HttpLimits::of_tcp()
     };
     let both = Both::answering(Some(TOKEN), limits, move || {
@@ -324,7 +325,7 @@ fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
             })
             .collect();
         gate.wait_for(2);
-        // Who may not come in is told that, not that there is no seat.
+        // Who may not come in is told that, not that there is no permit.
         let unauthorized = (401, "unauthorized".to_owned());
         for _stranger in 0..5 {
             assert_eq!(refusal(both.client().snapshot()), unauthorized);
@@ -341,7 +342,7 @@ fn seats_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
             answer.join().unwrap().unwrap();
         }
     });
-    both.wait_for_seat();
+    both.wait_for_permit();
     reader().snapshot().unwrap();
 }
 
@@ -357,7 +358,7 @@ fn a_stream_over_tcp_has_a_place_among_a_few() {
     let streams: Vec<_> = (0..4).map(|_reader| open(both.client()).unwrap()).collect();
     let too_many = (429, "too_many_streams".to_owned());
     assert_eq!(refusal(open(both.client())), too_many);
-    // They have given their seats back, and the socket has streams of its own.
+    // They have given their permits back, and the socket has streams of its own.
     both.client().snapshot().unwrap();
     let on_the_socket = open(both.unix.client()).unwrap();
     drop(streams);
@@ -378,7 +379,7 @@ fn stopping_ends_listening_and_what_is_idle() {
     let address: SocketAddr = bound.url().authority().parse().unwrap();
     let state = state(keeper(empty_ledger()), facts);
     let tcp = Some((bound, HttpLimits::of_tcp()));
-    let http = HttpThread::start_with_tcp(state, HttpLimits::default(), tcp).unwrap();
+    let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp).unwrap();
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();

@@ -1,0 +1,141 @@
+//! The newest view of the ledger: the ledger thread publishes it, readers take it.
+//!
+//! A view is current until the next change begins, and whoever asks meanwhile takes it without
+//! waking anybody. Those who ask later wait for the next one and share it. A reader waits here and
+//! not in the command queue, so it is served after the command at hand, however many are queued.
+//! Everything that was acknowledged before it asked is in its view: a change is announced before it
+//! begins, and acknowledged after that.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use ttmem_ledger::{Ledger, View};
+
+/// Where views are taken. See [`Publisher`] for the other end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Only while nothing has changed since: what nobody may take is not kept in memory.
+    current: Option<Arc<View>>,
+    waiting: Vec<oneshot::Sender<Arc<View>>>,
+    ended: bool,
+}
+
+impl Published {
+    /// A view of all that was acknowledged so far. `wake` is called if the ledger thread may not
+    /// know that somebody waits.
+    pub(crate) fn take(&self, wake: impl FnOnce()) -> oneshot::Receiver<Arc<View>> {
+        let (give, taken) = oneshot::channel();
+        let mut state = self.state();
+        if let Some(view) = &state.current {
+            // The receiver is here.
+            let _held = give.send(Arc::clone(view));
+        } else if !state.ended {
+            state.waiting.push(give);
+            let is_first = state.waiting.len() == 1;
+            drop(state);
+            if is_first {
+                wake();
+            }
+        }
+        taken
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The ledger thread's end; when it is dropped, nobody waits any longer.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    published: Published,
+    current: Option<Arc<View>>,
+}
+
+impl Publisher {
+    pub(crate) fn new(published: Published) -> Self {
+        Self {
+            published,
+            current: None,
+        }
+    }
+
+    /// A change begins: from now on readers wait for the view after it.
+    pub(crate) fn change(&mut self) {
+        if self.current.take().is_some() {
+            self.published.state().current = None;
+        }
+    }
+
+    /// Publishes a view if somebody waits for one.
+    pub(crate) fn serve(&mut self, ledger: &mut Ledger) {
+        if !self.published.state().waiting.is_empty() {
+            self.publish(ledger);
+        }
+    }
+
+    /// Publishes a view, unless the current one is.
+    pub(crate) fn publish(&mut self, ledger: &mut Ledger) -> Arc<View> {
+        // Not under the lock: readers must not wait there.
+        let view = self.current.get_or_insert_with(|| Arc::new(ledger.view()));
+        let mut state = self.published.state();
+        state.current = Some(Arc::clone(view));
+        for give in state.waiting.drain(..) {
+            // Who went away needs no view.
+            let _gone = give.send(Arc::clone(view));
+        }
+        Arc::clone(view)
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        *self.published.state() = State {
+            ended: true,
+            ..State::default()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oneshot::error::TryRecvError;
+    use std::cell::Cell;
+    use ttmem_ledger::{DeviceFacts, Limits};
+
+    #[test]
+    fn readers_share_a_view_until_something_changes() {
+        let mut ledger = Ledger::new(Limits::default());
+        let published = Published::default();
+        let mut publisher = Publisher::new(published.clone());
+        let woken = Cell::new(0);
+        let take = || published.take(|| woken.set(woken.get() + 1));
+
+        let (mut first, mut second) = (take(), take());
+        assert_eq!(woken.get(), 1, "one of those who wait is enough");
+        assert_eq!(first.try_recv().err(), Some(TryRecvError::Empty));
+        publisher.serve(&mut ledger);
+        let first = first.try_recv().unwrap();
+        assert!(Arc::ptr_eq(&first, &second.try_recv().unwrap()));
+        assert!(Arc::ptr_eq(&first, &take().try_recv().unwrap()));
+        assert_eq!(woken.get(), 1, "what is current wakes nobody");
+
+        publisher.change();
+        let mut during = take();
+        ledger.configure_device(DeviceFacts::default());
+        assert_eq!(during.try_recv().err(), Some(TryRecvError::Empty));
+        publisher.serve(&mut ledger);
+        // The next change takes nothing from who waited for the one before.
+        publisher.change();
+        assert_eq!(during.try_recv().unwrap().devices.len(), 1);
+        assert_eq!((first.devices.len(), woken.get()), (0, 2));
+
+        let mut last = take();
+        drop(publisher);
+        assert_eq!(last.try_recv().err(), Some(TryRecvError::Closed));
+        assert_eq!(take().try_recv().err(), Some(TryRecvError::Closed));
+    }
+}

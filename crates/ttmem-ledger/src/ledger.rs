@@ -8,8 +8,8 @@ use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
-    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ChipKey, ComputeL1, GaugeKind,
-    Holding, Loader, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
+    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, Charge, ChipKey, ComputeL1,
+    GaugeKind, Holding, Loader, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
 };
 use ttmem_event::state::StateRecord;
 use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, Source, What};
@@ -58,7 +58,8 @@ pub struct Resync {
 struct DeviceTable {
     devices: Vec<Device>,
     index: HashMap<DeviceKey, u32>,
-    changed: Changed,
+    /// Devices that changed since a view was last taken: those that say so themselves.
+    changed: Vec<u32>,
 }
 
 /// Which rows of a table changed since a view was last taken.
@@ -121,13 +122,27 @@ impl DeviceTable {
         };
         let index = u32::try_from(index).map_err(|_many| Anomaly::LimitReached)?;
         self.index.insert(key, index);
-        self.changed.note(index);
+        self.change(index);
         Ok(index)
     }
 
+    #[inline(always)]
     fn change(&mut self, index: u32) -> &mut Device {
-        self.changed.note(index);
-        &mut self.devices[index as usize]
+        let device = &mut self.devices[index as usize];
+        if !device.changed {
+            device.changed = true;
+            self.changed.push(index);
+        }
+        device
+    }
+
+    /// The devices that changed since this was last asked.
+    fn take_changed(&mut self) -> Vec<u32> {
+        let changed = std::mem::take(&mut self.changed);
+        for index in &changed {
+            self.devices[*index as usize].changed = false;
+        }
+        changed
     }
 }
 
@@ -289,7 +304,7 @@ impl Ledger {
         let mut follower = Follower {
             process: index,
             source: fresh.facts.identity.source,
-            visible: Arc::clone(&fresh.facts.identity.visible_devices),
+            visible: &fresh.facts.identity.visible_devices,
             slots: &mut fresh.devices,
             table: &mut self.table,
             anomalies: &mut uncounted,
@@ -327,11 +342,14 @@ impl Ledger {
         old: &Process,
         peaks_before: &[[u64; GaugeKind::COUNT]],
     ) {
-        let mut unseen = Vec::new();
+        let mut unseen: HashMap<u32, Vec<(GaugeKind, u64)>> = HashMap::new();
+        let mut moments = Vec::new();
+        let slots = old.devices.iter().enumerate();
+        let known: HashMap<u32, usize> = slots.map(|(slot, number)| (*number, slot)).collect();
         let held = fresh.account.facts().devices.iter();
         for ((slot, number), held) in (0..).zip(&fresh.devices).zip(held) {
-            let before = old.devices.iter().position(|device| device == number);
-            let before = before.map(|slot| old.account.facts().devices[slot].caches);
+            let before = known.get(number);
+            let before = before.map(|slot| old.account.facts().devices[*slot].caches);
             let device = self.table.change(*number);
             let counted = held.caches.beyond(&before.unwrap_or_default());
             device.caches.add(&counted);
@@ -350,27 +368,37 @@ impl Ledger {
                     known.remember(peak, self.events);
                     device.peaks[gauge.index()] += 1;
                     let peak_number = device.peaks[gauge.index()];
-                    unseen.push((slot, *number, gauge, peak_number, total.peak_order()));
+                    unseen
+                        .entry(*number)
+                        .or_default()
+                        .push((gauge, peak_number));
+                    moments.push((slot, gauge, peak_number, total.peak_order()));
                 }
             }
         }
-        for (slot, device, gauge, peak_number, order) in unseen {
-            // Whoever else is on the device now was not seen to be there then.
-            self.attribute_peak(device, gauge, peak_number, index);
+        if !unseen.is_empty() {
+            // Whoever else is on the devices now was not seen to be there then.
+            self.attribute_peaks(&unseen, index);
+        }
+        for (slot, gauge, peak_number, order) in moments {
             fresh.account.set_moment(slot, gauge, peak_number, order);
         }
     }
 
-    /// Notes for all processes but one that they had no part in a peak of a device.
-    fn attribute_peak(&mut self, device: u32, gauge: GaugeKind, number: u64, owner: u32) {
+    /// Notes for all processes but one that they had no part in some peaks, given by device.
+    ///
+    /// All peaks in one walk: a state may have one for each gauge of each of its devices.
+    fn attribute_peaks(&mut self, peaks: &HashMap<u32, Vec<(GaugeKind, u64)>>, owner: u32) {
         for (index, process) in (0..).zip(&mut self.processes) {
             let Some(process) = process.as_mut().filter(|_process| index != owner) else {
                 continue;
             };
-            let slot = process.devices.iter().position(|held| *held == device);
-            if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
-                process.account.set_moment(slot, gauge, number, 0);
-                self.changed.note(index);
+            for (slot, device) in (0..).zip(&process.devices) {
+                let peaks = peaks.get(device);
+                for (gauge, number) in peaks.into_iter().flatten() {
+                    process.account.set_moment(slot, *gauge, *number, 0);
+                    self.changed.note(index);
+                }
             }
         }
     }
@@ -498,7 +526,7 @@ impl Ledger {
         let mut follower = Follower {
             process: index,
             source: process.facts.identity.source,
-            visible: Arc::clone(&process.facts.identity.visible_devices),
+            visible: &process.facts.identity.visible_devices,
             slots: &mut process.devices,
             table: &mut self.table,
             anomalies: &mut self.anomalies,
@@ -571,7 +599,7 @@ impl Ledger {
     /// Everything as it is now, for a reader to keep: costs what changed since the last one.
     #[must_use]
     pub fn view(&mut self) -> View {
-        for index in self.table.changed.take() {
+        for index in self.table.take_changed() {
             let device = Arc::new(self.table.devices[index as usize].clone());
             self.device_views.put(index, device);
         }
@@ -637,7 +665,7 @@ impl Ledger {
 struct Follower<'a> {
     process: u32,
     source: Source,
-    visible: Arc<str>,
+    visible: &'a Arc<str>,
     slots: &'a mut Vec<u32>,
     table: &'a mut DeviceTable,
     anomalies: &'a mut Anomalies,
@@ -652,10 +680,12 @@ impl Follower<'_> {
         &self.table.devices[self.slots[slot as usize] as usize]
     }
 
+    #[inline(always)]
     fn device_mut(&mut self, slot: u32) -> &mut Device {
         self.table.change(self.slots[slot as usize])
     }
 
+    #[inline]
     fn effect(&mut self, slot: Option<u32>, time: u64, change: Change) {
         let Some(effects) = self.effects.as_deref_mut() else {
             return;
@@ -672,12 +702,11 @@ impl Follower<'_> {
         });
     }
 
+    #[inline(never)]
     fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => {
-                return self.report_buffer(slot, row, time);
-            }
+            Holding::Buffer { row, .. } => return self.report_buffer(slot, row, time),
             Holding::Cb(program, cb) => Change::CbBooked {
                 program: program.0,
                 bytes: cb.total_bytes(),
@@ -696,7 +725,20 @@ impl Follower<'_> {
         self.effect(Some(slot), time, change);
     }
 
+    /// Reports a buffer that was given back, or one booking of it.
+    #[inline(never)]
+    fn report_freed(&mut self, slot: u32, row: &BufferRow, references: u32, time: u64) {
+        let change = Change::BufferReleased {
+            class: row.class,
+            id: row.id,
+            bytes: row.charged_bytes(),
+            references,
+        };
+        self.effect(Some(slot), time, change);
+    }
+
     /// Reports a booked buffer, and a new L1 peak if it is one.
+    #[inline(never)]
     fn report_buffer(&mut self, slot: u32, row: &BufferRow, time: u64) {
         let booked = Change::BufferBooked {
             class: row.class,
@@ -705,24 +747,23 @@ impl Follower<'_> {
             references: row.references,
         };
         self.effect(Some(slot), time, booked);
+        if row.class != Class::L1 {
+            return;
+        }
         let device = self.device_mut(slot);
         let l1 = device.totals.class(Class::L1);
         let (bytes, buffers) = (l1.charged.bytes(), l1.buffers);
-        if row.class == Class::L1 && bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
+        if bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
             device.announced_l1_peak = bytes;
             self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
         }
     }
 
+    #[inline(never)]
     fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => Change::BufferReleased {
-                class: row.class,
-                id: row.id,
-                bytes: row.charged_bytes(),
-                references: 0,
-            },
+            Holding::Buffer { row, .. } => return self.report_freed(slot, row, 0, time),
             Holding::Cb(program, cb) => Change::CbReleased {
                 program: program.0,
                 bytes: cb.total_bytes(),
@@ -745,7 +786,7 @@ impl Observer for Follower<'_> {
         let (key, logical_id, unique_id) = match key {
             ChipKey::Unique(id) => (DeviceKey::Unique(id), 0, Some(id)),
             ChipKey::Logical(id) => {
-                let visible = Arc::clone(&self.visible);
+                let visible = Arc::clone(self.visible);
                 (DeviceKey::Logical { visible, id }, id, None)
             }
         };
@@ -790,24 +831,55 @@ impl Observer for Follower<'_> {
         self.device(slot).peaks[gauge.index()]
     }
 
-    #[inline]
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+    #[inline(always)]
+    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
         let order = self.order;
         let device = self.device_mut(slot);
+        let peaks = &mut device.peaks[charge.class.index()];
+        let before = *peaks;
+        if device.totals.book_buffer(charge, time, order) {
+            *peaks = before + 1;
+        }
+        if self.effects.is_some() {
+            self.report_buffer(slot, row, time);
+        }
+        before
+    }
+
+    #[inline(always)]
+    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        let device = self.device_mut(slot);
+        device.totals.release_buffer(charge);
+        let peaks = device.peaks[charge.class.index()];
+        if self.effects.is_some() {
+            self.report_freed(slot, row, 0, time);
+        }
+        peaks
+    }
+
+    #[inline(always)]
+    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        let order = self.order;
+        let device = self.device_mut(slot);
+        let peaks = device.peaks[holding.gauge().index()];
         if device.totals.book(holding, time, order) {
-            device.peaks[holding.gauge().index()] += 1;
+            device.peaks[holding.gauge().index()] = peaks + 1;
         }
         if self.effects.is_some() {
             self.report_booked(slot, holding, time);
         }
+        peaks
     }
 
-    #[inline]
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        self.device_mut(slot).totals.release(holding);
+    #[inline(always)]
+    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        let device = self.device_mut(slot);
+        device.totals.release(holding);
+        let peaks = device.peaks[holding.gauge().index()];
         if self.effects.is_some() {
             self.report_released(slot, holding, time);
         }
+        peaks
     }
 
     fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
@@ -817,13 +889,7 @@ impl Observer for Follower<'_> {
         if more {
             return self.report_buffer(slot, row, time);
         }
-        let change = Change::BufferReleased {
-            class: row.class,
-            id: row.id,
-            bytes: row.charged_bytes(),
-            references: row.references,
-        };
-        self.effect(Some(slot), time, change);
+        self.report_freed(slot, row, row.references, time);
     }
 
     fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {

@@ -76,7 +76,7 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
 
 fn run_subject(subject: &Subject, mode: Mode) -> anyhow::Result<()> {
     let file = format!("crates/{}/benches/instructions.txt", subject.package);
-    let binary = build(subject)?;
+    let binary = build(subject.package, "instructions")?;
     let names = read(&mut program(&binary))?;
     let names: Vec<&str> = names.lines().collect();
     judge(&file, mode, &names, |name| {
@@ -149,10 +149,9 @@ fn tools() -> anyhow::Result<String> {
     Ok(format!("{}, {}", rustc.trim(), valgrind.trim()))
 }
 
-/// Builds the bench and says where it is.
-fn build(subject: &Subject) -> anyhow::Result<PathBuf> {
-    let package = subject.package;
-    let bench = ["bench", "--package", package, "--bench", "instructions"];
+/// Builds a bench and says where it is.
+pub(crate) fn build(package: &str, bench: &str) -> anyhow::Result<PathBuf> {
+    let bench = ["bench", "--package", package, "--bench", bench];
     let how = ["--no-run", "--message-format", "json-render-diagnostics"];
     let mut cargo = cargo(bench.into_iter().chain(how));
     // What the compiler says goes to the terminal; the messages are on stdout.
@@ -182,30 +181,37 @@ fn count(
     events: u64,
     variables: &[(&str, &OsStr)],
 ) -> anyhow::Result<u64> {
+    let (count, _printed) = counted(binary, &[workload, &events.to_string()], variables)?;
+    // Not one instruction per event: the function was not found by its name.
+    if count < events {
+        bail!("valgrind counted {count} instructions in {COUNTED} for {events} of {workload}");
+    }
+    Ok(count)
+}
+
+/// The instructions in the counted function of a bench, and what it printed.
+pub(crate) fn counted(
+    binary: &Path,
+    words: &[&str],
+    variables: &[(&str, &OsStr)],
+) -> anyhow::Result<(u64, String)> {
     let mut valgrind = program("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg("--collect-atstart=no")
         .arg(format!("--toggle-collect={COUNTED}"))
         .arg(binary)
-        .arg(workload)
-        .arg(events.to_string())
+        .args(words)
         .envs(variables.iter().copied());
     let output = valgrind.output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
+    let shown = words.join(" ");
     if !output.status.success() {
-        bail!(
-            "{workload} failed under valgrind: {}\n{said}",
-            output.status
-        );
+        bail!("{shown} failed under valgrind: {}\n{said}", output.status);
     }
-    let count = collected(&said)
-        .with_context(|| format!("valgrind gave no count for {workload}\n{said}"))?;
-    // Not one instruction per event: the function was not found by its name.
-    if count < events {
-        bail!("valgrind counted {count} instructions in {COUNTED} for {events} of {workload}");
-    }
-    Ok(count)
+    let count =
+        collected(&said).with_context(|| format!("valgrind gave no count for {shown}\n{said}"))?;
+    Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// The number in callgrind's line `==pid== Collected : n`.

@@ -22,6 +22,7 @@ mod server;
 mod suite;
 mod tool;
 mod ttnn;
+mod worst;
 
 use anyhow::bail;
 use std::io::Write;
@@ -36,6 +37,8 @@ usage: cargo xtask WORD
   loom                        the lock-free code in every interleaving of its threads
   gate [--bless]              instructions per event against the committed baselines;
                               --bless writes new baselines
+  worst [CASE...]             instructions per event beside more and more of everything; fails where
+                              they grow and should not
   examples                    builds every example in every way there is, and runs it against a
                               server, under valgrind and with sanitizers
   ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step;
@@ -79,6 +82,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?)?,
         ["gate"] => gate::run(gate::Mode::Compare)?,
         ["gate", "--bless"] => gate::run(gate::Mode::Bless)?,
+        ["worst", cases @ ..] => worst::run(cases)?,
         ["examples"] => examples::run()?,
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
         ["loom"] => loom::run()?,

@@ -164,6 +164,8 @@ pub struct Account {
     pub(crate) order: u64,
     /// Programs run so far, on any mesh.
     pub(crate) runs: u64,
+    /// What all buffers take and asked for, each once: no device has more of either.
+    pub(crate) buffer_bytes: u128,
 }
 
 impl Account {
@@ -195,6 +197,7 @@ impl Account {
             last_report: 0,
             order: 0,
             runs: 0,
+            buffer_bytes: 0,
         }
     }
 
@@ -202,6 +205,19 @@ impl Account {
     #[must_use]
     pub fn facts(&self) -> &AccountFacts {
         &self.facts
+    }
+
+    /// Everything but its rows as it is now, for a reader.
+    ///
+    /// What is being captured has not run: no reader asks for it, and whoever held it would make
+    /// the next captured run copy it.
+    #[must_use]
+    pub fn facts_now(&self) -> AccountFacts {
+        let mut facts = self.facts.clone();
+        for trace in facts.traces.values_mut().filter(|trace| !trace.ended) {
+            trace.captured = Arc::default();
+        }
+        facts
     }
 
     /// Its rows as they are now, for a reader.
@@ -338,8 +354,13 @@ impl Account {
     /// Somebody else's mark is newer than its own: peaks since then are those that were seen.
     pub fn restart_stretch(&mut self, time: u64, before: &AccountFacts) {
         self.mark(time);
+        let before: Map<ChipKey, &HeldDevice> = before
+            .devices
+            .iter()
+            .map(|known| (known.key, known))
+            .collect();
         for held in &mut self.facts.devices {
-            let known = before.devices.iter().find(|known| known.key == held.key);
+            let known = before.get(&held.key);
             for gauge in known.iter().flat_map(|_known| GaugeKind::all()) {
                 let seen = known.map(|known| known.totals.gauge(gauge).since_mark());
                 let total = held.totals.gauge_mut(gauge);
@@ -352,15 +373,13 @@ impl Account {
     ///
     /// One that speaks the old vocabulary has no words but the old ones, and those by
     /// which its client says what became of them.
+    #[inline]
     pub(crate) fn may_send(&self, what: &What) -> bool {
-        let of_any_client = matches!(
-            what,
-            What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
-        );
-        if self.legacy {
-            what.is_legacy() || of_any_client
-        } else {
-            !what.is_legacy()
-        }
+        what.is_legacy() == self.legacy
+            || self.legacy
+                && matches!(
+                    what,
+                    What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
+                )
     }
 }

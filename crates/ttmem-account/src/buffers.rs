@@ -183,6 +183,7 @@ impl BufferBook {
     }
 
     /// Adds a row at the head of its allocator's list; `None` when there is no room.
+    #[inline]
     pub(crate) fn insert(&mut self, list: &mut BufferList, mut row: BufferRow) -> Option<u32> {
         row.next = list.first;
         row.previous = NIL;
@@ -201,13 +202,30 @@ impl BufferBook {
         Some(slot)
     }
 
-    /// Takes a row out of its allocator's list.
+    /// Takes a live row out of the index: it is [removed](Self::remove) next.
+    #[inline]
+    pub(crate) fn forget(&mut self, slot: u32) {
+        if let Some(row) = self.rows.get(slot) {
+            let hash = self.key_of(row).hash(&self.hasher);
+            if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Finds a live row and takes it out of the index: it is [removed](Self::remove) next.
+    #[inline]
+    pub(crate) fn find_and_forget(&mut self, key: BufferKey) -> Option<u32> {
+        let rows = &self.rows;
+        let matches = |slot: &u32| rows.get(*slot).is_some_and(|row| key.matches(row));
+        let found = self.index.find_entry(key.hash(&self.hasher), matches);
+        Some(found.ok()?.remove().0)
+    }
+
+    /// Takes a row that the index no longer has out of its allocator's list.
+    #[inline]
     pub(crate) fn remove(&mut self, list: &mut BufferList, slot: u32) -> Option<BufferRow> {
         let row = self.rows.remove(slot)?;
-        let hash = self.key_of(&row).hash(&self.hasher);
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
-            entry.remove();
-        }
         match self.rows.get_mut(row.previous) {
             Some(previous) => previous.next = row.next,
             None => list.first = row.next,

@@ -7,8 +7,8 @@ use ttmem_event::{CoreSet, CoresId, TextId};
 /// What a process defined, shared with readers.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
-    texts: Map<u32, Arc<str>>,
-    cores: Map<u32, CoreSet>,
+    texts: Layers<Arc<str>>,
+    cores: Layers<CoreSet>,
     pub(crate) text_bytes: usize,
 }
 
@@ -16,17 +16,18 @@ impl Definitions {
     /// A defined text.
     #[must_use]
     pub fn text(&self, id: TextId) -> Option<&Arc<str>> {
-        self.texts.get(&id.0)
+        self.texts.get(id.0)
     }
 
     /// A defined core set.
     #[must_use]
+    #[inline]
     pub fn cores(&self, id: CoresId) -> Option<&CoreSet> {
-        self.cores.get(&id.0)
+        self.cores.get(id.0)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.texts.len() + self.cores.len()
+        self.texts.len + self.cores.len
     }
 
     pub(crate) fn insert_text(&mut self, id: TextId, text: &str) {
@@ -36,5 +37,91 @@ impl Definitions {
 
     pub(crate) fn insert_cores(&mut self, id: CoresId, cores: CoreSet) {
         self.cores.insert(id.0, cores);
+    }
+}
+
+/// Definitions in a layer that is still written to: what a reader makes us copy at most.
+const SMALL_LAYER: usize = 64;
+
+/// A map that only grows, and that readers keep while it does.
+///
+/// In one map, each definition after a view would copy all that came before it. Here only the
+/// last layer is written to, and layers are joined when they are of about one size: an entry is
+/// copied as often as the number of entries doubles, and found in as few layers.
+#[derive(Clone, Debug)]
+struct Layers<V> {
+    /// Largest first.
+    layers: Vec<Arc<Map<u32, V>>>,
+    len: usize,
+}
+
+impl<V> Default for Layers<V> {
+    fn default() -> Self {
+        Self {
+            layers: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<V: Clone> Layers<V> {
+    #[inline]
+    fn get(&self, id: u32) -> Option<&V> {
+        self.layers.iter().find_map(|layer| layer.get(&id))
+    }
+
+    /// Adds what is not there yet.
+    fn insert(&mut self, id: u32, value: V) {
+        self.len += 1;
+        match self.layers.last_mut() {
+            Some(last) if last.len() < SMALL_LAYER => {
+                Arc::make_mut(last).insert(id, value);
+            }
+            _full => {
+                self.join();
+                let mut layer = Map::default();
+                layer.insert(id, value);
+                self.layers.push(Arc::new(layer));
+            }
+        }
+    }
+
+    /// Joins the last layers for as long as they are of about one size.
+    fn join(&mut self) {
+        while let [.., before, last] = &mut self.layers[..]
+            && before.len() < 2 * last.len()
+        {
+            let last = Arc::clone(last);
+            self.layers.pop();
+            if let Some(before) = self.layers.last_mut() {
+                let joined = Arc::make_mut(before);
+                joined.reserve(last.len());
+                joined.extend(last.iter().map(|(id, value)| (*id, value.clone())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_found_in_few_layers_and_readers_keep_theirs() {
+        let mut layers = Layers::default();
+        let mut held = layers.clone();
+        for id in 0..100_000_u32 {
+            layers.insert(id.wrapping_mul(0x9e37_79b1), id);
+            if id == 5_000 {
+                held = layers.clone();
+            }
+            assert!(layers.layers.len() <= 12, "{}", layers.layers.len());
+        }
+        for id in 0..100_000_u32 {
+            let key = id.wrapping_mul(0x9e37_79b1);
+            assert_eq!(layers.get(key), Some(&id));
+            assert_eq!(held.get(key), Some(&id).filter(|id| **id <= 5_000));
+        }
+        assert_eq!((layers.len, held.len), (100_000, 5_001));
     }
 }

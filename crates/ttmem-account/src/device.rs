@@ -138,9 +138,26 @@ impl CacheCounters {
     }
 
     /// Adds what another counted.
+    #[inline]
     pub fn add(&mut self, more: &Self) {
-        let (mine, more) = (self.counts(), more.counts());
-        *self = Self::from_counts(std::array::from_fn(|at| mine[at].saturating_add(more[at])));
+        let Self {
+            dispatches,
+            program_cache_hits,
+            program_cache_misses,
+            binary_reuses,
+            prefetch_hits,
+            jit_disk_hits,
+            jit_disk_misses,
+            trace_replays,
+        } = self;
+        *dispatches = dispatches.saturating_add(more.dispatches);
+        *program_cache_hits = program_cache_hits.saturating_add(more.program_cache_hits);
+        *program_cache_misses = program_cache_misses.saturating_add(more.program_cache_misses);
+        *binary_reuses = binary_reuses.saturating_add(more.binary_reuses);
+        *prefetch_hits = prefetch_hits.saturating_add(more.prefetch_hits);
+        *jit_disk_hits = jit_disk_hits.saturating_add(more.jit_disk_hits);
+        *jit_disk_misses = jit_disk_misses.saturating_add(more.jit_disk_misses);
+        *trace_replays = trace_replays.saturating_add(more.trace_replays);
     }
 
     /// What these count beyond others.

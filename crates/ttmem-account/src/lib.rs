@@ -41,7 +41,7 @@ pub use legacy_cbs::LegacyCb;
 pub use limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
 pub use mark::{Mark, Marks};
 pub use mesh::{Allocator, Mesh};
-pub use observer::{Holding, Observer};
+pub use observer::{Charge, Holding, Observer};
 pub use pages::{Pages, PagesView};
 pub use residency::{ResidentProgram, Vacated, residents};
 pub use totals::{GaugeKind, PeakSet, Totals};

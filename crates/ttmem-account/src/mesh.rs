@@ -39,6 +39,43 @@ pub struct Mesh {
     pub allocators: [Allocator; Class::COUNT],
     /// Whether it has something that ends when it closes.
     pub(crate) in_use: bool,
+    /// The same devices, to be compared with those of others.
+    pub(crate) members: DeviceSet,
+}
+
+/// Devices of a process as bits: comparing two sets is a few words of arithmetic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceSet {
+    words: Box<[u64]>,
+}
+
+impl DeviceSet {
+    pub(crate) fn new(devices: &[u32]) -> Self {
+        let last = devices.iter().max();
+        let mut words = vec![0; last.map_or(0, |last| *last as usize / 64 + 1)];
+        for device in devices {
+            words[*device as usize / 64] |= 1_u64 << (device % 64);
+        }
+        Self {
+            words: words.into_boxed_slice(),
+        }
+    }
+
+    /// How many there are, each once.
+    pub(crate) fn len(&self) -> usize {
+        let words = self.words.iter();
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether each is in the other, too.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.words.len() <= other.words.len()
+            && self
+                .words
+                .iter()
+                .zip(&other.words)
+                .all(|(mine, others)| mine & !others == 0)
+    }
 }
 
 impl Mesh {
@@ -52,6 +89,7 @@ impl Mesh {
             id,
             kind,
             handle,
+            members: DeviceSet::new(&devices),
             devices,
             allocators: Default::default(),
             in_use: false,

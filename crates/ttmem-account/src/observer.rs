@@ -23,9 +23,39 @@ pub enum Holding<'a> {
     Kernel(ProgramId, &'a Kernel),
 }
 
+/// What a buffer takes on each device of its mesh.
+///
+/// Worked out once for all of them and passed by value, so that it stays in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The class of its allocator.
+    pub class: Class,
+    /// What the allocator takes.
+    pub bytes: u64,
+    /// What was asked for.
+    pub requested_bytes: u64,
+    /// Whether its place in a bank is known.
+    pub placed: bool,
+}
+
+impl Charge {
+    /// What a row takes.
+    #[must_use]
+    #[inline]
+    pub fn of(row: &BufferRow, placed: bool) -> Self {
+        Self {
+            class: row.class,
+            bytes: row.charged_bytes(),
+            requested_bytes: row.requested_bytes,
+            placed,
+        }
+    }
+}
+
 impl Holding<'_> {
     /// The gauge it counts in.
     #[must_use]
+    #[inline(always)]
     pub fn gauge(&self) -> GaugeKind {
         match self {
             Self::Buffer { row, .. } => GaugeKind::Class(row.class),
@@ -80,14 +110,28 @@ pub trait Observer {
         0
     }
 
-    /// Something was booked.
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        let _ = (slot, holding, time);
+    /// A buffer was booked; how often the device had a new peak of its class before that.
+    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        let _ = (slot, charge, row, time);
+        0
     }
 
-    /// Something was given back.
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+    /// A buffer was given back; how often the device had a new peak of its class.
+    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        let _ = (slot, charge, row, time);
+        0
+    }
+
+    /// Storage or a kernel was booked; how often the device had a new peak of its gauge before that.
+    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
         let _ = (slot, holding, time);
+        0
+    }
+
+    /// Storage or a kernel was given back; how often the device had a new peak of its gauge.
+    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        let _ = (slot, holding, time);
+        0
     }
 
     /// An old sender booked a buffer once more, or gave back one of several bookings.

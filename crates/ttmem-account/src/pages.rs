@@ -11,7 +11,16 @@ use std::sync::Arc;
 /// large enough that a million rows are a few thousand pages.
 const PAGE_ROWS: usize = 256;
 
-type Page<T> = [Option<T>];
+type Page<T> = [Option<T>; PAGE_ROWS];
+
+/// A page without rows.
+fn empty_page<T: Clone>() -> Arc<Page<T>> {
+    // By way of the heap: a page is too large for the stack of a small thread.
+    let rows: Arc<[Option<T>]> = vec![const { None }; PAGE_ROWS].into();
+    rows.try_into()
+        .ok()
+        .expect("a page is made with as many rows as it has")
+}
 
 /// A slab of rows in shared pages.
 #[derive(Clone, Debug)]
@@ -50,20 +59,30 @@ impl<T: Clone> Pages<T> {
     }
 
     /// Adds a row and says where; `None` when there is no slot number left.
+    #[inline]
     pub fn insert(&mut self, row: T) -> Option<u32> {
-        if self.free.is_empty() {
-            let first = u32::try_from(self.pages.len() * PAGE_ROWS).ok()?;
-            let last = first.checked_add(u32::try_from(PAGE_ROWS - 1).ok()?)?;
-            self.pages.push(vec![const { None }; PAGE_ROWS].into());
-            self.free.extend((first..=last).rev());
-        }
-        let slot = self.free.pop()?;
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.grow()?,
+        };
         *self.slot_mut(slot)? = Some(row);
         self.live += 1;
         Some(slot)
     }
 
+    /// Adds a page and hands out its first slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> Option<u32> {
+        let first = u32::try_from(self.pages.len() * PAGE_ROWS).ok()?;
+        let last = first.checked_add(u32::try_from(PAGE_ROWS - 1).ok()?)?;
+        self.pages.push(empty_page());
+        self.free.extend((first..=last).rev());
+        self.free.pop()
+    }
+
     /// Takes a row out.
+    #[inline]
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.slot_mut(slot)?.take()?;
         self.free.push(slot);
@@ -73,19 +92,27 @@ impl<T: Clone> Pages<T> {
 
     /// The row at a slot.
     #[must_use]
+    #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let (page, row) = place(slot);
-        self.pages.get(page)?.get(row)?.as_ref()
+        self.pages.get(page)?[row].as_ref()
     }
 
     /// The row at a slot, to change; copies its page if a reader holds it.
+    #[inline]
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slot_mut(slot)?.as_mut()
     }
 
+    #[inline]
     fn slot_mut(&mut self, slot: u32) -> Option<&mut Option<T>> {
         let (page, row) = place(slot);
-        Arc::make_mut(self.pages.get_mut(page)?).get_mut(row)
+        let page = self.pages.get_mut(page)?;
+        if Arc::strong_count(page) > 1 {
+            unshare(page);
+        }
+        // Nobody makes weak references: what has one owner is ours to write to.
+        Some(&mut Arc::get_mut(page)?[row])
     }
 
     /// Every row with its slot, by slot.
@@ -100,7 +127,7 @@ impl<T: Clone> Pages<T> {
     pub fn put(&mut self, slot: u32, row: T) {
         let (page, _row) = place(slot);
         while self.pages.len() <= page {
-            self.pages.push(vec![const { None }; PAGE_ROWS].into());
+            self.pages.push(empty_page());
         }
         let old = self.slot_mut(slot).and_then(|old| old.replace(row));
         self.live += usize::from(old.is_none());
@@ -108,8 +135,11 @@ impl<T: Clone> Pages<T> {
 
     /// Empties a slot that was [`put`](Pages::put).
     pub fn clear(&mut self, slot: u32) {
-        let old = self.slot_mut(slot).and_then(Option::take);
-        self.live -= usize::from(old.is_some());
+        // What is not there must not cost a copy of its page.
+        if self.get(slot).is_some() {
+            let old = self.slot_mut(slot).and_then(Option::take);
+            self.live -= usize::from(old.is_some());
+        }
     }
 
     /// The rows as they are now, for a reader.
@@ -119,6 +149,16 @@ impl<T: Clone> Pages<T> {
             pages: self.pages.clone(),
             live: self.live,
         }
+    }
+}
+
+/// Copies a page that a reader holds: apart, so that writing to one's own stays short.
+#[cold]
+#[inline(never)]
+fn unshare<T: Clone>(page: &mut Arc<Page<T>>) {
+    let rows: Arc<[Option<T>]> = page.to_vec().into();
+    if let Ok(copy) = rows.try_into() {
+        *page = copy;
     }
 }
 
@@ -162,7 +202,7 @@ impl<T> PagesView<T> {
     #[must_use]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let (page, row) = place(slot);
-        self.pages.get(page)?.get(row)?.as_ref()
+        self.pages.get(page)?[row].as_ref()
     }
 
     /// Every row with its slot, by slot.

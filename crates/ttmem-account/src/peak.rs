@@ -10,7 +10,7 @@ use crate::account::{AccountFacts, AccountRows};
 use crate::buffers::BufferRow;
 use crate::freed::{Freed, FreedStorage};
 use crate::pages::PagesView;
-use crate::program::{Cb, Kernel, ProgramOnDevice};
+use crate::program::{Cb, Kernel, Program, ProgramOnDevice};
 use crate::totals::GaugeKind;
 use ttmem_event::{ProgramId, TextId};
 
@@ -148,16 +148,48 @@ pub fn at_all_devices(
     for (_slot, freed) in rows.freed_buffers.iter() {
         buffer(&freed.entry, freed.freed);
     }
-    let slots = 0..u32::try_from(peaks.len()).unwrap_or(u32::MAX);
-    for (slot, peaks) in slots.zip(&peaks) {
-        for gauge in [GaugeKind::Cb, GaugeKind::Kernel] {
-            if peaks[gauge.index()] > 0 {
-                let number = numbers[slot as usize][gauge.index()];
-                let entries = at(facts, rows, slot, gauge, Moment::OfDevice(number));
-                entries.for_each(|entry| give(slot, gauge, entry));
-            }
+    let live_at = |slot: u32, gauge: GaugeKind, placed: u64, freed: u64| {
+        let peak = peaks
+            .get(slot as usize)
+            .map_or(0, |peaks| peaks[gauge.index()]);
+        placed <= peak && (freed == LIVE || peak < freed)
+    };
+    // By what there is and not by device: a process may have many of both.
+    let mut cb = |cb: FreedStorage<Cb>, freed: u64| {
+        if live_at(cb.device, GaugeKind::Cb, cb.entry.order, freed) {
+            give(cb.device, GaugeKind::Cb, PeakEntry::Cb(cb));
+        }
+    };
+    for (_slot, row) in rows.legacy_cbs.iter() {
+        cb(named(row.device, ProgramId(0), TextId::NONE, row.cb), LIVE);
+    }
+    for (_slot, freed) in rows.freed_cbs.iter() {
+        cb(freed.entry, freed.freed);
+    }
+    for (program, on) in all_parts(rows) {
+        for each in on.cbs() {
+            cb(named(on.device, program.id, program.name, *each), LIVE);
         }
     }
+    let mut kernel = |kernel: FreedStorage<Kernel>, freed: u64| {
+        if live_at(kernel.device, GaugeKind::Kernel, kernel.entry.order, freed) {
+            give(kernel.device, GaugeKind::Kernel, PeakEntry::Kernel(kernel));
+        }
+    };
+    for (_slot, freed) in rows.freed_kernels.iter() {
+        kernel(freed.entry, freed.freed);
+    }
+    for (program, on) in all_parts(rows) {
+        for each in on.kernels() {
+            kernel(named(on.device, program.id, program.name, *each), LIVE);
+        }
+    }
+}
+
+/// Every part of every program.
+fn all_parts(rows: &AccountRows) -> impl Iterator<Item = (&Program, &ProgramOnDevice)> {
+    let programs = rows.programs.iter();
+    programs.flat_map(|(_slot, program)| program.on.iter().map(move |on| (program, on)))
 }
 
 /// Freed entries that were live after the event `peak`.

@@ -85,8 +85,13 @@ impl Cover {
 
     /// Whether every set of this one is in the other, too.
     pub(crate) fn is_within(self: &Arc<Self>, other: &Arc<Self>) -> bool {
-        let has = |set: &(CoreType, CoresId)| other.sets.binary_search(set).is_ok();
-        Arc::ptr_eq(self, other) || self.sets.iter().all(has)
+        if Arc::ptr_eq(self, other) {
+            return true;
+        }
+        // Both stand in order: one walk over the two.
+        let mut others = other.sets.iter();
+        let mut has = |set: &(CoreType, CoresId)| others.find(|other| *other >= set) == Some(set);
+        self.sets.iter().all(&mut has)
     }
 
     /// Adds a set, unless there would be too many.
@@ -147,7 +152,7 @@ impl Placement {
             Ok(at) => Some(std::mem::replace(&mut self.cbs[at], cb)),
             Err(_at) if self.cbs.len() >= most => return Err(Anomaly::LimitReached),
             Err(at) => {
-                self.cbs.insert(at, cb);
+                insert_at(&mut self.cbs, at, cb);
                 None
             }
         };
@@ -171,7 +176,7 @@ impl Placement {
             Ok(at) => Some(std::mem::replace(&mut self.kernels[at], kernel)),
             Err(_at) if self.kernels.len() >= most => return Err(Anomaly::LimitReached),
             Err(at) => {
-                self.kernels.insert(at, kernel);
+                insert_at(&mut self.kernels, at, kernel);
                 None
             }
         };
@@ -229,10 +234,9 @@ impl Placement {
         match self.cover.sets.binary_search(&(core_type, cores)) {
             Ok(at) => self.named[at] += 1,
             Err(at) => {
-                Arc::make_mut(&mut self.cover)
-                    .sets
-                    .insert(at, (core_type, cores));
-                self.named.insert(at, 1);
+                let sets = &mut Arc::make_mut(&mut self.cover).sets;
+                insert_at(sets, at, (core_type, cores));
+                insert_at(&mut self.named, at, 1);
             }
         }
     }
@@ -247,6 +251,14 @@ impl Placement {
             self.named.remove(at);
         }
     }
+}
+
+/// Puts an entry into a list that in most programs has no other, and takes no room for more.
+fn insert_at<T>(list: &mut Vec<T>, at: usize, entry: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.insert(at, entry);
 }
 
 /// A program on one device.
@@ -376,6 +388,19 @@ impl Program {
     pub fn on_device(&self, device: u32) -> Option<&ProgramOnDevice> {
         let place = self.on.binary_search_by_key(&device, |on| on.device).ok()?;
         self.on.get(place)
+    }
+
+    /// The same, to change; `near` is where it stands if the program is on one mesh alone.
+    #[inline]
+    pub(crate) fn on_device_near(
+        &mut self,
+        near: usize,
+        device: u32,
+    ) -> Option<&mut ProgramOnDevice> {
+        if self.on.get(near).is_some_and(|on| on.device == device) {
+            return self.on.get_mut(near);
+        }
+        self.on_device_mut(device)
     }
 
     pub(crate) fn on_device_mut(&mut self, device: u32) -> Option<&mut ProgramOnDevice> {

@@ -4,7 +4,7 @@
 //! booking goes to both; a process that leaves takes exactly its part away.
 
 use crate::gauge::{Gauge, Peak};
-use crate::observer::Holding;
+use crate::observer::{Charge, Holding};
 use ttmem_event::{CbKind, Class, CoreType, CoresId, KernelKind};
 
 /// Totals of one class.
@@ -143,6 +143,7 @@ impl Totals {
 
     /// A total with its peak.
     #[must_use]
+    #[inline]
     pub fn gauge(&self, kind: GaugeKind) -> &Gauge {
         match kind {
             GaugeKind::Class(class) => &self.classes[class.index()].charged,
@@ -160,16 +161,33 @@ impl Totals {
         }
     }
 
+    /// Books a buffer; true if its class holds more than ever.
+    #[inline(always)]
+    pub fn book_buffer(&mut self, charge: Charge, time: u64, order: u64) -> bool {
+        let class = &mut self.classes[charge.class.index()];
+        // Checked to be far below what overflows, over all processes.
+        class.requested_bytes += charge.requested_bytes;
+        class.buffers += 1;
+        class.unplaced += u64::from(!charge.placed);
+        class.charged.add(charge.bytes, time, order)
+    }
+
+    /// Gives back a buffer that was booked.
+    #[inline(always)]
+    pub fn release_buffer(&mut self, charge: Charge) {
+        let class = &mut self.classes[charge.class.index()];
+        class.charged.sub(charge.bytes);
+        class.requested_bytes -= charge.requested_bytes;
+        class.buffers -= 1;
+        class.unplaced -= u64::from(!charge.placed);
+    }
+
     /// Books something; true if its gauge is higher than ever.
-    #[inline]
+    #[inline(always)]
     pub fn book(&mut self, holding: &Holding<'_>, time: u64, order: u64) -> bool {
         match *holding {
             Holding::Buffer { row, placed } => {
-                let class = &mut self.classes[row.class.index()];
-                class.requested_bytes = class.requested_bytes.saturating_add(row.requested_bytes);
-                class.buffers += 1;
-                class.unplaced += u64::from(!placed);
-                class.charged.add(row.charged_bytes(), time, order)
+                self.book_buffer(Charge::of(row, placed), time, order)
             }
             Holding::Cb(_program, cb) => {
                 let bytes = cb.total_bytes();
@@ -191,16 +209,10 @@ impl Totals {
     }
 
     /// Gives back something that was booked.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, holding: &Holding<'_>) {
         match *holding {
-            Holding::Buffer { row, placed } => {
-                let class = &mut self.classes[row.class.index()];
-                class.charged.sub(row.charged_bytes());
-                class.requested_bytes -= row.requested_bytes;
-                class.buffers -= 1;
-                class.unplaced -= u64::from(!placed);
-            }
+            Holding::Buffer { row, placed } => self.release_buffer(Charge::of(row, placed)),
             Holding::Cb(_program, cb) => {
                 let bytes = cb.total_bytes();
                 self.cb.registered.sub(bytes);

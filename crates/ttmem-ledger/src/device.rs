@@ -62,6 +62,8 @@ pub struct Device {
     pub(crate) vacated: Option<Arc<Vacated>>,
     /// The highest L1 total that was announced as a peak.
     pub(crate) announced_l1_peak: u64,
+    /// Whether it changed since a view was last taken.
+    pub(crate) changed: bool,
     /// Processes that speak of it.
     pub(crate) references: u32,
     /// The capacities it was configured with; a configured device stays.
@@ -80,6 +82,7 @@ impl Device {
             departed_at_peak: Default::default(),
             vacated: None,
             announced_l1_peak: 0,
+            changed: false,
             references: 0,
             configured: None,
         }

@@ -8,8 +8,8 @@ use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
-    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ChipKey, ComputeL1, GaugeKind,
-    Holding, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
+    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, Charge, ChipKey, ComputeL1,
+    GaugeKind, Holding, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
 };
 use ttmem_event::wire::Clock;
 use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, Source, What};
@@ -62,39 +62,44 @@ pub struct Resync {
 struct DeviceTable {
     devices: Vec<Device>,
     index: HashMap<DeviceKey, u32>,
-    changed: Changed,
+    /// Devices that changed since a view was last taken: those that say so themselves.
+    changed: Vec<u32>,
 }
 
-/// Which rows of a table changed since a view was last taken.
+/// Processes as the last view had them, those aside that changed since.
 #[derive(Debug, Default)]
-struct Changed {
-    flags: Vec<bool>,
-    list: Vec<u32>,
+struct ProcessViews {
+    rows: Pages<Arc<ProcessView>>,
+    is_changed: Vec<bool>,
+    changed: Vec<u32>,
 }
 
-impl Changed {
+impl ProcessViews {
+    /// A process is about to change, or did.
     #[inline]
-    fn note(&mut self, row: u32) {
-        match self.flags.get_mut(row as usize) {
-            Some(true) => {}
-            Some(flag) => {
-                *flag = true;
-                self.list.push(row);
-            }
-            None => {
-                self.flags.resize(row as usize + 1, false);
-                self.flags[row as usize] = true;
-                self.list.push(row);
-            }
+    fn change(&mut self, index: u32) {
+        if self.is_changed.get(index as usize) != Some(&true) {
+            self.begin_change(index);
         }
     }
 
-    fn take(&mut self) -> Vec<u32> {
-        let list = std::mem::take(&mut self.list);
-        for row in &list {
-            self.flags[*row as usize] = false;
+    #[cold]
+    fn begin_change(&mut self, index: u32) {
+        if self.is_changed.len() <= index as usize {
+            self.is_changed.resize(index as usize + 1, false);
         }
-        list
+        self.is_changed[index as usize] = true;
+        self.changed.push(index);
+        // Its pages would be copied when they are written to, for nobody.
+        self.rows.clear(index);
+    }
+
+    fn take_changed(&mut self) -> Vec<u32> {
+        let changed = std::mem::take(&mut self.changed);
+        for index in &changed {
+            self.is_changed[*index as usize] = false;
+        }
+        changed
     }
 }
 
@@ -125,13 +130,27 @@ impl DeviceTable {
         };
         let index = u32::try_from(index).map_err(|_many| Anomaly::LimitReached)?;
         self.index.insert(key, index);
-        self.changed.note(index);
+        self.change(index);
         Ok(index)
     }
 
+    #[inline(always)]
     fn change(&mut self, index: u32) -> &mut Device {
-        self.changed.note(index);
-        &mut self.devices[index as usize]
+        let device = &mut self.devices[index as usize];
+        if !device.changed {
+            device.changed = true;
+            self.changed.push(index);
+        }
+        device
+    }
+
+    /// The devices that changed since this was last asked.
+    fn take_changed(&mut self) -> Vec<u32> {
+        let changed = std::mem::take(&mut self.changed);
+        for index in &changed {
+            self.devices[*index as usize].changed = false;
+        }
+        changed
     }
 }
 
@@ -145,7 +164,6 @@ pub struct Ledger {
     table: DeviceTable,
     processes: Vec<Option<Process>>,
     free_slots: Vec<u32>,
-    changed: Changed,
     departed: Arc<VecDeque<DepartedView>>,
     anomalies: Anomalies,
     marks: Arc<Marks>,
@@ -154,7 +172,7 @@ pub struct Ledger {
     omitted_effects: u64,
     /// What the last view had, for the next one.
     device_views: Pages<Arc<Device>>,
-    process_views: Pages<Arc<ProcessView>>,
+    process_views: ProcessViews,
 }
 
 impl Ledger {
@@ -198,7 +216,7 @@ impl Ledger {
                     .expect("fewer processes than a pid can count")
             }
         };
-        self.changed.note(slot);
+        self.process_views.change(slot);
         slot
     }
 
@@ -253,7 +271,7 @@ impl Ledger {
     /// Takes a process's holdings off the devices.
     fn let_go(&mut self, index: u32, process: &Process) {
         self.revision += 1;
-        self.changed.note(index);
+        self.process_views.change(index);
         let devices = &mut self.table.devices;
         peaks::keep_departed(devices, &process.devices, &process.facts, &process.account);
         let rows = process.account.rows();
@@ -289,7 +307,7 @@ impl Ledger {
         let mut follower = Follower {
             process: index,
             source: fresh.facts.identity.source,
-            visible: Arc::clone(&fresh.facts.identity.visible_devices),
+            visible: &fresh.facts.identity.visible_devices,
             slots: &mut fresh.devices,
             table: &mut self.table,
             anomalies: &mut uncounted,
@@ -325,11 +343,14 @@ impl Ledger {
         old: &Process,
         peaks_before: &[[u64; GaugeKind::COUNT]],
     ) {
-        let mut unseen = Vec::new();
+        let mut unseen: HashMap<u32, Vec<(GaugeKind, u64)>> = HashMap::new();
+        let mut moments = Vec::new();
+        let slots = old.devices.iter().enumerate();
+        let known: HashMap<u32, usize> = slots.map(|(slot, number)| (*number, slot)).collect();
         let held = fresh.account.facts().devices.iter();
         for ((slot, number), held) in (0..).zip(&fresh.devices).zip(held) {
-            let before = old.devices.iter().position(|device| device == number);
-            let before = before.map(|slot| old.account.facts().devices[slot].caches);
+            let before = known.get(number);
+            let before = before.map(|slot| old.account.facts().devices[*slot].caches);
             let device = self.table.change(*number);
             let counted = held.caches.beyond(&before.unwrap_or_default());
             device.caches.add(&counted);
@@ -348,27 +369,37 @@ impl Ledger {
                     known.remember(peak, self.events);
                     device.peaks[gauge.index()] += 1;
                     let peak_number = device.peaks[gauge.index()];
-                    unseen.push((slot, *number, gauge, peak_number, total.peak_order()));
+                    unseen
+                        .entry(*number)
+                        .or_default()
+                        .push((gauge, peak_number));
+                    moments.push((slot, gauge, peak_number, total.peak_order()));
                 }
             }
         }
-        for (slot, device, gauge, peak_number, order) in unseen {
-            // Whoever else is on the device now was not seen to be there then.
-            self.attribute_peak(device, gauge, peak_number, index);
+        if !unseen.is_empty() {
+            // Whoever else is on the devices now was not seen to be there then.
+            self.attribute_peaks(&unseen, index);
+        }
+        for (slot, gauge, peak_number, order) in moments {
             fresh.account.set_moment(slot, gauge, peak_number, order);
         }
     }
 
-    /// Notes for all processes but one that they had no part in a peak of a device.
-    fn attribute_peak(&mut self, device: u32, gauge: GaugeKind, number: u64, owner: u32) {
+    /// Notes for all processes but one that they had no part in some peaks, given by device.
+    ///
+    /// All peaks in one walk: a state may have one for each gauge of each of its devices.
+    fn attribute_peaks(&mut self, peaks: &HashMap<u32, Vec<(GaugeKind, u64)>>, owner: u32) {
         for (index, process) in (0..).zip(&mut self.processes) {
             let Some(process) = process.as_mut().filter(|_process| index != owner) else {
                 continue;
             };
-            let slot = process.devices.iter().position(|held| *held == device);
-            if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
-                process.account.set_moment(slot, gauge, number, 0);
-                self.changed.note(index);
+            for (slot, device) in (0..).zip(&process.devices) {
+                let peaks = peaks.get(device);
+                for (gauge, number) in peaks.into_iter().flatten() {
+                    process.account.set_moment(slot, *gauge, *number, 0);
+                    self.process_views.change(index);
+                }
             }
         }
     }
@@ -492,11 +523,11 @@ impl Ledger {
             self.anomalies.count(Anomaly::Undefined);
             return Err(Anomaly::Undefined);
         };
-        self.changed.note(index);
+        self.process_views.change(index);
         let mut follower = Follower {
             process: index,
             source: process.facts.identity.source,
-            visible: Arc::clone(&process.facts.identity.visible_devices),
+            visible: &process.facts.identity.visible_devices,
             slots: &mut process.devices,
             table: &mut self.table,
             anomalies: &mut self.anomalies,
@@ -536,7 +567,7 @@ impl Ledger {
         for (index, process) in (0..).zip(&mut self.processes) {
             if let Some(process) = process.as_mut().filter(|_process| Some(index) != except) {
                 process.account.mark(time);
-                self.changed.note(index);
+                self.process_views.change(index);
             }
         }
         Arc::make_mut(&mut self.marks).push(Mark { time, name, number }, ended);
@@ -544,7 +575,7 @@ impl Ledger {
 
     fn process_mut(&mut self, index: u32) -> Option<&mut Process> {
         let process = self.processes.get_mut(index as usize)?.as_mut()?;
-        self.changed.note(index);
+        self.process_views.change(index);
         self.revision += 1;
         Some(process)
     }
@@ -569,24 +600,19 @@ impl Ledger {
     /// Everything as it is now, for a reader to keep: costs what changed since the last one.
     #[must_use]
     pub fn view(&mut self) -> View {
-        for index in self.table.changed.take() {
+        for index in self.table.take_changed() {
             let device = Arc::new(self.table.devices[index as usize].clone());
             self.device_views.put(index, device);
         }
-        for index in self.changed.take() {
-            match &self.processes[index as usize] {
-                Some(process) => {
-                    let view = Arc::new(ProcessView::new(index, process));
-                    self.process_views.put(index, view);
-                }
-                None => {
-                    self.process_views.clear(index);
-                }
+        for index in self.process_views.take_changed() {
+            if let Some(process) = &self.processes[index as usize] {
+                let view = Arc::new(ProcessView::new(index, process));
+                self.process_views.rows.put(index, view);
             }
         }
         View {
             devices: Table::new(self.device_views.view()),
-            processes: Table::new(self.process_views.view()),
+            processes: Table::new(self.process_views.rows.view()),
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
             marks: Arc::clone(&self.marks),
@@ -635,7 +661,7 @@ impl Ledger {
 struct Follower<'a> {
     process: u32,
     source: Source,
-    visible: Arc<str>,
+    visible: &'a Arc<str>,
     slots: &'a mut Vec<u32>,
     table: &'a mut DeviceTable,
     anomalies: &'a mut Anomalies,
@@ -650,10 +676,12 @@ impl Follower<'_> {
         &self.table.devices[self.slots[slot as usize] as usize]
     }
 
+    #[inline(always)]
     fn device_mut(&mut self, slot: u32) -> &mut Device {
         self.table.change(self.slots[slot as usize])
     }
 
+    #[inline]
     fn effect(&mut self, slot: Option<u32>, time: u64, change: Change) {
         let Some(effects) = self.effects.as_deref_mut() else {
             return;
@@ -670,12 +698,11 @@ impl Follower<'_> {
         });
     }
 
+    #[inline(never)]
     fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => {
-                return self.report_buffer(slot, row, time);
-            }
+            Holding::Buffer { row, .. } => return self.report_buffer(slot, row, time),
             Holding::Cb(program, cb) => Change::CbBooked {
                 program: program.0,
                 bytes: cb.total_bytes(),
@@ -694,7 +721,20 @@ impl Follower<'_> {
         self.effect(Some(slot), time, change);
     }
 
+    /// Reports a buffer that was given back, or one booking of it.
+    #[inline(never)]
+    fn report_freed(&mut self, slot: u32, row: &BufferRow, references: u32, time: u64) {
+        let change = Change::BufferReleased {
+            class: row.class,
+            id: row.id,
+            bytes: row.charged_bytes(),
+            references,
+        };
+        self.effect(Some(slot), time, change);
+    }
+
     /// Reports a booked buffer, and a new L1 peak if it is one.
+    #[inline(never)]
     fn report_buffer(&mut self, slot: u32, row: &BufferRow, time: u64) {
         let booked = Change::BufferBooked {
             class: row.class,
@@ -703,24 +743,23 @@ impl Follower<'_> {
             references: row.references,
         };
         self.effect(Some(slot), time, booked);
+        if row.class != Class::L1 {
+            return;
+        }
         let device = self.device_mut(slot);
         let l1 = device.totals.class(Class::L1);
         let (bytes, buffers) = (l1.charged.bytes(), l1.buffers);
-        if row.class == Class::L1 && bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
+        if bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
             device.announced_l1_peak = bytes;
             self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
         }
     }
 
+    #[inline(never)]
     fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => Change::BufferReleased {
-                class: row.class,
-                id: row.id,
-                bytes: row.charged_bytes(),
-                references: 0,
-            },
+            Holding::Buffer { row, .. } => return self.report_freed(slot, row, 0, time),
             Holding::Cb(program, cb) => Change::CbReleased {
                 program: program.0,
                 bytes: cb.total_bytes(),
@@ -743,7 +782,7 @@ impl Observer for Follower<'_> {
         let (key, logical_id, unique_id) = match key {
             ChipKey::Unique(id) => (DeviceKey::Unique(id), 0, Some(id)),
             ChipKey::Logical(id) => {
-                let visible = Arc::clone(&self.visible);
+                let visible = Arc::clone(self.visible);
                 (DeviceKey::Logical { visible, id }, id, None)
             }
         };
@@ -788,24 +827,55 @@ impl Observer for Follower<'_> {
         self.device(slot).peaks[gauge.index()]
     }
 
-    #[inline]
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+    #[inline(always)]
+    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
         let order = self.order;
         let device = self.device_mut(slot);
+        let peaks = &mut device.peaks[charge.class.index()];
+        let before = *peaks;
+        if device.totals.book_buffer(charge, time, order) {
+            *peaks = before + 1;
+        }
+        if self.effects.is_some() {
+            self.report_buffer(slot, row, time);
+        }
+        before
+    }
+
+    #[inline(always)]
+    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        let device = self.device_mut(slot);
+        device.totals.release_buffer(charge);
+        let peaks = device.peaks[charge.class.index()];
+        if self.effects.is_some() {
+            self.report_freed(slot, row, 0, time);
+        }
+        peaks
+    }
+
+    #[inline(always)]
+    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        let order = self.order;
+        let device = self.device_mut(slot);
+        let peaks = device.peaks[holding.gauge().index()];
         if device.totals.book(holding, time, order) {
-            device.peaks[holding.gauge().index()] += 1;
+            device.peaks[holding.gauge().index()] = peaks + 1;
         }
         if self.effects.is_some() {
             self.report_booked(slot, holding, time);
         }
+        peaks
     }
 
-    #[inline]
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        self.device_mut(slot).totals.release(holding);
+    #[inline(always)]
+    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        let device = self.device_mut(slot);
+        device.totals.release(holding);
+        let peaks = device.peaks[holding.gauge().index()];
         if self.effects.is_some() {
             self.report_released(slot, holding, time);
         }
+        peaks
     }
 
     fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
@@ -815,13 +885,7 @@ impl Observer for Follower<'_> {
         if more {
             return self.report_buffer(slot, row, time);
         }
-        let change = Change::BufferReleased {
-            class: row.class,
-            id: row.id,
-            bytes: row.charged_bytes(),
-            references: row.references,
-        };
-        self.effect(Some(slot), time, change);
+        self.report_freed(slot, row, row.references, time);
     }
 
     fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {

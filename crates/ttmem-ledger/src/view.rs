@@ -107,7 +107,7 @@ impl ProcessView {
         Self {
             index,
             facts: process.facts.clone(),
-            account: process.account.facts().clone(),
+            account: process.account.facts_now(),
             rows: process.account.rows(),
             devices: process.devices.clone(),
         }

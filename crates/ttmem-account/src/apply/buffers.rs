@@ -1,11 +1,12 @@
 //! Buffers: booked on every device of their mesh, given back as booked.
 
-use super::{Apply, Outcome, book, release};
+use super::{Apply, Outcome, at_peaks, note_device_peak};
 use crate::account::Released;
 use crate::anomaly::Anomaly;
 use crate::buffers::{BufferKey, BufferRow};
 use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
-use crate::observer::{Holding, Observer};
+use crate::observer::{Charge, Observer};
+use crate::totals::GaugeKind;
 use ttmem_event::{BufferId, Class, CoresId, MeshId, TextId, What};
 
 impl<O: Observer> Apply<'_, O> {
@@ -82,7 +83,11 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     pub(super) fn free_buffer(&mut self, buffer: BufferId) -> Outcome {
-        let Some(slot) = self.account.buffers.find(BufferKey::Id(buffer.0)) else {
+        let found = self
+            .account
+            .buffers
+            .find_and_forget(BufferKey::Id(buffer.0));
+        let Some(slot) = found else {
             if buffer.0 < self.account.first_own_buffer {
                 // The parent's: its own ledger entry keeps it until the parent frees it.
                 self.account.facts.inherited_frees += 1;
@@ -90,7 +95,7 @@ impl<O: Observer> Apply<'_, O> {
             }
             return Err(Anomaly::UnknownFree);
         };
-        self.release_row(slot);
+        self.release_forgotten(slot);
         Ok(())
     }
 
@@ -156,12 +161,15 @@ impl<O: Observer> Apply<'_, O> {
         let full = allocator
             .capacity
             .is_some_and(|_known| allocator.charged_bytes + charged > most);
-        let held = mesh.devices.iter().any(|slot| {
-            let totals = &self.account.facts.devices[*slot as usize].totals;
-            let class = totals.class(row.class);
-            class.charged.bytes() + charged > MAX_HELD_BYTES
-                || class.requested_bytes + row.requested_bytes > MAX_HELD_BYTES
-        });
+        let all = self.account.buffer_bytes + u128::from(charged) + u128::from(row.requested_bytes);
+        let may_be_held = all > u128::from(MAX_HELD_BYTES);
+        let held = may_be_held
+            && mesh.devices.iter().any(|slot| {
+                let totals = &self.account.facts.devices[*slot as usize].totals;
+                let class = totals.class(row.class);
+                class.charged.bytes() + charged > MAX_HELD_BYTES
+                    || class.requested_bytes + row.requested_bytes > MAX_HELD_BYTES
+            });
         if full || held {
             return Err(Anomaly::BeyondCapacity);
         }
@@ -184,20 +192,26 @@ impl<O: Observer> Apply<'_, O> {
             allocator.per_bank_bytes += row.per_bank_bytes;
         }
         allocator.buffers += 1;
-        let holding = Holding::Buffer {
-            row: &row,
-            placed: mesh.id.is_some(),
-        };
+        let charge = Charge::of(&row, mesh.id.is_some());
+        let (gauge, order, time) = (GaugeKind::Class(row.class), row.order, self.time);
+        account.buffer_bytes += u128::from(charge.bytes) + u128::from(charge.requested_bytes);
         for slot in mesh.devices.iter() {
             let held = &mut account.facts.devices[*slot as usize];
-            let at = (*slot, self.time, row.order);
-            book(held, self.observer, at, &holding);
+            let device_peaks = self.observer.buffer_booked(*slot, charge, &row, time);
+            note_device_peak(held, device_peaks, order, gauge);
+            held.totals.book_buffer(charge, time, order);
         }
         Ok(())
     }
 
     /// Gives back a live row on every device of its mesh.
     pub(super) fn release_row(&mut self, slot: u32) -> Option<BufferRow> {
+        self.account.buffers.forget(slot);
+        self.release_forgotten(slot)
+    }
+
+    /// Gives back a row that the index no longer has.
+    fn release_forgotten(&mut self, slot: u32) -> Option<BufferRow> {
         let account = &mut *self.account;
         let row = account.buffers.rows.get(slot)?;
         let mesh = &mut account.facts.meshes[row.mesh as usize];
@@ -208,15 +222,16 @@ impl<O: Observer> Apply<'_, O> {
             allocator.per_bank_bytes -= row.per_bank_bytes;
         }
         allocator.buffers -= 1;
-        let holding = Holding::Buffer {
-            row: &row,
-            placed: mesh.id.is_some(),
-        };
+        let charge = Charge::of(&row, mesh.id.is_some());
+        let (gauge, order, time) = (GaugeKind::Class(row.class), account.order, self.time);
+        account.buffer_bytes -= u128::from(charge.bytes) + u128::from(charge.requested_bytes);
         let (mut first, mut last) = (u64::MAX, 0);
         for slot in mesh.devices.iter() {
             let held = &mut account.facts.devices[*slot as usize];
-            let at = (*slot, self.time, account.order);
-            let peaks = release(held, self.observer, at, &holding);
+            let device_peaks = self.observer.buffer_released(*slot, charge, &row, time);
+            note_device_peak(held, device_peaks, order, gauge);
+            held.totals.release_buffer(charge);
+            let peaks = at_peaks(held, gauge);
             first = first.min(peaks.first);
             last = last.max(peaks.last);
         }

@@ -59,6 +59,7 @@ impl<O: Observer> Apply<'_, O> {
         }
         let most = self.most_placed(members.len(), MAX_PER_PROGRAM);
         let put = self.change_parts(program, &members, |placed| placed.put_cb(entry, most))?;
+        let id = self.program_id(program);
         let mut outcome = Ok(());
         for (slot, put) in members.iter().zip(put) {
             match put {
@@ -66,7 +67,6 @@ impl<O: Observer> Apply<'_, O> {
                     if let Some(old) = old {
                         self.give_back_cb(*slot, program, &old);
                     }
-                    let id = self.program_mut(program).id;
                     self.book_storage(*slot, &Holding::Cb(id, &entry));
                 }
                 Err(refused) => outcome = Err(refused),
@@ -106,8 +106,9 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     pub(super) fn give_back_cb(&mut self, slot: u32, program: u32, cb: &Cb) {
-        let program = self.program_mut(program);
-        let (id, name) = (program.id, program.name);
+        let program = self.account.programs.get(program);
+        let (id, name) =
+            program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name));
         self.release_cb(slot, id, name, cb);
     }
 
@@ -116,7 +117,8 @@ impl<O: Observer> Apply<'_, O> {
         account.placed -= 1;
         let held = &mut account.facts.devices[slot as usize];
         let at = (slot, self.time, account.order);
-        let peaks = release(held, self.observer, at, &Holding::Cb(program, cb));
+        let holding = Holding::Cb(program, cb);
+        let peaks = release(held, self.observer, at, &holding);
         let list = &mut account.on_device[slot as usize].freed_cbs;
         account.freed_cbs.trim(list, peaks.first);
         if cb.order <= peaks.last {

@@ -7,7 +7,7 @@ use super::{Apply, Outcome};
 use crate::account::DeviceIndex;
 use crate::anomaly::Anomaly;
 use crate::device::{ChipKey, HeldDevice};
-use crate::mesh::Mesh;
+use crate::mesh::{DeviceSet, Mesh};
 use crate::observer::Observer;
 use std::sync::Arc;
 use ttmem_event::{CoresId, Definition, DeviceDefinition, MeshDefinition, MeshKind, TextId, What};
@@ -93,12 +93,11 @@ impl<O: Observer> Apply<'_, O> {
         let mut slots: Vec<u32> = Vec::with_capacity(definition.devices.len());
         for device in &definition.devices {
             let slot = self.account.device_ids.get(&device.0);
-            let slot = slot.ok_or(Anomaly::Undefined)?;
-            if slots.contains(slot) {
-                // Two ids of one chip: an event would be booked on it twice.
-                return Err(Anomaly::Redefined);
-            }
-            slots.push(*slot);
+            slots.push(*slot.ok_or(Anomaly::Undefined)?);
+        }
+        if DeviceSet::new(&slots).len() < slots.len() {
+            // Two ids of one chip: an event would be booked on it twice.
+            return Err(Anomaly::Redefined);
         }
         if let Some(known) = self.account.mesh_ids.get(&definition.id.0) {
             return same(*self.account.facts.meshes[*known as usize].devices == *slots);

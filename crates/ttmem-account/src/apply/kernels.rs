@@ -8,7 +8,8 @@ use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
 use crate::observer::{Holding, Observer};
 use crate::program::{Kernel, Placement};
 use crate::totals::Totals;
-use ttmem_event::{CoresId, KernelId, MeshId, ProgramId, What};
+use std::collections::BTreeMap;
+use ttmem_event::{CoresId, KernelId, MeshId, ProgramId, TextId, What};
 
 /// Far more kernels than a program has groups of cores.
 const MAX_PER_PROGRAM: usize = 1024;
@@ -74,6 +75,7 @@ impl<O: Observer> Apply<'_, O> {
                 _other => placed.put_kernel(entry, most).map(Some),
             }
         })?;
+        let id = self.program_id(program);
         for (slot, put) in members.iter().zip(put) {
             let old = match put {
                 Ok(None) => continue,
@@ -88,7 +90,6 @@ impl<O: Observer> Apply<'_, O> {
                 self.give_back_kernel(*slot, program, &old);
             }
             self.change_unique(*slot, &entry, true);
-            let id = self.program_mut(program).id;
             self.book_storage(*slot, &Holding::Kernel(id, &entry));
         }
         outcome
@@ -129,13 +130,15 @@ impl<O: Observer> Apply<'_, O> {
 
     pub(super) fn give_back_kernel(&mut self, slot: u32, program: u32, kernel: &Kernel) {
         self.change_unique(slot, kernel, false);
-        let program = self.program_mut(program);
-        let (id, name) = (program.id, program.name);
+        let program = self.account.programs.get(program);
+        let (id, name) =
+            program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name));
         let account = &mut *self.account;
         account.placed -= 1;
         let held = &mut account.facts.devices[slot as usize];
         let at = (slot, self.time, account.order);
-        let peaks = release(held, self.observer, at, &Holding::Kernel(id, kernel));
+        let holding = Holding::Kernel(id, kernel);
+        let peaks = release(held, self.observer, at, &holding);
         let list = &mut account.on_device[slot as usize].freed_kernels;
         account.freed_kernels.trim(list, peaks.first);
         if kernel.order <= peaks.last {
@@ -194,6 +197,9 @@ impl Loads {
             } else {
                 self.largest.1 - 1
             };
+        } else if loaded && self.largest.1 == 0 {
+            // Not by way of the others: an empty tree that had something keeps its node.
+            self.largest = (bytes, 1);
         } else if loaded {
             *self.others.entry(bytes).or_insert(0) += 1;
         } else if let Some(count) = self.others.get_mut(&bytes) {
@@ -209,6 +215,9 @@ impl Loads {
             .map(|(bytes, count)| (*bytes, *count));
         if let Some(other) = other.filter(|other| self.largest.1 == 0 || other.0 > self.largest.0) {
             self.others.remove(&other.0);
+            if self.others.is_empty() {
+                self.others = BTreeMap::new();
+            }
             if self.largest.1 > 0 {
                 self.others.insert(self.largest.0, self.largest.1);
             }

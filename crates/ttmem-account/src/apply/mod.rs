@@ -163,20 +163,20 @@ impl<O: Observer> Apply<'_, O> {
 }
 
 /// Books something on one device of a process.
-#[inline]
+#[inline(always)]
 fn book<O: Observer>(
     held: &mut HeldDevice,
     observer: &mut O,
     (slot, time, order): (u32, u64, u64),
     holding: &Holding<'_>,
 ) {
-    note_device_peak(held, observer, slot, order, holding.gauge());
+    let device_peaks = observer.booked(slot, holding, time);
+    note_device_peak(held, device_peaks, order, holding.gauge());
     held.totals.book(holding, time, order);
-    observer.booked(slot, holding, time);
 }
 
 /// Gives back something on one device; how long it must be remembered for the peaks there.
-#[inline]
+#[inline(always)]
 fn release<O: Observer>(
     held: &mut HeldDevice,
     observer: &mut O,
@@ -184,23 +184,25 @@ fn release<O: Observer>(
     holding: &Holding<'_>,
 ) -> AtPeaks {
     let gauge = holding.gauge();
-    note_device_peak(held, observer, slot, order, gauge);
+    let device_peaks = observer.released(slot, holding, time);
+    note_device_peak(held, device_peaks, order, gauge);
     held.totals.release(holding);
-    observer.released(slot, holding, time);
+    at_peaks(held, gauge)
+}
+
+/// When a process and its device had their present peaks of one gauge.
+#[inline(always)]
+fn at_peaks(held: &HeldDevice, gauge: GaugeKind) -> AtPeaks {
     let own = held.totals.gauge(gauge).peak_order();
     let moment = held.moments[gauge.index()];
-    let has_moment = moment.peak_number > 0;
+    let of_device = if moment.peak_number > 0 {
+        moment.order
+    } else {
+        own
+    };
     AtPeaks {
-        first: if has_moment {
-            own.min(moment.order)
-        } else {
-            own
-        },
-        last: if has_moment {
-            own.max(moment.order)
-        } else {
-            own
-        },
+        first: own.min(of_device),
+        last: own.max(of_device),
     }
 }
 
@@ -212,15 +214,8 @@ struct AtPeaks {
 }
 
 /// Other processes may have raised the peak of the device since this one's last event.
-#[inline]
-fn note_device_peak<O: Observer>(
-    held: &mut HeldDevice,
-    observer: &O,
-    slot: u32,
-    order: u64,
-    gauge: GaugeKind,
-) {
-    let peak_number = observer.device_peaks(slot, gauge);
+#[inline(always)]
+fn note_device_peak(held: &mut HeldDevice, peak_number: u64, order: u64, gauge: GaugeKind) {
     let moment = &mut held.moments[gauge.index()];
     if moment.peak_number != peak_number {
         moment.peak_number = peak_number;

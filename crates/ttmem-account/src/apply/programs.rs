@@ -123,6 +123,12 @@ impl<O: Observer> Apply<'_, O> {
             .expect("slots in hand are those of live programs")
     }
 
+    /// The id of the program in a slot; 0 stands for none.
+    pub(super) fn program_id(&self, slot: u32) -> ProgramId {
+        let program = self.account.programs.get(slot);
+        program.map_or(ProgramId(0), |program| program.id)
+    }
+
     /// A program's part on a device, new if it has none.
     pub(crate) fn part_mut(
         &mut self,
@@ -139,6 +145,19 @@ impl<O: Observer> Apply<'_, O> {
                 .insert(program);
         }
         Ok(self.program_mut(program).on_device_or_new(slot))
+    }
+
+    /// Gives a program a part on each of the devices where it has none.
+    fn make_parts(&mut self, program: u32, slots: &[u32]) -> Outcome {
+        let known = self.program_mut(program);
+        let is_known = |(near, slot): (usize, &u32)| known.on_device_near(near, *slot).is_some();
+        if slots.iter().enumerate().all(is_known) {
+            return Ok(());
+        }
+        for slot in slots {
+            self.part_mut(program, *slot)?;
+        }
+        Ok(())
     }
 
     /// Ends a program's part on a device.
@@ -162,9 +181,7 @@ impl<O: Observer> Apply<'_, O> {
         slots: &[u32],
         change: impl Fn(&mut Placement) -> R,
     ) -> Result<Vec<R>, Anomaly> {
-        for slot in slots {
-            self.part_mut(program, *slot)?;
-        }
+        self.make_parts(program, slots)?;
         let changed = self.change_known_parts(program, slots, change);
         Ok(changed.into_iter().map(|(_slot, came)| came).collect())
     }
@@ -180,7 +197,7 @@ impl<O: Observer> Apply<'_, O> {
         let mut changed: Vec<(u32, R)> = Vec::with_capacity(slots.len());
         let mut first = 0;
         while let Some(slot) = slots.get(first) {
-            let Some(on) = program.on_device_mut(*slot) else {
+            let Some(on) = program.on_device_near(first, *slot) else {
                 first += 1;
                 continue;
             };
@@ -188,7 +205,7 @@ impl<O: Observer> Apply<'_, O> {
             // Their references go first, so that what only they share is not copied.
             let mut behind = first + 1;
             while let Some(next) = slots.get(behind)
-                && let Some(on) = program.on_device_mut(*next)
+                && let Some(on) = program.on_device_near(behind, *next)
                 && is_same(&on.placement, &shared)
             {
                 on.placement = None;
@@ -198,8 +215,8 @@ impl<O: Observer> Apply<'_, O> {
             let came = change(placement);
             let is_empty = placement.cbs().is_empty() && placement.kernels().is_empty();
             let shared = shared.filter(|_placement| !is_empty);
-            for slot in &slots[first..behind] {
-                if let Some(on) = program.on_device_mut(*slot) {
+            for (near, slot) in (first..).zip(&slots[first..behind]) {
+                if let Some(on) = program.on_device_near(near, *slot) {
                     on.placement.clone_from(&shared);
                 }
                 changed.push((*slot, came.clone()));
@@ -273,9 +290,7 @@ impl<O: Observer> Apply<'_, O> {
         let time = self.time;
         let captured_by = self.capture_of(mesh);
         let members = Arc::clone(&self.mesh(mesh).devices);
-        for member in members.iter() {
-            self.part_mut(slot, *member)?;
-        }
+        self.make_parts(slot, &members)?;
         let account = &mut *self.account;
         account.runs += 1;
         let program = account.programs.get_mut(slot);
@@ -289,8 +304,8 @@ impl<O: Observer> Apply<'_, O> {
             ..CacheCounters::default()
         };
         let mut left: Vec<(u32, Arc<Cover>, u64, u64)> = Vec::new();
-        for member in members.iter() {
-            let Some(on) = program.on_device_mut(*member) else {
+        for (near, member) in members.iter().enumerate() {
+            let Some(on) = program.on_device_near(near, *member) else {
                 continue;
             };
             on.dispatches += 1;

@@ -39,9 +39,8 @@ impl<O: Observer> Apply<'_, O> {
         let dispatched = self.mesh(mesh);
         let own = dispatched.id.filter(|id| capturing.contains_key(id));
         let whole = |capturing: &Capturing| {
-            let devices = &self.mesh(capturing.trace.0).devices;
-            let mut parts = dispatched.devices.iter();
-            parts.all(|device| devices.contains(device))
+            let members = &self.mesh(capturing.trace.0).members;
+            dispatched.members.is_within(members)
         };
         own.or_else(|| {
             let mut others = capturing.iter();

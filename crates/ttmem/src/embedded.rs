@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use ttmem_event::catalogue::{Board, BoardKind};
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
 /// A running server; stops when dropped.
@@ -44,9 +44,10 @@ impl EmbeddedServer {
             board: board.map(Board::Known),
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
-                format: LogFormat::Plain,
-                quiet: true,
-                verbose: false,
+                options: LogOptions {
+                    quiet: true,
+                    ..LogOptions::default()
+                },
             },
             max_clients,
             buffer_types: BufferTypeNumbering::Runtime,

@@ -1,7 +1,7 @@
 //! The two forms of the log, and what the log says of itself in each.
 //!
-//! A reader of JSON lines must find nothing else, so also the lines of the threads that write
-//! the text out have both forms.
+//! A reader of JSON lines must find nothing else, so also what the log says of itself has both
+//! forms.
 
 use std::fmt::Write as _;
 
@@ -28,19 +28,6 @@ impl LogFormat {
             Self::Json => write_timed(out, unix_nanos(), &OwnLine::LogGap { lines, reason }),
         }
     }
-
-    /// The line of a failure of the log itself.
-    pub(super) fn failure(self, reason: String) -> String {
-        match self {
-            Self::Plain => reason,
-            Self::Json => {
-                let mut line = String::new();
-                let reason = &reason;
-                write_timed(&mut line, unix_nanos(), &OwnLine::LogFailed { reason });
-                line
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -55,9 +42,5 @@ mod tests {
         assert_eq!(gap["event"], "log_gap");
         assert_eq!(gap["lines"], 3);
         assert_eq!(gap["reason"], "disk \"full\"");
-        let failure = LogFormat::Json.failure("broken".to_owned());
-        let failure: serde_json::Value = serde_json::from_str(&failure).unwrap();
-        assert_eq!(failure["reason"], "broken");
-        assert_eq!(LogFormat::Plain.failure("broken".to_owned()), "broken");
     }
 }

@@ -1,7 +1,7 @@
 //! One destination of log text: an inherited stream or a rotating file.
 //!
-//! Owned by the thread of one lane, which is the only one to write through it. Blocking is
-//! allowed here, losing count of what was written is not.
+//! Owned by one thread of the log, which is the only one to write through it. Blocking is allowed
+//! here, losing count of what was written is not.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::rotate::RotatingFile;
 
-/// Where the text of a lane ends up.
+/// Where text ends up.
 #[derive(Debug)]
 pub(super) enum Output {
     /// A pipe, terminal or file that the server was started with.

@@ -1,6 +1,6 @@
 //! A log file of bounded size: `path`, `path.1`, `path.2` and so on, the oldest falling off.
 //!
-//! Used by the writer thread of the log alone. It never follows a link at `path`, and it renames
+//! Used by the thread that writes events alone. It never follows a link at `path`, and it renames
 //! `path` only while that is the file it writes, so that a log moved away by the administrator
 //! stays untouched.
 

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use ttmem_api::{ApiClient, HttpUrl};
 use ttmem_event::legacy::{BufferTypeNumbering, Generation, Request, RequestKind};
-use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
 const PLAIN: Screen = Screen {
@@ -31,9 +31,7 @@ fn config(directory: &Path) -> ServerConfig {
         board: None,
         log: LogConfig {
             target: LogTarget::File(LogFileOptions::new(directory.join("log"))),
-            format: LogFormat::Plain,
-            quiet: false,
-            verbose: false,
+            options: LogOptions::default(),
         },
         max_clients: 8,
         buffer_types: BufferTypeNumbering::Runtime,

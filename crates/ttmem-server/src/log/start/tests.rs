@@ -1,9 +1,10 @@
-//! The two lanes together.
+//! The two outputs together.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Read};
 
 use super::*;
+use crate::log::entry::Note;
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -14,14 +15,8 @@ fn log_to(events: Output, errors_in_events: bool) -> (Log, PipeReader) {
         fd: writer.into(),
         name: "the test's errors",
     };
-    let log = Log::with_outputs(
-        events,
-        errors_in_events,
-        EVENT_LIMITS,
-        errors,
-        WATCHDOG,
-        LogFormat::Plain,
-    );
+    let events = (events, errors_in_events);
+    let log = Log::with_outputs(events, errors, WATCHDOG, LogOptions::default());
     (log.unwrap(), reader)
 }
 
@@ -31,6 +26,12 @@ fn read_all(mut reader: PipeReader) -> String {
     text
 }
 
+fn error(reason: &str) -> Note {
+    Note::Failed {
+        reason: reason.to_owned(),
+    }
+}
+
 #[test]
 fn errors_reach_the_file_and_standard_error() {
     let dir = tempfile::tempdir().unwrap();
@@ -38,16 +39,17 @@ fn errors_reach_the_file_and_standard_error() {
     let file = RotatingFile::open(LogFileOptions::new(&path)).unwrap();
     let (log, errors) = log_to(Output::File(file), true);
     let handle = log.handle();
-    handle.events("an event\n".to_owned());
-    handle.error("an error".to_owned());
-    handle.events("another event\n".to_owned());
-    assert!(handle.flush());
-    let in_file = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(in_file, "an event\nan error\nanother event\n");
+    handle.note(Note::Returned { pid: Some(1) });
+    handle.note(error("an error"));
+    handle.note(Note::Returned { pid: Some(2) });
     log.close();
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "✓ [PID 1] Connected again\nan error\n✓ [PID 2] Connected again\n"
+    );
     assert_eq!(read_all(errors), "an error\n");
     assert_eq!(handle.elided(), 0);
-    handle.events("too late\n".to_owned());
+    handle.note(Note::Stopped);
     assert_eq!(handle.elided(), 1);
 }
 
@@ -59,15 +61,15 @@ fn errors_stay_out_of_standard_output() {
         name: "the test's events",
     };
     let (log, errors) = log_to(output, false);
-    log.handle().error("an error\n".to_owned());
-    log.handle().events("an event".to_owned());
+    log.handle().note(error("an error"));
+    log.handle().note(Note::Returned { pid: Some(1) });
     drop(log);
-    assert_eq!(read_all(events), "an event\n");
+    assert_eq!(read_all(events), "✓ [PID 1] Connected again\n");
     assert_eq!(read_all(errors), "an error\n");
 }
 
 #[test]
-fn a_failing_event_log_is_told_on_standard_error_once() {
+fn a_failing_event_log_is_reported_on_standard_error_once() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = Output::Stream {
         fd: full.into(),
@@ -76,16 +78,15 @@ fn a_failing_event_log_is_told_on_standard_error_once() {
     let (log, errors) = log_to(output, false);
     let handle = log.handle();
     for _ in 0..5 {
-        handle.events("a line\n".to_owned());
-        assert!(handle.flush());
+        handle.note(Note::Stopped);
     }
-    assert_eq!(handle.elided(), 5);
     log.close();
-    let told = read_all(errors);
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(handle.elided(), 5);
+    let reported = read_all(errors);
+    assert_eq!(reported.lines().count(), 1, "{reported}");
     assert!(
-        told.starts_with("cannot write the log to standard output: "),
-        "{told}"
+        reported.starts_with("cannot write the log to standard output: "),
+        "{reported}"
     );
 }
 
@@ -97,11 +98,12 @@ fn a_stalled_event_reader_does_not_delay_errors() {
         name: "standard output",
     };
     let (log, errors) = log_to(output, false);
-    // More than any pipe holds: the event lane is stuck from here on.
-    log.handle().events("e".repeat(4 << 20));
-    log.handle().error("told at once\n".to_owned());
+    // More than any pipe holds: the thread of the events is stuck from here on.
+    let name = "e".repeat(4 << 20);
+    log.handle().note(Note::Joined { pid: None, name });
+    log.handle().note(error("said at once"));
     let mut line = String::new();
     BufReader::new(errors).read_line(&mut line).unwrap();
-    assert_eq!(line, "told at once\n");
+    assert_eq!(line, "said at once\n");
     drop(events);
 }

@@ -8,22 +8,19 @@
 
 mod dumps;
 mod entry;
-mod format;
 mod json;
 mod note;
 mod number;
 mod output;
 mod plain;
 mod queue;
-mod rotate;
 mod shown;
 mod start;
 mod writer;
 
 pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
 pub use entry::{LogEntry, Note, NotedDevice};
-pub use format::LogFormat;
-pub use number::{CppDouble, cpp_double, kilobytes, megabytes};
+pub use number::{CppDouble, kilobytes, megabytes};
+pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
-pub use rotate::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
-pub use start::{CLOSE_WAIT, Log, LogOptions, LogTarget, StartLogError};
+pub use start::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};

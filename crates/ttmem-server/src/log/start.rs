@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
-use super::format::LogFormat;
-use super::output::Output;
+use super::output::{LogFileOptions, OpenLogFileError, Output};
 use super::queue::{Body, Limits, LogHandle, Message, Queue};
-use super::rotate::{LogFileOptions, OpenLogFileError, RotatingFile};
 use super::writer::{Share, Writer};
 
 /// How long [`Log::close`] waits for a slow reader at most.
@@ -39,6 +37,16 @@ pub enum LogTarget {
     Stdout,
     /// A rotating file.
     File(LogFileOptions),
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people, as the old server wrote them.
+    #[default]
+    Plain,
+    /// One JSON object per line.
+    Json,
 }
 
 /// How a log looks and what it leaves out.
@@ -93,7 +101,7 @@ impl Log {
     pub fn start(target: LogTarget, options: LogOptions) -> Result<Self, StartLogError> {
         let (events, is_file) = match target {
             LogTarget::Stdout => (stream(io::stdout().as_fd(), "standard output")?, false),
-            LogTarget::File(options) => (Output::File(RotatingFile::open(options)?), true),
+            LogTarget::File(options) => (Output::open(options)?, true),
         };
         let errors = stream(io::stderr().as_fd(), "standard error")?;
         Self::with_outputs((events, is_file), errors, CLOSE_WAIT, options)
@@ -190,11 +198,11 @@ pub(super) fn spawn(name: &str, writer: Writer) -> io::Result<Receiver<()>> {
 
 fn stream(fd: BorrowedFd<'_>, name: &'static str) -> Result<Output, StartLogError> {
     let fd = fd.try_clone_to_owned();
-    let fd = fd.map_err(|source| StartLogError::Stream {
-        stream: name,
-        source,
-    })?;
-    Ok(Output::Stream { fd, name })
+    fd.map(|fd| Output::stream(fd, name))
+        .map_err(|source| StartLogError::Stream {
+            stream: name,
+            source,
+        })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Text that the output refuses is counted by line, and a notice with the count takes its place as
 //! soon as text gets through again.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,11 +12,10 @@ use ttmem_ledger::View;
 
 use super::dumps::{DumpKind, render};
 use super::entry::{LogEntry, Note, is_error_at, is_routine};
-use super::format::LogFormat;
 use super::json::{self, OwnLine};
 use super::output::Output;
 use super::queue::{Body, Message, Queue, Shared};
-use super::start::LogOptions;
+use super::start::{LogFormat, LogOptions};
 use super::{note, plain};
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
@@ -202,8 +202,7 @@ impl Writer {
     fn mention(&mut self, lines: u64) {
         if lines > 0 {
             let reason = "the log cannot keep up";
-            let format = self.options.format;
-            format.write_gap(&mut self.batch, lines, reason);
+            write_gap(&mut self.batch, self.options.format, lines, reason);
         }
     }
 
@@ -233,7 +232,7 @@ impl Writer {
                 notice.push('\n');
             }
             let format = self.options.format;
-            format.write_gap(&mut notice, failure.lost_lines, &failure.reason);
+            write_gap(&mut notice, format, failure.lost_lines, &failure.reason);
             if let Err(again) = self.output.write_all(notice.as_bytes()) {
                 let lines = line_count(text);
                 failure.lost_lines += lines;
@@ -267,6 +266,18 @@ impl Writer {
                 time_nanos: unix_nanos(),
                 note: Note::LogFailed { reason },
             });
+        }
+    }
+}
+
+/// Appends that lines are missing here.
+fn write_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
+    match format {
+        // One wording for any number, so that one pattern finds them all.
+        LogFormat::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
+            .expect("a String takes any text"),
+        LogFormat::Json => {
+            json::write_timed(out, unix_nanos(), &OwnLine::LogGap { lines, reason });
         }
     }
 }

@@ -9,8 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::log::output::Output;
-use crate::log::rotate::{LogFileOptions, RotatingFile};
+use crate::log::output::{LogFileOptions, Output};
 use crate::log::start::{end, spawn};
 use crate::log::writer::{Share, Writer};
 
@@ -23,10 +22,7 @@ const ROOMY: Limits = Limits {
 };
 
 fn stream(fd: impl Into<OwnedFd>) -> Output {
-    Output::Stream {
-        fd: fd.into(),
-        name: "the test",
-    }
+    Output::stream(fd, "the test")
 }
 
 /// A queue, its writer that does not run yet, and where that one reports failures.
@@ -212,7 +208,7 @@ fn says_what_is_missing_when_the_output_works_again() {
         max_bytes: 8,
         max_files: 2,
     };
-    let output = Output::File(RotatingFile::open(options).unwrap());
+    let output = Output::open(options).unwrap();
     let (queue, mut writer, reports) = pair(ROOMY, output);
     write(&mut writer, "first");
     std::fs::create_dir(&obstacle).unwrap();
@@ -284,8 +280,8 @@ fn a_stalled_reader_does_not_hold_up_the_end() {
 fn reopens_before_the_next_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let file = RotatingFile::open(LogFileOptions::new(&path)).unwrap();
-    let (queue, mut writer, reports) = pair(ROOMY, Output::File(file));
+    let file = Output::open(LogFileOptions::new(&path)).unwrap();
+    let (queue, mut writer, reports) = pair(ROOMY, file);
     let handle = LogHandle {
         events: queue.clone(),
         errors: queue,

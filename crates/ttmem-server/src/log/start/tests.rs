@@ -11,10 +11,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn log_to(events: Output, errors_in_events: bool) -> (Log, PipeReader) {
     let (reader, writer) = io::pipe().unwrap();
-    let errors = Output::Stream {
-        fd: writer.into(),
-        name: "the test's errors",
-    };
+    let errors = Output::stream(writer, "the test's errors");
     let events = (events, errors_in_events);
     let log = Log::with_outputs(events, errors, WATCHDOG, LogOptions::default());
     (log.unwrap(), reader)
@@ -36,8 +33,8 @@ fn error(reason: &str) -> Note {
 fn errors_reach_the_file_and_standard_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let file = RotatingFile::open(LogFileOptions::new(&path)).unwrap();
-    let (log, errors) = log_to(Output::File(file), true);
+    let file = Output::open(LogFileOptions::new(&path)).unwrap();
+    let (log, errors) = log_to(file, true);
     let handle = log.handle();
     handle.note(Note::Returned { pid: Some(1) });
     handle.note(error("an error"));
@@ -56,10 +53,7 @@ fn errors_reach_the_file_and_standard_error() {
 #[test]
 fn errors_stay_out_of_standard_output() {
     let (events, writer) = io::pipe().unwrap();
-    let output = Output::Stream {
-        fd: writer.into(),
-        name: "the test's events",
-    };
+    let output = Output::stream(writer, "the test's events");
     let (log, errors) = log_to(output, false);
     log.handle().note(error("an error"));
     log.handle().note(Note::Returned { pid: Some(1) });
@@ -71,10 +65,7 @@ fn errors_stay_out_of_standard_output() {
 #[test]
 fn a_failing_event_log_is_reported_on_standard_error_once() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = Output::Stream {
-        fd: full.into(),
-        name: "standard output",
-    };
+    let output = Output::stream(full, "standard output");
     let (log, errors) = log_to(output, false);
     let handle = log.handle();
     for _ in 0..5 {
@@ -93,10 +84,7 @@ fn a_failing_event_log_is_reported_on_standard_error_once() {
 #[test]
 fn a_stalled_event_reader_does_not_delay_errors() {
     let (events, writer) = io::pipe().unwrap();
-    let output = Output::Stream {
-        fd: writer.into(),
-        name: "standard output",
-    };
+    let output = Output::stream(writer, "standard output");
     let (log, errors) = log_to(output, false);
     // More than any pipe holds: the thread of the events is stuck from here on.
     let name = "e".repeat(4 << 20);

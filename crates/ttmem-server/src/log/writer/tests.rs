@@ -11,8 +11,8 @@ use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
 
 use super::*;
 use crate::journal::{Batch, Names};
+use crate::log::output::LogFileOptions;
 use crate::log::queue::LogHandle;
-use crate::log::rotate::{LogFileOptions, RotatingFile};
 use crate::log::start::{EVENT_LIMITS, Log};
 
 /// Generous: only a defect is ever that slow.
@@ -32,7 +32,7 @@ struct TestLog {
 fn file_at(path: &Path) -> Output {
     let mut options = LogFileOptions::new(path);
     options.max_bytes = 1 << 30;
-    Output::File(RotatingFile::open(options).unwrap())
+    Output::open(options).unwrap()
 }
 
 impl TestLog {
@@ -40,10 +40,7 @@ impl TestLog {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let (errors, writer) = io::pipe().unwrap();
-        let writer = Output::Stream {
-            fd: writer.into(),
-            name: "the test's errors",
-        };
+        let writer = Output::stream(writer, "the test's errors");
         let log = Log::with_outputs((file_at(&path), true), writer, WATCHDOG, options).unwrap();
         Self {
             log,
@@ -367,4 +364,14 @@ fn a_dump_that_finds_no_room_is_printed_all_the_same() {
         "… 1 log lines were not written: the log cannot keep up"
     );
     assert_eq!(lines[1..], SUMMARY);
+}
+
+#[test]
+fn a_gap_in_json_has_the_same_facts() {
+    let mut line = String::new();
+    write_gap(&mut line, LogFormat::Json, 3, "disk \"full\"");
+    let gap: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(gap["event"], "log_gap");
+    assert_eq!(gap["lines"], 3);
+    assert_eq!(gap["reason"], "disk \"full\"");
 }

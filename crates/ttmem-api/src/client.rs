@@ -23,7 +23,7 @@ use crate::{
     Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, PeakContents,
     PeakOf, Processes, ProgramPage, Snapshot, Token, routes,
 };
-use target::{of_device, percent_encoded};
+use target::{of_device, with_query};
 
 /// The server answers from memory; five seconds without a byte means it hangs.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +87,7 @@ impl ApiClient {
 
     /// All totals.
     pub fn snapshot(&self) -> Result<Snapshot, ApiRequestError> {
-        self.document(&self.exchange("GET", routes::SNAPSHOT)?)
+        self.get(routes::SNAPSHOT, &())
     }
 
     /// A page of live buffers: the first, or the one a cursor points to.
@@ -98,12 +98,12 @@ impl ApiClient {
         cursor: Option<&str>,
         limit: Option<u32>,
     ) -> Result<BufferPage, ApiRequestError> {
-        self.page(routes::BUFFERS, cursor, limit)
+        self.page(routes::BUFFERS, &place(cursor, limit))
     }
 
     /// A page of live circular buffers, as [`buffers`](Self::buffers).
     pub fn cbs(&self, cursor: Option<&str>, limit: Option<u32>) -> Result<CbPage, ApiRequestError> {
-        self.page(routes::CBS, cursor, limit)
+        self.page(routes::CBS, &place(cursor, limit))
     }
 
     /// A page of live kernels, as [`buffers`](Self::buffers).
@@ -112,7 +112,7 @@ impl ApiClient {
         cursor: Option<&str>,
         limit: Option<u32>,
     ) -> Result<KernelPage, ApiRequestError> {
-        self.page(routes::KERNELS, cursor, limit)
+        self.page(routes::KERNELS, &place(cursor, limit))
     }
 
     /// A page of live programs, as [`buffers`](Self::buffers).
@@ -121,7 +121,7 @@ impl ApiClient {
         cursor: Option<&str>,
         limit: Option<u32>,
     ) -> Result<ProgramPage, ApiRequestError> {
-        self.page(routes::PROGRAMS, cursor, limit)
+        self.page(routes::PROGRAMS, &place(cursor, limit))
     }
 
     /// One device, named by its logical id or by its unique id in hex.
@@ -136,8 +136,7 @@ impl ApiClient {
 
     /// A page of the live buffers that a query asks for.
     pub fn buffers_where(&self, query: &BufferQuery) -> Result<BufferPage, ApiRequestError> {
-        let page: BufferPage = self.get(routes::BUFFERS, query)?;
-        self.not_itself(page, query.cursor.as_deref())
+        self.page(routes::BUFFERS, query)
     }
 
     /// The live buffers that a query asks for, put together by what it says.
@@ -188,28 +187,30 @@ impl ApiClient {
 
     /// Sets a mark, from which peaks are counted as well.
     pub fn mark(&self, name: &str) -> Result<Marked, ApiRequestError> {
-        let target = format!("{}?name={}", routes::MARK, percent_encoded(name));
-        self.document(&self.exchange("POST", &target)?)
+        self.post(routes::MARK, &[("name", name)])
     }
 
     /// Follows what happens, from now on or from behind an id.
     pub fn events(&self, pace: Pace, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
-        let after = after.map_or(String::new(), |after| format!("&after={after}"));
-        let target = format!("{}?pace={pace}{after}", routes::EVENTS);
-        let (answer, framing) = self.stream(&target)?;
-        Ok(EventReader::new(self.server.clone(), answer, framing))
+        let after = after.map(|after| ("after", after.to_string()));
+        let query: Vec<_> = [("pace", pace.to_string())]
+            .into_iter()
+            .chain(after)
+            .collect();
+        let body = self.open("GET", &with_query(routes::EVENTS, &query), u64::MAX)?;
+        Ok(EventReader::new(self.server.clone(), body))
     }
 
     /// The last `count` events, of one process or of all.
     pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
-        let of = pid.map_or(String::new(), |pid| format!("&pid={pid}"));
-        let target = format!("{}?count={count}{of}", routes::LAST);
-        self.document(&self.exchange("GET", &target)?)
+        let of = pid.map(|pid| ("pid", pid));
+        let query: Vec<_> = [("count", count)].into_iter().chain(of).collect();
+        self.get(routes::LAST, &query)
     }
 
     /// Makes the server drop everything a process holds.
     pub fn forget(&self, pid: u32) -> Result<Forgotten, ApiRequestError> {
-        self.document(&self.exchange("POST", &format!("{}?pid={pid}", routes::FORGET))?)
+        self.post(routes::FORGET, &[("pid", pid)])
     }
 
     /// Whether the server answers at all.
@@ -220,5 +221,14 @@ impl ApiClient {
     /// Whether the server has applied all that it was sent.
     pub fn ready(&self) -> Result<(), ApiRequestError> {
         self.exchange("GET", routes::READY).map(drop)
+    }
+}
+
+/// Where a page begins, and how long it may be.
+fn place(cursor: Option<&str>, limit: Option<u32>) -> BufferQuery {
+    BufferQuery {
+        cursor: cursor.map(str::to_owned),
+        limit,
+        ..BufferQuery::default()
     }
 }

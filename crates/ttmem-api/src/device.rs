@@ -89,6 +89,46 @@ pub struct PeakBytes {
     pub kernel: u64,
 }
 
+impl PeakBytes {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let buffers = [self.dram, self.l1, self.l1_small, self.trace, self.system];
+        let all = buffers.into_iter().chain([self.cb, self.kernel]);
+        all.fold(0, u64::saturating_add)
+    }
+}
+
+impl Device {
+    /// The highest value of each total.
+    #[must_use]
+    pub fn peaks(&self) -> PeakBytes {
+        PeakBytes {
+            dram: self.dram.peak_bytes,
+            l1: self.l1.peak_bytes,
+            l1_small: self.l1_small.peak_bytes,
+            trace: self.trace.peak_bytes,
+            system: self.system.peak_bytes,
+            cb: self.cb.peak_bytes,
+            kernel: self.kernel.peak_bytes,
+        }
+    }
+
+    /// What is booked now, of each kind that has a peak.
+    #[must_use]
+    pub fn held(&self) -> PeakBytes {
+        PeakBytes {
+            dram: self.dram.charged_bytes,
+            l1: self.l1.charged_bytes,
+            l1_small: self.l1_small.charged_bytes,
+            trace: self.trace.charged_bytes,
+            system: self.system.charged_bytes,
+            cb: self.cb.registered_bytes,
+            kernel: self.kernel.registered_bytes,
+        }
+    }
+}
+
 /// One class of memory on one device, summed over its allocators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassUsage {

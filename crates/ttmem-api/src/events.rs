@@ -3,18 +3,15 @@
 //! Made by [`ApiClient::events`](crate::ApiClient::events). As everywhere in the client, what
 //! arrives is hostile: a message has a bounded length, a wait a bounded time.
 
-mod body;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
-use body::StreamingBody;
-
 use crate::client::{ApiRequestError, Deadline};
-use crate::http::Framing;
+use crate::http::Body;
 use crate::{Address, SCHEMA, StreamMessage};
 
 /// All devices of a large machine take some ten kilobytes.
@@ -22,9 +19,6 @@ const MESSAGE_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The server says something every 15 seconds: after this long it hangs.
 const SILENCE: Duration = Duration::from_secs(45);
-
-/// What is read from the socket at once.
-const PIECE_BYTES: usize = 16 * 1024;
 
 /// What a stream tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +55,9 @@ pub enum Streamed {
 #[derive(Debug)]
 pub struct EventReader {
     server: Address,
-    body: StreamingBody<BufReader<Deadline>>,
-    /// Bytes that arrived and were not looked at yet.
-    pending: Vec<u8>,
-    /// How many of them are known to have no line end.
-    searched: usize,
+    body: BufReader<Body<BufReader<Deadline>>>,
+    /// The line that is arriving.
+    line: Vec<u8>,
     /// The data of the message that is arriving.
     data: Vec<u8>,
     was_greeted: bool,
@@ -74,12 +66,11 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    pub(crate) fn new(server: Address, answer: BufReader<Deadline>, framing: Framing) -> Self {
+    pub(crate) fn new(server: Address, body: Body<BufReader<Deadline>>) -> Self {
         Self {
             server,
-            body: StreamingBody::new(answer, framing),
-            pending: Vec::new(),
-            searched: 0,
+            body: BufReader::new(body),
+            line: Vec::new(),
             data: Vec::new(),
             was_greeted: false,
             heard: Instant::now(),
@@ -104,23 +95,29 @@ impl EventReader {
     fn wait_for_message(&mut self, wait: Duration) -> Result<Streamed, ApiRequestError> {
         // Zero would mean "for ever" to the kernel.
         let wait = wait.clamp(Duration::from_millis(1), SILENCE);
-        self.body.get_mut().get_mut().extend(wait);
+        let connection = self.body.get_mut().get_mut().get_mut();
+        connection.extend(wait);
         loop {
-            while let Some(line) = self.line() {
-                if let Some(message) = self.take(&line)? {
-                    return Ok(Streamed::Message(Box::new(message)));
-                }
+            let had = self.line.len();
+            let room = MESSAGE_LIMIT_BYTES.saturating_sub(had + self.data.len());
+            let mut rest = self.body.by_ref().take(room as u64);
+            // What came before an error stays in the line.
+            let outcome = rest.read_until(b'\n', &mut self.line);
+            let is_too_long = rest.limit() == 0;
+            if self.line.len() > had {
+                self.heard = Instant::now();
             }
-            if self.pending.len() + self.data.len() > MESSAGE_LIMIT_BYTES {
-                return Err(self.malformed("a message of the stream is too long"));
-            }
-            let mut piece = [0; PIECE_BYTES];
-            match self.body.read(&mut piece) {
-                Ok(0) => return Ok(Streamed::Ended),
-                Ok(count) => {
-                    self.pending.extend_from_slice(&piece[..count]);
-                    self.heard = Instant::now();
+            match outcome {
+                Ok(_count) if self.line.ends_with(b"\n") => {
+                    let line = std::mem::take(&mut self.line);
+                    if let Some(message) = self.take(line.trim_ascii_end())? {
+                        return Ok(Streamed::Message(Box::new(message)));
+                    }
                 }
+                Ok(_count) if is_too_long => {
+                    return Err(self.malformed("a message of the stream is too long"));
+                }
+                Ok(_count) => return Ok(Streamed::Ended),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         return self.nothing_came();
@@ -149,25 +146,6 @@ impl EventReader {
             server: self.server.clone(),
             after: SILENCE,
         })
-    }
-
-    /// The next whole line that arrived, without its end.
-    fn line(&mut self) -> Option<Vec<u8>> {
-        let end = self.pending[self.searched..]
-            .iter()
-            .position(|byte| *byte == b'\n');
-        let Some(end) = end else {
-            self.searched = self.pending.len();
-            return None;
-        };
-        let end = self.searched + end;
-        let mut line: Vec<u8> = self.pending.drain(..=end).collect();
-        self.searched = 0;
-        line.pop();
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
-        Some(line)
     }
 
     /// Takes a line; a message if that was the end of one.

@@ -5,7 +5,7 @@
 //! are bounded, the two framings may not contradict each other, and no length that was
 //! announced is allocated before that much has arrived.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 
 /// Room for status line and headers, and for the trailers of a chunked body.
 const HEAD_LIMIT_BYTES: u64 = 16 * 1024;
@@ -14,32 +14,34 @@ const HEAD_LIMIT_BYTES: u64 = 16 * 1024;
 const HEADER_LIMIT: usize = 64;
 
 /// Sixteen hex digits, an extension, and the line end.
-pub(crate) const CHUNK_LINE_LIMIT_BYTES: u64 = 256;
-
-/// A response, read whole.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Response {
-    /// The status code.
-    pub(crate) code: u16,
-    /// The body, unchunked.
-    pub(crate) body: Vec<u8>,
-}
+const CHUNK_LINE_LIMIT_BYTES: u64 = 256;
 
 /// Why no response could be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadResponseError {
     /// The stream failed, or its deadline passed.
     #[error("reading failed")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
     /// The bytes are not an HTTP response, or end too early.
     #[error("{0}")]
-    Malformed(&'static str),
+    Malformed(String),
     /// The body is larger than the caller accepts.
     #[error("the body is larger than the limit")]
     TooLarge,
 }
 
-use ReadResponseError::Malformed;
+impl From<io::Error> for ReadResponseError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData => Self::Malformed(error.to_string()),
+            io::ErrorKind::UnexpectedEof => {
+                Self::Malformed("the body is shorter than announced".to_owned())
+            }
+            io::ErrorKind::FileTooLarge => Self::TooLarge,
+            _ => Self::Io(error),
+        }
+    }
+}
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,38 +52,6 @@ pub(crate) enum Framing {
     Chunked,
     /// It is all that comes.
     UntilEof,
-}
-
-/// Reads a response whose body has at most `body_limit_bytes`.
-pub(crate) fn read_response(
-    stream: impl Read,
-    body_limit_bytes: u64,
-) -> Result<Response, ReadResponseError> {
-    let mut stream = BufReader::with_capacity(64 * 1024, stream);
-    let (code, framing) = read_head(&mut stream)?;
-    let body = read_body(&mut stream, framing, body_limit_bytes)?;
-    Ok(Response { code, body })
-}
-
-/// Reads a body of at most so many bytes.
-pub(crate) fn read_body(
-    stream: &mut impl BufRead,
-    framing: Framing,
-    body_limit_bytes: u64,
-) -> Result<Vec<u8>, ReadResponseError> {
-    let body = match framing {
-        Framing::Length(length) => read_sized(stream, length, body_limit_bytes)?,
-        Framing::Chunked => read_chunked(stream, body_limit_bytes)?,
-        Framing::UntilEof => {
-            let mut body = Vec::new();
-            append(stream, body_limit_bytes.saturating_add(1), &mut body)?;
-            body
-        }
-    };
-    if len(&body) > body_limit_bytes {
-        return Err(ReadResponseError::TooLarge);
-    }
-    Ok(body)
 }
 
 /// Reads the status code and how the body is framed.
@@ -96,23 +66,25 @@ pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Framing), Rea
             b"\r\n" | b"\n" if line_start > 0 => break,
             [.., b'\n'] => {}
             _ if len(&head) == HEAD_LIMIT_BYTES => {
-                return Err(Malformed("the headers are larger than 16 KiB"));
+                return Err(malformed("the headers are larger than 16 KiB").into());
             }
             _ if head.is_empty() => {
-                return Err(Malformed("the connection was closed without an answer"));
+                return Err(malformed("the connection was closed without an answer").into());
             }
-            _ => return Err(Malformed("the connection was closed inside the headers")),
+            _ => return Err(malformed("the connection was closed inside the headers").into()),
         }
     }
     let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
     let mut parsed = httparse::Response::new(&mut headers);
     match parsed.parse(&head) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(Malformed("the headers are incomplete")),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("more than 64 headers")),
-        Err(_) => return Err(Malformed("not an HTTP response")),
+        Ok(httparse::Status::Partial) => return Err(malformed("the headers are incomplete").into()),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(malformed("more than 64 headers").into());
+        }
+        Err(_) => return Err(malformed("not an HTTP response").into()),
     }
-    let code = parsed.code.ok_or(Malformed("no status code"))?;
+    let code = parsed.code.ok_or_else(|| malformed("no status code"))?;
     // Neither has a body, whatever its headers say.
     if code == 204 || code == 304 {
         return Ok((code, Framing::Length(0)));
@@ -124,11 +96,11 @@ fn framing(headers: &[httparse::Header<'_>]) -> Result<Framing, ReadResponseErro
     let mut found = None;
     for header in headers {
         let framing = if header.name.eq_ignore_ascii_case("content-length") {
-            let length = decimal(header.value).ok_or(Malformed("bad Content-Length"))?;
+            let length = decimal(header.value).ok_or_else(|| malformed("bad Content-Length"))?;
             Framing::Length(length)
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !header.value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Malformed("unknown Transfer-Encoding"));
+                return Err(malformed("unknown Transfer-Encoding").into());
             }
             Framing::Chunked
         } else {
@@ -136,82 +108,166 @@ fn framing(headers: &[httparse::Header<'_>]) -> Result<Framing, ReadResponseErro
         };
         // Two framings that differ are how one response is made to look like two.
         if found.is_some_and(|earlier| earlier != framing) {
-            return Err(Malformed("contradicting body lengths"));
+            return Err(malformed("contradicting body lengths").into());
         }
         found = Some(framing);
     }
     Ok(found.unwrap_or(Framing::UntilEof))
 }
 
-fn read_sized(
-    stream: &mut impl BufRead,
-    length: u64,
-    limit_bytes: u64,
-) -> Result<Vec<u8>, ReadResponseError> {
-    if length > limit_bytes {
-        return Err(ReadResponseError::TooLarge);
-    }
-    let mut body = Vec::new();
-    if append(stream, length, &mut body)? < length {
-        return Err(Malformed("the body is shorter than announced"));
-    }
-    Ok(body)
+/// The bytes of a body without their framing.
+///
+/// A read that fails for want of time can be repeated: nothing that arrived is lost.
+#[derive(Debug)]
+pub(crate) struct Body<S> {
+    stream: S,
+    next: Next,
+    /// How many bytes the body may still have.
+    room: u64,
+    /// The line of the framing that is arriving.
+    line: Vec<u8>,
 }
 
-fn read_chunked(stream: &mut impl BufRead, limit_bytes: u64) -> Result<Vec<u8>, ReadResponseError> {
-    let mut body = Vec::new();
-    let mut line = Vec::new();
-    loop {
-        read_line(stream, CHUNK_LINE_LIMIT_BYTES, &mut line)?;
-        let Ok(httparse::Status::Complete((_, chunk_bytes))) = httparse::parse_chunk_size(&line)
-        else {
-            return Err(Malformed("bad chunk size"));
+/// What the stream has next.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// So many bytes of the body, and how it goes on.
+    Bytes { left: u64, chunked: bool },
+    /// The end of a chunk.
+    ChunkEnd,
+    /// The length of a chunk.
+    ChunkLength,
+    /// Headers behind the last chunk, which may have so many bytes.
+    Trailers { room: u64 },
+    /// The body, until the stream ends.
+    All,
+    /// Nothing.
+    Nothing,
+}
+
+impl<S> Body<S> {
+    /// A body of at most so many bytes.
+    pub(crate) fn new(stream: S, framing: Framing, limit_bytes: u64) -> Self {
+        let next = match framing {
+            Framing::Length(0) => Next::Nothing,
+            Framing::Length(left) => Next::Bytes {
+                left,
+                chunked: false,
+            },
+            Framing::Chunked => Next::ChunkLength,
+            Framing::UntilEof => Next::All,
         };
-        if chunk_bytes == 0 {
-            break;
-        }
-        if chunk_bytes > limit_bytes.saturating_sub(len(&body)) {
-            return Err(ReadResponseError::TooLarge);
-        }
-        if append(stream, chunk_bytes, &mut body)? < chunk_bytes {
-            return Err(Malformed("the body ended inside a chunk"));
-        }
-        read_line(stream, 2, &mut line)?;
-        if line != b"\r\n" {
-            return Err(Malformed("a chunk is longer than announced"));
+        Self {
+            stream,
+            next,
+            room: limit_bytes,
+            line: Vec::new(),
         }
     }
-    let mut room = HEAD_LIMIT_BYTES;
-    loop {
-        read_line(stream, room, &mut line)?;
-        if line == b"\r\n" {
-            return Ok(body);
-        }
-        room -= len(&line);
+
+    /// What it is read from.
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
     }
 }
 
-/// Reads up to and including a line feed into `line`, which must come within `limit_bytes`.
-fn read_line(
-    stream: &mut impl BufRead,
-    limit_bytes: u64,
-    line: &mut Vec<u8>,
-) -> Result<(), ReadResponseError> {
-    line.clear();
-    stream.by_ref().take(limit_bytes).read_until(b'\n', line)?;
-    if line.ends_with(b"\n") {
-        Ok(())
-    } else {
-        Err(Malformed(
-            "the body ended inside its framing, or the framing is too long",
-        ))
+impl<S: BufRead> Body<S> {
+    /// All of it.
+    pub(crate) fn read_whole(mut self) -> Result<Vec<u8>, ReadResponseError> {
+        let mut body = Vec::new();
+        self.read_to_end(&mut body)?;
+        Ok(body)
+    }
+
+    /// A line of the framing, once it is there; it must come within so many bytes.
+    fn framing_line(&mut self, limit_bytes: u64) -> io::Result<Vec<u8>> {
+        let mut room = self
+            .stream
+            .by_ref()
+            .take(limit_bytes.saturating_sub(len(&self.line)));
+        // What came before an error stays in the line.
+        room.read_until(b'\n', &mut self.line)?;
+        if self.line.ends_with(b"\n") {
+            return Ok(std::mem::take(&mut self.line));
+        }
+        if room.limit() == 0 {
+            return Err(malformed("the framing of the body is too long"));
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Reads bytes of the body itself, of which so many can come at once.
+    fn read_bytes(&mut self, buffer: &mut [u8], most: u64) -> io::Result<usize> {
+        let count = self.stream.by_ref().take(most).read(buffer)?;
+        let room = self.room.checked_sub(count as u64);
+        self.room = room.ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(count)
     }
 }
 
-/// Appends at most `count` bytes; fewer than that only at the end of the stream.
-fn append(stream: &mut impl BufRead, count: u64, body: &mut Vec<u8>) -> io::Result<u64> {
-    let appended = stream.by_ref().take(count).read_to_end(body)?;
-    Ok(u64::try_from(appended).expect("usize has at most 64 bits"))
+impl<S: BufRead> Read for Body<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            match self.next {
+                Next::Nothing => return Ok(0),
+                Next::All => return self.read_bytes(buffer, u64::MAX),
+                Next::Bytes { left, chunked } => {
+                    if left > self.room {
+                        return Err(io::ErrorKind::FileTooLarge.into());
+                    }
+                    let count = self.read_bytes(buffer, left)?;
+                    if count == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    self.next = match (left - count as u64, chunked) {
+                        (0, true) => Next::ChunkEnd,
+                        (0, false) => Next::Nothing,
+                        (left, chunked) => Next::Bytes { left, chunked },
+                    };
+                    return Ok(count);
+                }
+                Next::ChunkEnd => {
+                    if self.framing_line(2)? != b"\r\n" {
+                        return Err(malformed("a chunk is longer than announced"));
+                    }
+                    self.next = Next::ChunkLength;
+                }
+                Next::ChunkLength => {
+                    let line = self.framing_line(CHUNK_LINE_LIMIT_BYTES)?;
+                    let Ok(httparse::Status::Complete((_, left))) =
+                        httparse::parse_chunk_size(&line)
+                    else {
+                        return Err(malformed("bad chunk size"));
+                    };
+                    self.next = match left {
+                        0 => Next::Trailers {
+                            room: HEAD_LIMIT_BYTES,
+                        },
+                        left => Next::Bytes {
+                            left,
+                            chunked: true,
+                        },
+                    };
+                }
+                Next::Trailers { room } => {
+                    let line = self.framing_line(room)?;
+                    self.next = match &*line {
+                        b"\r\n" => Next::Nothing,
+                        line => Next::Trailers {
+                            room: room - len(line),
+                        },
+                    };
+                }
+            }
+        }
+    }
+}
+
+fn malformed(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 fn len(bytes: &[u8]) -> u64 {
@@ -228,9 +284,25 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use super::*;
 
     const LIMIT: u64 = 1000;
+
+    /// A response, read whole.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Response {
+        code: u16,
+        body: Vec<u8>,
+    }
+
+    fn read_response(stream: impl Read, limit_bytes: u64) -> Result<Response, ReadResponseError> {
+        let mut stream = BufReader::new(stream);
+        let (code, framing) = read_head(&mut stream)?;
+        let body = Body::new(stream, framing, limit_bytes).read_whole()?;
+        Ok(Response { code, body })
+    }
 
     /// Gives its bytes one at a time, as the worst of networks would.
     struct OneByOne<'a>(&'a [u8]);

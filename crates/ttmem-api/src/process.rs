@@ -111,3 +111,14 @@ pub struct Released {
     /// Why: `goodbye`, `died`, `replaced`, `forgotten`.
     pub reason: String,
 }
+
+impl ProcessDevice {
+    /// What its buffers of all classes are charged with.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        let dram_and_l1 = [self.dram_bytes, self.l1_bytes, self.l1_small_bytes];
+        let all = dram_and_l1.into_iter();
+        all.chain([self.trace_bytes, self.system_bytes])
+            .fold(0, u64::saturating_add)
+    }
+}

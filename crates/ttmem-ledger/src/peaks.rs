@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::process::ProcessFacts;
 use crate::view::View;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use ttmem_account::peak::{self, Moment, PeakEntry};
 use ttmem_account::{Account, Definitions, GaugeKind, Peak};
@@ -168,7 +168,7 @@ pub(crate) fn keep_departed(
         .iter()
         .map(|index| devices[*index as usize].peaks)
         .collect();
-    let mut found: HashMap<(u32, GaugeKind), Groups> = HashMap::new();
+    let mut found: BTreeMap<(u32, GaugeKind), Groups> = BTreeMap::new();
     let (facts, rows) = (account.facts(), account.rows());
     peak::at_all_devices(facts, &rows, &numbers, |slot, gauge, entry| {
         found.entry((slot, gauge)).or_default().add(&entry);

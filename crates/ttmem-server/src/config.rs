@@ -1,6 +1,6 @@
 //! What a server is told when it starts.
 
-use crate::log::{LogFormat, LogTarget};
+use crate::log::{LogOptions, LogTarget};
 use crate::read::HttpConfig;
 use crate::socket::BindOptions;
 use ttmem_event::catalogue::Board;
@@ -14,12 +14,8 @@ pub type SocketConfig = BindOptions;
 pub struct LogConfig {
     /// Where events go; errors always go to stderr.
     pub target: LogTarget,
-    /// How they look.
-    pub format: LogFormat,
-    /// Leave out events; errors stay.
-    pub quiet: bool,
-    /// Also log dispatches and what the caches do.
-    pub verbose: bool,
+    /// How lines look, and which are left out.
+    pub options: LogOptions,
 }
 
 /// Everything a server is told when it starts.

@@ -6,7 +6,7 @@ use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::journal::Journal;
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
-use crate::log::{Log, LogHandle, Note, Scribe, ScribeOptions, StartLogError};
+use crate::log::{Log, LogHandle, Note, StartLogError};
 use crate::read::{
     BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
     StartHttpError,
@@ -63,7 +63,6 @@ pub struct Server {
     sockets: Vec<BoundSocket>,
     keeper: JoinHandle<()>,
     sampler: Sampler,
-    scribe: Scribe,
     log: Log,
 }
 
@@ -121,13 +120,7 @@ impl Server {
             .map_err(system("the sockets"))?;
         let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
 
-        let log = Log::start(config.log.target.clone(), config.log.format)?;
-        let options = ScribeOptions {
-            format: config.log.format,
-            quiet: config.log.quiet,
-            verbose: config.log.verbose,
-        };
-        let scribe = Scribe::start(log.handle(), options).map_err(system("the log's thread"))?;
+        let log = Log::start(config.log.target.clone(), config.log.options)?;
         let devices = match &config.board {
             Some(board) => devices_of_board(board),
             None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
@@ -144,8 +137,7 @@ impl Server {
         let reader = journal.reader();
         let (ledger, keeper) = keeper::start(KeeperConfig {
             devices,
-            scribe: scribe.handle(),
-            log: options,
+            log: log.handle(),
             answers,
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
@@ -158,13 +150,7 @@ impl Server {
             .map(|socket| socket.path().display().to_string());
         let urls = tcp.iter().map(|tcp| tcp.url().to_string());
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
-        let source = facts_source(
-            &config,
-            &places_to_reach,
-            &traffic,
-            &log.handle(),
-            scribe.handle(),
-        );
+        let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
         let (histories, places) = (Histories::default(), Places::default());
         let sampler = Sampler::start(
             ledger.clone(),
@@ -176,7 +162,7 @@ impl Server {
         let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
         let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
-        scribe.handle().note(Note::Started {
+        log.handle().note(Note::Started {
             sockets: places_to_reach,
             devices: noted_devices,
         });
@@ -194,7 +180,6 @@ impl Server {
             ledger: handle.ledger.clone(),
             http,
             log: log.handle(),
-            scribe: scribe.handle(),
             traffic,
             server_instance: instance_number(),
         })
@@ -205,7 +190,6 @@ impl Server {
             sockets,
             keeper,
             sampler,
-            scribe,
             log,
         })
     }
@@ -232,8 +216,7 @@ impl Server {
             self.log.handle().error(reason.to_owned());
             outcome = outcome.and(Err(io::Error::other(reason)));
         }
-        self.scribe.handle().note(Note::Stopped);
-        self.scribe.close();
+        self.log.handle().note(Note::Stopped);
         self.log.close();
         outcome
     }
@@ -278,8 +261,7 @@ fn facts_source(
     config: &ServerConfig,
     sockets: &[String],
     traffic: &Arc<Traffic>,
-    log: &LogHandle,
-    scribe: crate::log::ScribeHandle,
+    log: LogHandle,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
     let host = nix::unistd::gethostname()
@@ -288,7 +270,7 @@ fn facts_source(
         .into_owned();
     let sockets = sockets.to_vec();
     let clients_limit = Some(config.max_clients as u64);
-    let (traffic, log) = (Arc::clone(traffic), log.clone());
+    let traffic = Arc::clone(traffic);
     Arc::new(move || ServerFacts {
         time: Timestamp::from(SystemTime::now()),
         host: host.clone(),
@@ -299,7 +281,7 @@ fn facts_source(
         clients: traffic.clients.load(Ordering::Relaxed),
         clients_limit,
         clients_refused: traffic.refused.load(Ordering::Relaxed),
-        log_lines_elided: log.elided() + scribe.elided(),
+        log_lines_elided: log.elided(),
         errors: Vec::new(),
     })
 }

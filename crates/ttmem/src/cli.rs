@@ -282,9 +282,8 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The library that tracks programs; without it, looked for beside this program.
-    #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
-    pub(crate) library: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) attach: EnvOptions,
 
     /// Do without that library, for programs that are linked with libttmem.
     #[arg(long)]
@@ -316,9 +315,10 @@ pub(crate) struct EnvOptions {
     pub(crate) library: Option<PathBuf>,
 }
 
+/// What the model of the runtime plays.
 #[derive(Debug, Args)]
-pub(crate) struct DemoOptions {
-    /// What to play: a name of --list, or a file of your own.
+pub(crate) struct StoryOptions {
+    /// What to play: a name of `demo --list`, or a file of your own; `load` plays it again and again.
     #[arg(
         long,
         value_name = "NAME|FILE",
@@ -327,13 +327,19 @@ pub(crate) struct DemoOptions {
     )]
     pub(crate) scenario: Story,
 
-    /// The board to play it on; without it, the scenario's own.
-    #[arg(long, value_name = "NAME", value_parser = story::board)]
-    pub(crate) board: Option<BoardKind>,
-
     /// Where random choices begin: the same number, the same story.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoOptions {
+    #[command(flatten)]
+    pub(crate) story: StoryOptions,
+
+    /// The board to play it on; without it, the scenario's own.
+    #[arg(long, value_name = "NAME", value_parser = story::board)]
+    pub(crate) board: Option<BoardKind>,
 
     /// Times as fast as normal; 0 = as fast as it goes, and the default of --headless.
     #[arg(long, value_name = "X", value_parser = speed)]
@@ -379,18 +385,8 @@ pub(crate) struct LoadOptions {
     )]
     pub(crate) duration: u32,
 
-    /// What to play, again and again: a name of `demo --list`, or a file of your own.
-    #[arg(
-        long,
-        value_name = "NAME|FILE",
-        default_value = story::DEFAULT,
-        value_parser = story::parse
-    )]
-    pub(crate) scenario: Story,
-
-    /// Where random choices begin.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) story: StoryOptions,
 
     /// Print one JSON document.
     #[arg(long)]
@@ -403,32 +399,24 @@ pub(crate) struct BenchOptions {
     pub(crate) what: BenchCommand,
 }
 
+/// How much is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Quickly {
+    /// A part of the work, mostly a tenth: a check that it runs, not a figure to quote.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// The server: events per second, memory per buffer, time per read.
-    Server {
-        /// A tenth of the work: a check that it runs, not a figure to quote.
-        #[arg(long)]
-        quick: bool,
-    },
+    Server(Quickly),
     /// The client: nanoseconds per event, the pump, totals at full speed.
-    Client {
-        /// A tenth of the work: a check that it runs, not a figure to quote.
-        #[arg(long)]
-        quick: bool,
-    },
+    Client(Quickly),
     /// The terminal view: processor time, frames, keys to screen.
-    Top {
-        /// A part of the work: a check that it runs, not a figure to quote.
-        #[arg(long)]
-        quick: bool,
-    },
+    Top(Quickly),
     /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
-    Api {
-        /// A tenth of the work: a check that it runs, not a figure to quote.
-        #[arg(long)]
-        quick: bool,
-    },
+    Api(Quickly),
     /// A workload for `bench server` to kill: allocates, says so, and waits.
     #[command(hide = true)]
     Hold,
@@ -462,14 +450,7 @@ fn group(text: &str) -> Result<Gid, String> {
 }
 
 fn board(text: &str) -> Result<Board, String> {
-    match Board::parse(text) {
-        known @ Board::Known(_) => Ok(known),
-        Board::Unknown(_) => {
-            let boards: Vec<Board> = Board::all().collect();
-            let names: Vec<&str> = boards.iter().map(Board::name).collect();
-            Err(format!("the known boards are {}", names.join(", ")))
-        }
-    }
+    story::board(text).map(Board::Known)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

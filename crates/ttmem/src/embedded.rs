@@ -4,6 +4,7 @@
 //! and the same read API as `ttmem serve`, and nobody else can reach it. Its log goes to a file in
 //! the same folder, and both are gone when it stops.
 
+use crate::commands::reach;
 use anyhow::{Context, Result, anyhow};
 use std::fs::Permissions;
 use std::io;
@@ -11,9 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
+use ttmem_api::ApiClient;
 use ttmem_event::catalogue::{Board, BoardKind};
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
 /// A running server; stops when dropped.
@@ -44,9 +46,10 @@ impl EmbeddedServer {
             board: board.map(Board::Known),
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
-                format: LogFormat::Plain,
-                quiet: true,
-                verbose: false,
+                options: LogOptions {
+                    quiet: true,
+                    ..LogOptions::default()
+                },
             },
             max_clients,
             buffer_types: BufferTypeNumbering::Runtime,
@@ -91,5 +94,41 @@ impl Drop for EmbeddedServer {
     fn drop(&mut self) {
         // Whoever drops it on the way out of a failure has another one to tell.
         let _failed_too = self.join();
+    }
+}
+
+/// The server that a command reports to.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// A client of it.
+    pub(crate) server: ApiClient,
+    /// Its socket.
+    pub(crate) socket: PathBuf,
+    /// Set when it is ours.
+    pub(crate) own: Option<EmbeddedServer>,
+}
+
+impl Target {
+    /// The server that was named, or that runs; if none was named and none can be used, the one
+    /// that `start` starts.
+    pub(crate) fn find(
+        named: Option<PathBuf>,
+        start: impl FnOnce(&anyhow::Error) -> Option<Result<EmbeddedServer>>,
+    ) -> Result<Self> {
+        let is_named = named.is_some();
+        let (socket, own) = match reach::socket(named) {
+            Ok(socket) => (socket, None),
+            Err(error) if is_named => return Err(error),
+            Err(error) => match start(&error) {
+                Some(own) => own.map(|own| (own.socket().to_owned(), Some(own)))?,
+                None => return Err(error),
+            },
+        };
+        let server = ApiClient::new(&socket);
+        Ok(Self {
+            server,
+            socket,
+            own,
+        })
     }
 }

@@ -35,16 +35,9 @@ const CANNOT_START: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// A command line that only turned out not to make sense when it was carried out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
-
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// Tells the user of a failure and gives the exit code.
 ///

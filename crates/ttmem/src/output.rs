@@ -3,29 +3,17 @@
 //! `ttmem dump | head` must end quietly: a reader that left is not our failure. The same error on
 //! the server's socket is one, so what goes wrong here has a type of its own.
 
-use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 /// What happened while printing.
-#[derive(Debug)]
-pub(crate) struct PrintError(pub(crate) io::Error);
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+pub(crate) struct PrintError(#[source] pub(crate) io::Error);
 
 impl PrintError {
     /// Whether there is nobody left to print for.
     pub(crate) fn reader_left(&self) -> bool {
         self.0.kind() == io::ErrorKind::BrokenPipe
-    }
-}
-
-impl fmt::Display for PrintError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot write to standard output")
-    }
-}
-
-impl std::error::Error for PrintError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
     }
 }
 

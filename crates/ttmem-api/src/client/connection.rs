@@ -2,66 +2,40 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::{Address, HttpUrl};
 
-/// A connection of either kind.
+/// A connected socket, of a Unix path or over TCP: the same calls serve both.
 #[derive(Debug)]
-pub(crate) enum Connection {
-    /// To a Unix socket.
-    Unix(UnixStream),
-    /// Over TCP.
-    Tcp(TcpStream),
-}
+pub(crate) struct Connection(OwnedFd);
 
 impl Connection {
     /// Connects within a time, which is also how long a write may take.
     pub(super) fn open(server: &Address, timeout: Duration) -> io::Result<Self> {
-        match server {
-            Address::Unix(path) => unix(path, timeout).map(Self::Unix),
-            Address::Http(url) => tcp(url, timeout).map(Self::Tcp),
-        }
-    }
-
-    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.set_read_timeout(Some(timeout)),
-            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-        }
-    }
-}
-
-impl Read for Connection {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
+        Ok(Self(match server {
+            Address::Unix(path) => unix(path, timeout)?,
+            Address::Http(url) => tcp(url, timeout)?.into(),
+        }))
     }
 }
 
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
+        // A server that is gone is an error, not a signal to whoever uses this crate.
+        Ok(rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.flush(),
-            Self::Tcp(stream) => stream.flush(),
-        }
+        Ok(())
     }
 }
 
-fn unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+fn unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -72,7 +46,7 @@ fn unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     // The send timeout also bounds `connect`, which waits while the backlog is full.
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
-    Ok(UnixStream::from(socket))
+    Ok(socket)
 }
 
 /// Connects to the first of a host's addresses that takes it.
@@ -140,7 +114,9 @@ impl Read for Deadline {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.connection.set_read_timeout(left.min(self.timeout))?;
-        self.connection.read(buffer)
+        let Connection(socket) = &self.connection;
+        let wait = Some(left.min(self.timeout));
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, wait)?;
+        Ok(rustix::io::read(socket, buffer)?)
     }
 }

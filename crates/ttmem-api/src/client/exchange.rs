@@ -6,20 +6,61 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Deadline};
-use super::target::{percent_encoded, with_query};
+use super::target::with_query;
 use super::{ApiClient, ApiRequestError};
-use crate::http::{Framing, ReadResponseError, Response, read_body, read_head, read_response};
-use crate::{Address, Page, SCHEMA};
+use crate::http::{Body, ReadResponseError, read_head};
+use crate::{
+    Address, BlockMap, BufferGroups, BufferQuery, DeviceDetail, Forgotten, History, L1Map,
+    LastEvents, Marked, Page, PeakContents, Processes, SCHEMA, Snapshot,
+};
 
 /// A whole answer may take this many timeouts: a server that trickles bytes still ends.
 const ANSWER_TIMEOUTS: u32 = 12;
 
+/// What is read from the socket at once.
+const BUFFER_BYTES: usize = 64 * 1024;
+
 /// What the header `Host` says to a Unix socket, where nobody looks at it.
 const NO_HOST: &str = "ttmem";
 
+/// An answer that says by which schema it is written.
+pub(super) trait Document: DeserializeOwned {
+    fn schema(&self) -> u32;
+}
+
+impl<R: DeserializeOwned> Document for Page<R> {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+macro_rules! documents {
+    ($($name:ty),*) => {
+        $(impl Document for $name {
+            fn schema(&self) -> u32 {
+                self.schema
+            }
+        })*
+    };
+}
+
+documents!(
+    PeakContents,
+    BlockMap,
+    BufferGroups,
+    DeviceDetail,
+    Forgotten,
+    History,
+    L1Map,
+    LastEvents,
+    Marked,
+    Processes,
+    Snapshot
+);
+
 impl ApiClient {
     /// The document of a path, asked for with the fields of `query`.
-    pub(super) fn get<T: DeserializeOwned>(
+    pub(super) fn get<T: Document>(
         &self,
         path: &str,
         query: &impl Serialize,
@@ -27,90 +68,81 @@ impl ApiClient {
         self.document(&self.exchange("GET", &with_query(path, query))?)
     }
 
+    /// What the server says to having done something.
+    pub(super) fn post<T: Document>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ApiRequestError> {
+        self.document(&self.exchange("POST", &with_query(path, query))?)
+    }
+
     /// A page of a list.
+    ///
+    /// It does not point to itself: whoever follows cursors would never get to the end.
     pub(super) fn page<R: DeserializeOwned>(
         &self,
         route: &str,
-        cursor: Option<&str>,
-        limit: Option<u32>,
+        query: &BufferQuery,
     ) -> Result<Page<R>, ApiRequestError> {
-        let mut target = route.to_owned();
-        let mut separator = '?';
-        if let Some(cursor) = cursor {
-            target.push_str(&format!("{separator}cursor={}", percent_encoded(cursor)));
-            separator = '&';
-        }
-        if let Some(limit) = limit {
-            target.push_str(&format!("{separator}limit={limit}"));
-        }
-        let page: Page<R> = self.document(&self.exchange("GET", &target)?)?;
-        self.not_itself(page, cursor)
-    }
-
-    /// A page that does not point to itself: whoever follows cursors would never get to the end.
-    pub(super) fn not_itself<R>(
-        &self,
-        page: Page<R>,
-        cursor: Option<&str>,
-    ) -> Result<Page<R>, ApiRequestError> {
-        if page.next.is_some() && page.next.as_deref() == cursor {
+        let page: Page<R> = self.get(route, query)?;
+        if page.next.is_some() && page.next == query.cursor {
             return Err(self.malformed("the page points to itself"));
         }
         Ok(page)
     }
 
     /// Decodes a document of the schema this crate knows.
-    pub(super) fn document<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ApiRequestError> {
+    fn document<T: Document>(&self, body: &[u8]) -> Result<T, ApiRequestError> {
         #[derive(Deserialize)]
         struct Versioned {
             schema: u64,
         }
-        // First the version: another schema may well fail to decode, and that is the lesser news.
-        let Versioned { schema } = serde_json::from_slice(body)
-            .map_err(|error| self.malformed(format!("no JSON with a schema: {error}")))?;
-        if schema != u64::from(SCHEMA) {
-            return Err(ApiRequestError::Schema {
-                server: self.server.clone(),
-                got: schema,
-                known: SCHEMA,
-            });
-        }
-        serde_json::from_slice(body)
-            .map_err(|error| self.malformed(format!("unexpected document: {error}")))
+        let got = match serde_json::from_slice::<T>(body) {
+            Ok(document) if document.schema() == SCHEMA => return Ok(document),
+            Ok(document) => u64::from(document.schema()),
+            // Another schema may well fail to decode, and that is the lesser news.
+            Err(error) => match serde_json::from_slice(body) {
+                Ok(Versioned { schema }) if schema != u64::from(SCHEMA) => schema,
+                Ok(_) => return Err(self.malformed(format!("unexpected document: {error}"))),
+                Err(error) => {
+                    return Err(self.malformed(format!("no JSON with a schema: {error}")));
+                }
+            },
+        };
+        Err(ApiRequestError::Schema {
+            server: self.server.clone(),
+            got,
+            known: SCHEMA,
+        })
     }
 
     /// Sends a request and returns the body of a 200.
     pub(super) fn exchange(&self, method: &str, target: &str) -> Result<Vec<u8>, ApiRequestError> {
-        let (mut answer, sent) = self.send(method, target)?;
-        // A server that is full answers and closes without reading: its reason is worth more
-        // than our broken pipe.
-        let response = match (read_response(&mut answer, self.body_limit_bytes), sent) {
-            (Ok(response), _) => response,
-            (Err(_), Err(source)) => return Err(self.transport(source)),
-            (Err(error), Ok(())) => return Err(self.unreadable(error)),
-        };
-        match response {
-            Response { code: 200, body } => Ok(body),
-            Response { code, body } => Err(self.refused(code, &body)),
-        }
+        let body = self.open(method, target, self.body_limit_bytes)?;
+        body.read_whole().map_err(|error| self.unreadable(error))
     }
 
-    /// Sends a request and returns what a 200 begins, for those who read on while it arrives.
-    pub(super) fn stream(
+    /// Sends a request and returns the body of a 200, which is read while it arrives.
+    pub(super) fn open(
         &self,
+        method: &str,
         target: &str,
-    ) -> Result<(BufReader<Deadline>, Framing), ApiRequestError> {
-        let (answer, sent) = self.send("GET", target)?;
-        let mut answer = BufReader::new(answer);
+        limit_bytes: u64,
+    ) -> Result<Body<BufReader<Deadline>>, ApiRequestError> {
+        let (answer, sent) = self.send(method, target)?;
+        let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
+        // A server that is full answers and closes without reading: its reason is worth more
+        // than our broken pipe.
         let head = match (read_head(&mut answer), sent) {
             (Ok(head), _) => head,
             (Err(_), Err(source)) => return Err(self.transport(source)),
             (Err(error), Ok(())) => return Err(self.unreadable(error)),
         };
         match head {
-            (200, framing) => Ok((answer, framing)),
+            (200, framing) => Ok(Body::new(answer, framing, limit_bytes)),
             (code, framing) => {
-                let body = read_body(&mut answer, framing, self.body_limit_bytes);
+                let body = Body::new(answer, framing, self.body_limit_bytes).read_whole();
                 let body = body.map_err(|error| self.unreadable(error))?;
                 Err(self.refused(code, &body))
             }
@@ -157,10 +189,7 @@ impl ApiClient {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ApiRequestError::NotRunning { server, source }
             }
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ApiRequestError::Timeout {
-                server,
-                after: self.timeout,
-            },
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.transport(source),
             _ => ApiRequestError::Connect { server, source },
         }
     }

@@ -152,7 +152,7 @@ impl Ingest {
             let pause = talk.handle(&asker, &mut handled);
             session.outstanding += handled.asked;
             for note in handled.notes {
-                self.config.scribe.note(note);
+                self.config.log.note(note);
             }
             for command in handled.commands {
                 self.send(command);

@@ -195,7 +195,7 @@ impl Ingest {
             self.aside_bytes -= talk.resync_bytes();
         }
         if let Some(reason) = reason {
-            self.config.scribe.note(Note::Dropped {
+            self.config.log.note(Note::Dropped {
                 pid: session.pid,
                 reason,
             });

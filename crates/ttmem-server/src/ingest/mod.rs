@@ -19,7 +19,7 @@ mod session;
 
 use crate::config::ServerConfig;
 use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
-use crate::log::{DumpKind, LogHandle, Note, ScribeHandle};
+use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crossbeam_channel::Receiver;
 use deadlines::Deadlines;
@@ -102,7 +102,6 @@ pub(crate) struct IngestConfig {
     pub(crate) ledger: LedgerHandle,
     pub(crate) http: HttpThread,
     pub(crate) log: LogHandle,
-    pub(crate) scribe: ScribeHandle,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) server_instance: u64,
 }
@@ -350,7 +349,7 @@ impl Ingest {
                 "{most} clients are the most (--max-clients); {} refused so far",
                 refused + 1
             );
-            self.config.scribe.note(Note::Refused { pid: None, reason });
+            self.config.log.note(Note::Refused { pid: None, reason });
         }
     }
 

@@ -13,7 +13,7 @@ pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::journal::{Batch, Journal, NamedBatch, Names};
-use crate::log::{DumpKind, LogEntry, LogFormat, Note, ScribeHandle, ScribeOptions};
+use crate::log::{DumpKind, LogEntry, LogFormat, LogHandle, Note};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use published::Published;
 pub(crate) use published::Publisher;
@@ -125,9 +125,7 @@ pub struct KeeperConfig {
     /// Devices that are known from the start.
     pub devices: Vec<KnownDevice>,
     /// Where log entries go.
-    pub scribe: ScribeHandle,
-    /// What the log is to have of events.
-    pub log: ScribeOptions,
+    pub log: LogHandle,
     /// Where answers to sessions go; must have room for all that can be outstanding.
     pub answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
@@ -220,13 +218,13 @@ impl Keeper {
     }
 
     fn hand_over(&mut self) {
-        let scribe = &self.config.scribe;
+        let log = &self.config.log;
         if !self.entries.is_empty() {
-            scribe.entries(std::mem::take(&mut self.entries));
+            log.entries(std::mem::take(&mut self.entries));
         }
         if !self.batches.is_empty() {
             let count = std::mem::take(&mut self.batched_events);
-            scribe.batches(std::mem::take(&mut self.batches), count);
+            log.batches(std::mem::take(&mut self.batches), count);
         }
         if std::mem::take(&mut self.answered) {
             // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
@@ -404,13 +402,14 @@ impl Keeper {
 
     /// Whether the log has the effects of events, and not the events themselves.
     fn logs_effects(&self) -> bool {
-        self.config.log.format == LogFormat::Plain && !self.config.log.quiet
+        let options = self.config.log.options();
+        options.format == LogFormat::Plain && !options.quiet
     }
 
     /// Hands events to the log with their names: the process may be gone when they are written.
     fn log_batch(&mut self, batch: Arc<Batch>) {
         // Events may be hidden; what is wrong with them may not.
-        if self.config.log.quiet && batch.anomalies.is_empty() {
+        if self.config.log.options().quiet && batch.anomalies.is_empty() {
             return;
         }
         if let Some(process) = self.ledger.process(batch.slot) {
@@ -426,7 +425,7 @@ impl Keeper {
         let mut anomalies = Vec::new();
         for (place, event) in events.iter().enumerate() {
             let before = self.effects.len();
-            let effects = (!self.config.log.quiet).then_some(&mut self.effects);
+            let effects = (!self.config.log.options().quiet).then_some(&mut self.effects);
             let outcome = self.ledger.apply(slot, event, effects);
             // What was booked in spite of a contradiction is known by its effects only.
             let contradiction = || self.effects[before..].iter().find_map(anomaly_of);
@@ -448,7 +447,7 @@ impl Keeper {
         if !self.logs_effects() {
             self.effects.clear();
         } else if left_out > 0 {
-            self.config.scribe.left_out(left_out);
+            self.config.log.left_out(left_out);
         }
         if self.effects.is_empty() {
             return;
@@ -588,13 +587,13 @@ impl Keeper {
     fn print(&mut self, kind: DumpKind) {
         self.hand_over();
         let view = self.publisher.publish(&mut self.ledger);
-        self.config.scribe.dump(kind, View::clone(&view));
+        self.config.log.dump(kind, View::clone(&view));
     }
 
     fn note(&mut self, note: Note) {
         // Keeps its place among the events around it.
         self.hand_over();
-        self.config.scribe.note(note);
+        self.config.log.note(note);
     }
 }
 

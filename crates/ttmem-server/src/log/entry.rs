@@ -1,6 +1,6 @@
 //! What the log can say: effects of events, and the server's own notes.
 //!
-//! The ledger thread and the sessions make these; the scribe turns them into text. They carry
+//! The ledger thread and the sessions make these; the log's threads turn them into text. They carry
 //! figures and no finished text, so that making one costs those threads next to nothing. A note
 //! says by itself how it looks in JSON.
 
@@ -9,6 +9,7 @@ use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, What};
 use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
 
+use crate::journal::Batch;
 use crate::read::snapshot::released_at;
 use crate::read::words;
 
@@ -41,10 +42,16 @@ impl LogEntry {
     }
 }
 
+/// Whether an event of a batch belongs on the error stream.
+pub(super) fn is_error_at(batch: &Batch, place: usize) -> bool {
+    let anomaly = batch.anomaly(place);
+    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].what))
+}
+
 /// Whether an event belongs on the error stream: an old sender's report that made no sense.
 ///
 /// The old server wrote exactly these to standard error, and `--quiet` must not hide them.
-pub(super) fn is_error(anomaly: Anomaly, what: &What) -> bool {
+fn is_error(anomaly: Anomaly, what: &What) -> bool {
     use Anomaly::{AbsurdSize, InvalidDevice, ZeroSize};
     what.is_legacy() && matches!(anomaly, InvalidDevice | ZeroSize | AbsurdSize)
 }
@@ -154,6 +161,17 @@ pub enum Note {
         /// The message's type byte.
         message_type: u8,
     },
+    /// Something of the server's own went wrong, and it carries on.
+    #[serde(rename = "server_failed")]
+    Failed {
+        /// What, and what that means.
+        reason: String,
+    },
+    /// Log lines cannot be written.
+    LogFailed {
+        /// Which, and why.
+        reason: String,
+    },
 }
 
 impl Note {
@@ -164,7 +182,9 @@ impl Note {
             Self::Refused { .. }
             | Self::Dropped { .. }
             | Self::InvalidBufferType { .. }
-            | Self::UnknownMessage { .. } => true,
+            | Self::UnknownMessage { .. }
+            | Self::Failed { .. }
+            | Self::LogFailed { .. } => true,
             Self::Started { .. }
             | Self::Stopped
             | Self::Joined { .. }

@@ -15,8 +15,6 @@ use super::dumps::DumpKind;
 pub(super) enum OwnLine<'a> {
     /// Lines are missing here.
     LogGap { lines: u64, reason: &'a str },
-    /// Lines cannot be written.
-    LogFailed { reason: &'a str },
     /// A printed dump.
     Dump { kind: DumpKind, text: &'a str },
 }

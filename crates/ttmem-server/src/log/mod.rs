@@ -1,30 +1,26 @@
 //! The server's log: what it says, how that looks, and where the text goes.
 //!
 //! The ledger thread and the sessions hand over [`LogEntry`]s or batches of the journal, [`Note`]s
-//! and views; the thread of the [`Scribe`] makes text of them, and the threads of the [`Log`] write
-//! it out. Nothing here
+//! and views; the threads of the [`Log`], one for each output, make text of them and write it. Nothing here
 //! decides what happens, and nothing here may ever hold up or end the server: a reader that
 //! stalls, a pipe that breaks or a disk that fills costs log lines, which are counted and
 //! reported, and nothing else.
 
 mod dumps;
 mod entry;
-mod format;
 mod json;
-mod lane;
 mod note;
 mod number;
 mod output;
 mod plain;
-mod rotate;
-mod scribe;
+mod queue;
 mod shown;
-mod sink;
+mod start;
+mod writer;
 
 pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
 pub use entry::{LogEntry, Note, NotedDevice};
-pub use format::LogFormat;
-pub use number::{CppDouble, cpp_double, kilobytes, megabytes};
-pub use rotate::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
-pub use scribe::{Scribe, ScribeHandle, ScribeOptions};
-pub use sink::{FLUSH_WAIT, Log, LogHandle, LogTarget, StartLogError};
+pub use number::{CppDouble, kilobytes, megabytes};
+pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
+pub use queue::LogHandle;
+pub use start::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};

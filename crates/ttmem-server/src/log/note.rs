@@ -59,6 +59,9 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
         Note::UnknownMessage { message_type, .. } => {
             writeln!(out, "Unknown message type: {message_type}")
         }
+        Note::Failed { reason } | Note::LogFailed { reason } => {
+            writeln!(out, "{}", Outside(reason))
+        }
     }
 }
 

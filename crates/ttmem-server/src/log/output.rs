@@ -1,28 +1,214 @@
-//! One destination of log text: an inherited stream or a rotating file.
+//! Where log text ends up: an inherited stream, or a file of bounded size, which is `path`,
+//! `path.1`, `path.2` and so on, the oldest falling off.
 //!
-//! Owned by the thread of one lane, which is the only one to write through it. Blocking is
-//! allowed here, losing count of what was written is not.
+//! Owned by one thread of the log, which is the only one to write through it. Blocking is allowed
+//! here, losing count of what was written is not. It never follows a link at `path`, and it renames
+//! `path` only while that is the file it writes, so that a log moved away by the administrator
+//! stays untouched.
 
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::rotate::RotatingFile;
+/// Size at which a log file is rotated unless told otherwise, in bytes.
+pub const DEFAULT_MAX_BYTES: u64 = 64 << 20;
 
-/// Where the text of a lane ends up.
-#[derive(Debug)]
-pub(super) enum Output {
-    /// A pipe, terminal or file that the server was started with.
-    Stream {
-        /// The stream's descriptor.
-        fd: OwnedFd,
-        /// What messages call it.
-        name: &'static str,
+/// Number of log files unless told otherwise, the one being written included.
+pub const DEFAULT_MAX_FILES: u32 = 4;
+
+/// Which file the log goes to and how much of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFileOptions {
+    /// The file being written; rotated ones have `.1`, `.2`, … appended.
+    pub path: PathBuf,
+    /// Size that a file reaches before it is rotated.
+    ///
+    /// A batch of lines is never split, so an otherwise empty file may exceed it by one batch.
+    pub max_bytes: u64,
+    /// Files kept, the one being written included; 0 counts as 1.
+    pub max_files: u32,
+}
+
+impl LogFileOptions {
+    /// The default amount of log at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            max_bytes: DEFAULT_MAX_BYTES,
+            max_files: DEFAULT_MAX_FILES,
+        }
+    }
+}
+
+/// Why a log file could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenLogFileError {
+    /// The system refused; a symbolic link at the path counts as that.
+    #[error("cannot open the log file {}", path.display())]
+    Open {
+        /// The log file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
-    /// A file of our own.
-    File(RotatingFile),
+    /// The path names a directory, device, pipe or socket.
+    #[error("the log file {} exists and is not a regular file", path.display())]
+    NotRegular {
+        /// The log file.
+        path: PathBuf,
+    },
+}
+
+/// Where the text of a thread goes.
+#[derive(Debug)]
+pub(super) struct Output {
+    file: File,
+    size_bytes: u64,
+    /// What messages call it.
+    name: String,
+    /// Set for a file of our own.
+    options: Option<LogFileOptions>,
+}
+
+impl Output {
+    /// A pipe, terminal or file that the server was started with.
+    pub(super) fn stream(fd: impl Into<OwnedFd>, name: &str) -> Self {
+        Self {
+            file: File::from(fd.into()),
+            size_bytes: 0,
+            name: name.to_owned(),
+            options: None,
+        }
+    }
+
+    /// Opens a file of our own for appending, creating it if need be.
+    pub(super) fn open(options: LogFileOptions) -> Result<Self, OpenLogFileError> {
+        let (file, size_bytes) = open_for_append(&options.path)?;
+        Ok(Self {
+            file,
+            size_bytes,
+            name: options.path.display().to_string(),
+            options: Some(options),
+        })
+    }
+
+    /// The name of the destination for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Opens a file anew by its path, as after an external rotation; keeps the old one if that
+    /// fails. A stream stays what it is.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        if let Some(options) = &self.options {
+            let opened = open_for_append(&options.path).map_err(io::Error::other)?;
+            (self.file, self.size_bytes) = opened;
+        }
+        Ok(())
+    }
+
+    /// Appends complete lines, rotating first if they would exceed the size.
+    ///
+    /// A failed rotation is a failed write: growing without bound would trade a gap in the log
+    /// for a full disk.
+    pub(super) fn write_all(&mut self, text: &[u8]) -> Result<(), WriteFailure> {
+        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if let Some(options) = &self.options
+            && self.size_bytes > 0
+            && self.size_bytes.saturating_add(length) > options.max_bytes
+        {
+            self.rotate(&options.clone())
+                .map_err(|source| WriteFailure { written: 0, source })?;
+        }
+        let result = write_all(self.file.as_fd(), text);
+        let written = match &result {
+            Ok(()) => length,
+            Err(failure) => u64::try_from(failure.written).unwrap_or(u64::MAX),
+        };
+        self.size_bytes = self.size_bytes.saturating_add(written);
+        result
+    }
+
+    fn rotate(
+        &mut self,
+        LogFileOptions {
+            path, max_files, ..
+        }: &LogFileOptions,
+    ) -> io::Result<()> {
+        if self.is_at(path)? {
+            let rotated = max_files.saturating_sub(1);
+            if rotated == 0 {
+                fs::remove_file(path)?;
+            } else {
+                // The rename onto the last number drops what was there.
+                for number in (1..rotated).rev() {
+                    match fs::rename(numbered(path, number), numbered(path, number + 1)) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                }
+                fs::rename(path, numbered(path, 1))?;
+            }
+        }
+        self.reopen()
+    }
+
+    /// Whether the path still names the file that is open.
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `path` with `.number` appended.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// Opens a regular file without following a link, and says how long it is.
+fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
+    let failed = |source| OpenLogFileError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    // NONBLOCK has no effect on a regular file; it keeps a pipe at the path from hanging us.
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW
+        | OFlags::NOCTTY
+        | OFlags::NONBLOCK;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
+    let file = match rustix::fs::open(path, flags, mode) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NXIO | Errno::ISDIR) => {
+            return Err(OpenLogFileError::NotRegular {
+                path: path.to_owned(),
+            });
+        }
+        Err(errno) => return Err(failed(errno.into())),
+    };
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(OpenLogFileError::NotRegular {
+            path: path.to_owned(),
+        });
+    }
+    Ok((file, metadata.len()))
 }
 
 /// A write that ended early, and how far it came.
@@ -34,34 +220,8 @@ pub(super) struct WriteFailure {
     pub(super) source: io::Error,
 }
 
-impl Output {
-    /// Writes all of `text`, in one call as far as the system allows.
-    pub(super) fn write_all(&mut self, text: &[u8]) -> Result<(), WriteFailure> {
-        match self {
-            Self::Stream { fd, .. } => write_all(fd.as_fd(), text),
-            Self::File(file) => file.write_all(text),
-        }
-    }
-
-    /// Opens a file anew by its path; a stream stays what it is.
-    pub(super) fn reopen(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stream { .. } => Ok(()),
-            Self::File(file) => file.reopen().map_err(io::Error::other),
-        }
-    }
-
-    /// The name of the destination for messages.
-    pub(super) fn name(&self) -> String {
-        match self {
-            Self::Stream { name, .. } => (*name).to_owned(),
-            Self::File(file) => file.path().display().to_string(),
-        }
-    }
-}
-
 /// Writes all of `bytes`, through interruptions, short writes and non-blocking descriptors.
-pub(super) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
+fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     let mut written = 0;
     while written < bytes.len() {
         let errno = match rustix::io::write(fd, &bytes[written..]) {
@@ -89,4 +249,140 @@ pub(super) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFai
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn small(path: &Path, max_files: u32) -> Output {
+        Output::open(LogFileOptions {
+            path: path.to_owned(),
+            max_bytes: 10,
+            max_files,
+        })
+        .unwrap()
+    }
+
+    fn read(path: &Path) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    #[test]
+    fn keeps_the_newest_files_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = small(&path, 3);
+        for line in [
+            "one\n",
+            "two\n",
+            "three\n",
+            "four\n",
+            "five\n",
+            "six\n",
+            "a longer line\n",
+        ] {
+            file.write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(read(&path).as_deref(), Some("a longer line\n"));
+        assert_eq!(read(&numbered(&path, 1)).as_deref(), Some("six\n"));
+        assert_eq!(read(&numbered(&path, 2)).as_deref(), Some("four\nfive\n"));
+        assert_eq!(read(&numbered(&path, 3)), None);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777 & !0o640,
+            0
+        );
+    }
+
+    #[test]
+    fn a_single_file_starts_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = small(&path, 0);
+        file.write_all(b"12345678\n").unwrap();
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("next\n"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn counts_what_an_earlier_run_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(&path, "12345678\n").unwrap();
+        let mut file = small(&path, 2);
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("next\n"));
+        assert_eq!(read(&numbered(&path, 1)).as_deref(), Some("12345678\n"));
+    }
+
+    #[test]
+    fn leaves_a_file_alone_that_it_does_not_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = small(&path, 3);
+        file.write_all(b"12345678\n").unwrap();
+        fs::rename(&path, dir.path().join("archived")).unwrap();
+        fs::write(&path, "foreign\n").unwrap();
+        file.write_all(b"ours\n").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("foreign\nours\n"));
+        assert_eq!(
+            read(&dir.path().join("archived")).as_deref(),
+            Some("12345678\n")
+        );
+        assert_eq!(read(&numbered(&path, 1)), None);
+    }
+
+    #[test]
+    fn reopens_after_being_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = small(&path, 3);
+        file.write_all(b"old\n").unwrap();
+        fs::rename(&path, dir.path().join("archived")).unwrap();
+        file.reopen().unwrap();
+        file.write_all(b"new\n").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("new\n"));
+        assert_eq!(read(&dir.path().join("archived")).as_deref(), Some("old\n"));
+    }
+
+    #[test]
+    fn a_failed_rotation_writes_nothing_and_recovers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = small(&path, 2);
+        file.write_all(b"12345678\n").unwrap();
+        fs::create_dir(numbered(&path, 1)).unwrap();
+        assert_eq!(file.write_all(b"next\n").unwrap_err().written, 0);
+        assert_eq!(read(&path).as_deref(), Some("12345678\n"));
+        fs::remove_dir(numbered(&path, 1)).unwrap();
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("next\n"));
+    }
+
+    #[test]
+    fn refuses_links_and_special_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |path: &Path| Output::open(LogFileOptions::new(path));
+        let link = dir.path().join("link");
+        symlink(dir.path().join("victim"), &link).unwrap();
+        assert!(matches!(open(&link), Err(OpenLogFileError::Open { .. })));
+        assert!(!dir.path().join("victim").exists());
+        assert!(matches!(
+            open(dir.path()),
+            Err(OpenLogFileError::NotRegular { .. })
+        ));
+        assert!(matches!(
+            open(Path::new("/dev/null")),
+            Err(OpenLogFileError::NotRegular { .. })
+        ));
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RWXU).unwrap();
+        assert!(matches!(
+            open(&fifo),
+            Err(OpenLogFileError::NotRegular { .. })
+        ));
+    }
 }

@@ -1,8 +1,8 @@
 //! Log entries as the lines of the old allocation server, and others in its manner.
 //!
 //! People and scripts read these lines (`grep KERNEL_LOAD`), so the patterns that the old server
-//! had are kept to the character. The scribe calls this for every event: it appends to the text
-//! of a batch and makes no string of its own.
+//! had are kept to the character. The log's threads call this for every event: it
+//! appends to the text of a batch and makes no string of its own.
 
 use std::fmt::{self, Write as _};
 

@@ -7,6 +7,7 @@ use crate::cli::DumpOptions;
 use crate::output::{Output, Screen};
 use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
+use serde::Serialize;
 use std::io::Write;
 use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, SCHEMA};
 
@@ -14,7 +15,7 @@ use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, S
 const PAGE_ROWS: u32 = 10_000;
 
 /// A kind of row that the server lists.
-trait Listed: DumpRow + Sized {
+trait Listed: DumpRow + Serialize {
     /// Its name in JSON.
     const KEY: &'static str;
 
@@ -22,9 +23,9 @@ trait Listed: DumpRow + Sized {
         client: &ApiClient,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Result<Page<Self>, ApiRequestError>;
-
-    fn json(&self) -> serde_json::Result<String>;
+    ) -> Result<Page<Self>, ApiRequestError>
+    where
+        Self: Sized;
 }
 
 macro_rules! listed {
@@ -38,10 +39,6 @@ macro_rules! listed {
                 limit: u32,
             ) -> Result<Page<Self>, ApiRequestError> {
                 client.$method(cursor, Some(limit))
-            }
-
-            fn json(&self) -> serde_json::Result<String> {
-                serde_json::to_string(self)
             }
         }
     )*};
@@ -75,34 +72,26 @@ pub(super) fn run(
         client,
         limit,
         output,
+        screen: (!options.json).then_some(screen),
         tables: 0,
         complete: true,
     };
-    let buffers = !options.kernels && !options.cbs;
     if options.json {
         dump.output.print(&format!("{{\"schema\":{SCHEMA}"))?;
-        if buffers {
-            dump.json::<BufferRow>()?;
-        }
-        if options.kernels {
-            dump.json::<KernelRow>()?;
-        }
-        if options.cbs {
-            dump.json::<CbRow>()?;
-        }
+    }
+    if !options.kernels && !options.cbs {
+        dump.list::<BufferRow>()?;
+    }
+    if options.kernels {
+        dump.list::<KernelRow>()?;
+    }
+    if options.cbs {
+        dump.list::<CbRow>()?;
+    }
+    if options.json {
         let complete = dump.complete;
         dump.output
             .print(&format!(",\"complete\":{complete}}}\n"))?;
-    } else {
-        if buffers {
-            dump.table::<BufferRow>(screen)?;
-        }
-        if options.kernels {
-            dump.table::<KernelRow>(screen)?;
-        }
-        if options.cbs {
-            dump.table::<CbRow>(screen)?;
-        }
     }
     Ok(())
 }
@@ -112,12 +101,21 @@ struct DumpRun<'a, W: Write> {
     client: &'a ApiClient,
     limit: u64,
     output: &'a mut Output<W>,
+    /// What tables are laid out for; none for JSON.
+    screen: Option<Screen>,
     tables: u32,
     /// Whether nothing was left out so far.
     complete: bool,
 }
 
 impl<W: Write> DumpRun<'_, W> {
+    fn list<R: Listed>(&mut self) -> Result<()> {
+        match self.screen {
+            Some(screen) => self.table::<R>(screen),
+            None => self.json::<R>(),
+        }
+    }
+
     fn table<R: Listed>(&mut self, screen: Screen) -> Result<()> {
         if self.tables > 0 {
             self.output.print("\n")?;
@@ -141,7 +139,7 @@ impl<W: Write> DumpRun<'_, W> {
         self.complete &= self.each_page(|output, rows: &[R]| {
             for row in rows {
                 output.print(separator)?;
-                output.print(&row.json()?)?;
+                output.print(&serde_json::to_string(row)?)?;
                 separator = ",\n";
             }
             Ok(())

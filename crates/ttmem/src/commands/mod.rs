@@ -1,11 +1,9 @@
-//! One module per command, and the way from the command line to it.
+//! The commands, and the way from the command line to them.
 
+mod answers;
 mod dump;
-mod forget;
-mod mark;
 pub(crate) mod reach;
 mod serve;
-mod status;
 mod top;
 
 #[cfg(test)]
@@ -36,7 +34,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Status(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            status::run(&client, &options, screen, &mut output)?;
+            answers::status(&client, &options, screen, &mut output)?;
         }
         Command::Dump(options) => {
             let client = reach::client(cli.socket, &options.http)?;
@@ -44,11 +42,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Forget(options) => {
             let client = ApiClient::new(reach::socket(cli.socket)?);
-            forget::run(&client, options.pid, &mut output)?;
+            answers::forget(&client, options.pid, &mut output)?;
         }
         Command::Mark(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            mark::run(&client, &options.name, &mut output)?;
+            answers::mark(&client, &options.name, &mut output)?;
         }
         Command::Run(options) => {
             // Standard output is the program's.
@@ -73,30 +71,24 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             load::run_client(&options, cli.socket)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Bench(options) => match options.what {
-            BenchCommand::Server { quick } => {
-                let found = bench::server(quick)?;
-                output.print(&format!("{found:#}\n"))?;
-            }
-            BenchCommand::Client { quick } => {
-                let found = bench::client(quick)?;
-                output.print(&format!("{found:#}\n"))?;
-            }
-            BenchCommand::Top { quick } => {
-                let found = bench::top(quick)?;
-                output.print(&format!("{found:#}\n"))?;
-            }
-            BenchCommand::Api { quick } => {
-                let found = bench::api(quick)?;
-                output.print(&format!("{found:#}\n"))?;
-            }
-            BenchCommand::Hold => bench::hold(&reach::socket(cli.socket)?)?,
-            BenchCommand::Workload(options) => bench::workload(&options, cli.socket)?,
-            BenchCommand::Record(options) => {
-                let found = bench::record(&options, cli.socket)?;
-                output.print(&format!("{found:#}\n"))?;
-            }
-        },
+        Command::Bench(options) => {
+            let found = match options.what {
+                BenchCommand::Server(asked) => bench::server(asked.quick)?,
+                BenchCommand::Client(asked) => bench::client(asked.quick)?,
+                BenchCommand::Top(asked) => bench::top(asked.quick)?,
+                BenchCommand::Api(asked) => bench::api(asked.quick)?,
+                BenchCommand::Record(options) => bench::record(&options, cli.socket)?,
+                BenchCommand::Hold => {
+                    bench::hold(&reach::socket(cli.socket)?)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                BenchCommand::Workload(options) => {
+                    bench::workload(&options, cli.socket)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            };
+            output.print(&format!("{found:#}\n"))?;
+        }
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,6 @@
 
 use crate::cli::HttpOptions;
 use nix::unistd::geteuid;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
@@ -15,28 +14,17 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Nobody listens where a server should.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("no server listens on {}; start one with `ttmem serve`", joined(tried))]
 pub(crate) struct NoServer {
     /// The sockets that were tried.
     pub(crate) tried: Vec<PathBuf>,
 }
 
-impl fmt::Display for NoServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tried: Vec<String> = self
-            .tried
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        write!(
-            f,
-            "no server listens on {}; start one with `ttmem serve`",
-            tried.join(" or ")
-        )
-    }
+fn joined(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+    paths.join(" or ")
 }
-
-impl std::error::Error for NoServer {}
 
 /// Where this user's server listens when nothing else is said.
 pub(crate) fn default_path() -> PathBuf {

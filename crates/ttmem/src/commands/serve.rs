@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::log::{LogFileOptions, LogFormat, LogOptions, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
 use ttmem_server::{
     HttpConfig, LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError,
@@ -78,12 +78,14 @@ pub(super) fn config(
                 }),
                 None => LogTarget::Stdout,
             },
-            format: match options.log_format {
-                LogForm::Plain => LogFormat::Plain,
-                LogForm::Json => LogFormat::Json,
+            options: LogOptions {
+                format: match options.log_format {
+                    LogForm::Plain => LogFormat::Plain,
+                    LogForm::Json => LogFormat::Json,
+                },
+                quiet: options.quiet,
+                verbose: options.verbose,
             },
-            quiet: options.quiet,
-            verbose: options.verbose,
         },
         // A u32 on every platform we build for.
         max_clients: usize::try_from(options.max_clients).unwrap_or(usize::MAX),

@@ -1,6 +1,6 @@
 //! The reading commands against a real server, and how they fail without one.
 
-use super::{dump, forget, mark, reach, serve, status};
+use super::{answers, dump, reach, serve};
 use crate::cli::{Cli, Command, DumpOptions, HttpOptions, StatusOptions};
 use crate::exit;
 use crate::output::{Output, Screen};
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use ttmem_api::{ApiClient, HttpUrl};
 use ttmem_event::legacy::{BufferTypeNumbering, Generation, Request, RequestKind};
-use ttmem_server::log::{LogFileOptions, LogFormat, LogTarget};
+use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
 const PLAIN: Screen = Screen {
@@ -31,9 +31,7 @@ fn config(directory: &Path) -> ServerConfig {
         board: None,
         log: LogConfig {
             target: LogTarget::File(LogFileOptions::new(directory.join("log"))),
-            format: LogFormat::Plain,
-            quiet: false,
-            verbose: false,
+            options: LogOptions::default(),
         },
         max_clients: 8,
         buffer_types: BufferTypeNumbering::Runtime,
@@ -130,10 +128,10 @@ fn status_as_text_and_as_json() {
     let running = Running::with_buffers(3);
     let client = running.client();
     let text = status_options(false);
-    let page = printed(|output| status::run(&client, &text, PLAIN, output).unwrap());
+    let page = printed(|output| answers::status(&client, &text, PLAIN, output).unwrap());
     assert!(page.contains("Device 0  unknown board, legacy"), "{page}");
     let json = status_options(true);
-    let document = printed(|output| status::run(&client, &json, PLAIN, output).unwrap());
+    let document = printed(|output| answers::status(&client, &json, PLAIN, output).unwrap());
     let snapshot: ttmem_api::Snapshot = serde_json::from_str(&document).unwrap();
     assert_eq!(snapshot.devices[0].l1.charged_bytes, 3 * 1024);
     assert_eq!(snapshot.processes[0].claimed_pid, Some(4711));
@@ -172,12 +170,12 @@ fn forgetting_says_what_was_released() {
     let running = Running::with_buffers(2);
     let client = running.client();
     let pid = std::process::id();
-    let said = printed(|output| forget::run(&client, pid, output).unwrap());
+    let said = printed(|output| answers::forget(&client, pid, output).unwrap());
     assert_eq!(
         said,
         format!("forgot pid {pid}: 2 buffers, 0 CBs, 1 kernel, 58.0 KiB\n")
     );
-    let error = forget::run(&client, u32::MAX, &mut Output::new(Vec::new())).unwrap_err();
+    let error = answers::forget(&client, u32::MAX, &mut Output::new(Vec::new())).unwrap_err();
     assert_eq!(exit::code_of(&error), 1);
     assert!(format!("{error:#}").contains("404"), "{error:#}");
 }
@@ -186,9 +184,9 @@ fn forgetting_says_what_was_released() {
 fn a_mark_is_set_and_told() {
     let running = Running::with_buffers(2);
     let client = running.client();
-    let said = printed(|output| mark::run(&client, "warm-up", output).unwrap());
+    let said = printed(|output| answers::mark(&client, "warm-up", output).unwrap());
     assert_eq!(said, "mark 1 set: warm-up\n");
-    let said = printed(|output| mark::run(&client, "", output).unwrap());
+    let said = printed(|output| answers::mark(&client, "", output).unwrap());
     assert_eq!(said, "mark 2 set\n");
     let names: Vec<String> = client
         .snapshot()
@@ -198,7 +196,7 @@ fn a_mark_is_set_and_told() {
         .map(|mark| mark.name)
         .collect();
     assert_eq!(names, ["warm-up", ""]);
-    let error = mark::run(&client, "\u{1b}[31m", &mut Output::new(Vec::new())).unwrap_err();
+    let error = answers::mark(&client, "\u{1b}[31m", &mut Output::new(Vec::new())).unwrap_err();
     assert!(
         format!("{error:#}").contains("control character"),
         "{error:#}"
@@ -264,7 +262,7 @@ fn a_url_is_asked_with_the_token_of_its_file() {
     };
     let client = reach::client(None, &alone).unwrap();
     let mut output = Output::new(Vec::new());
-    let error = status::run(&client, &status_options(true), PLAIN, &mut output).unwrap_err();
+    let error = answers::status(&client, &status_options(true), PLAIN, &mut output).unwrap_err();
     assert_eq!(exit::code_of(&error), 3);
     assert!(error.to_string().contains(&url.to_string()), "{error}");
 }
@@ -282,7 +280,7 @@ fn a_reader_that_left_ends_a_dump() {
     }
     let running = Running::with_buffers(1);
     let options = status_options(true);
-    let error = status::run(&running.client(), &options, PLAIN, &mut Output::new(Gone));
+    let error = answers::status(&running.client(), &options, PLAIN, &mut Output::new(Gone));
     assert_eq!(exit::code_of(&error.unwrap_err()), 0);
 }
 

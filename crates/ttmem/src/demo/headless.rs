@@ -6,16 +6,18 @@
 
 use super::player::{Performance, Piece};
 use super::witness::RingCounts;
+use crate::render::{as_map, in_seconds};
 use crate::story;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use ttmem_api::{CacheCounts, Device, LeakCandidates, PeakBytes, Snapshot};
+use ttmem_api::{CacheCounts, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_sim::runtime::FailureKind;
 
 /// One device of a report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct DeviceReport {
     /// Its logical id.
     pub(crate) id: u32,
@@ -28,13 +30,15 @@ pub(crate) struct DeviceReport {
     /// What the caches saved.
     pub(crate) caches: CacheCounts,
     /// Its config rings.
+    #[serde(rename = "ring")]
     pub(crate) rings: RingCounts,
 }
 
 /// A figure that two sides know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Compared {
     /// What it is.
+    #[serde(skip)]
     pub(crate) name: &'static str,
     /// As it was recorded.
     pub(crate) recorded: u64,
@@ -43,7 +47,7 @@ pub(crate) struct Compared {
 }
 
 /// What happened.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// The scenario.
     pub(crate) scenario: String,
@@ -52,20 +56,25 @@ pub(crate) struct Report {
     /// Where its random choices began.
     pub(crate) seed: u64,
     /// How long it took.
+    #[serde(rename = "seconds", serialize_with = "in_seconds")]
     pub(crate) took: Duration,
     /// The user ended it early.
     pub(crate) interrupted: bool,
     /// What the devices held and ran.
     pub(crate) devices: Vec<DeviceReport>,
     /// The kinds of failure that the scenario plants.
+    #[serde(rename = "planted_failures", serialize_with = "as_names")]
     pub(crate) planted: BTreeSet<FailureKind>,
     /// Failures that came, with the runtime's words.
+    #[serde(serialize_with = "as_kinds_and_texts")]
     pub(crate) failures: Vec<(FailureKind, String)>,
     /// Buffers that the scenario leaks on purpose.
+    #[serde(rename = "planted_leaks")]
     pub(crate) leaked_buffers: u64,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
     /// Contradictions by name.
+    #[serde(serialize_with = "as_map")]
     pub(crate) anomalies: Vec<(String, u64)>,
     /// Events that never reached the account.
     pub(crate) lost_events: u64,
@@ -76,6 +85,7 @@ pub(crate) struct Report {
     /// Bytes held after the program said goodbye.
     pub(crate) left_bytes: u64,
     /// What both sides counted.
+    #[serde(serialize_with = "by_name")]
     pub(crate) compared: Vec<Compared>,
 }
 
@@ -99,7 +109,7 @@ impl Report {
         let devices: Vec<DeviceReport> = devices
             .map(|device| DeviceReport {
                 id: device.id,
-                peaks: peaks(device),
+                peaks: device.peaks(),
                 dispatches: device.dispatches,
                 trace_replays: device.trace_replays,
                 caches: device.caches,
@@ -208,96 +218,35 @@ impl Report {
         }
         problems
     }
-
-    /// The report for programs.
-    pub(crate) fn json(&self) -> Value {
-        let devices: Vec<Value> = self.devices.iter().map(DeviceReport::json).collect();
-        let failures = self.failures.iter();
-        let failures: Vec<Value> = failures
-            .map(|(kind, text)| json!({ "kind": kind.name(), "text": text }))
-            .collect();
-        let planted: Vec<&str> = self.planted.iter().map(|kind| kind.name()).collect();
-        let anomalies = self.anomalies.iter().cloned();
-        let anomalies: serde_json::Map<String, Value> = anomalies
-            .map(|(name, count)| (name, count.into()))
-            .collect();
-        let compared: serde_json::Map<String, Value> = self
-            .compared
-            .iter()
-            .map(|figure| {
-                let both = json!({ "recorded": figure.recorded, "server": figure.server });
-                (figure.name.replace(' ', "_"), both)
-            })
-            .collect();
-        json!({
-            "schema": 1,
-            "scenario": self.scenario,
-            "board": self.board,
-            "seed": self.seed,
-            "seconds": self.took.as_secs_f64(),
-            "interrupted": self.interrupted,
-            "devices": devices,
-            "planted_failures": planted,
-            "failures": failures,
-            "planted_leaks": self.leaked_buffers,
-            "leak_candidates": self.leak_candidates,
-            "anomalies": anomalies,
-            "lost_events": self.lost_events,
-            "elided_events": self.elided_events,
-            "live_bytes": self.live_bytes,
-            "left_bytes": self.left_bytes,
-            "compared": compared,
-            "problems": self.problems(),
-        })
-    }
 }
 
-impl DeviceReport {
-    fn json(&self) -> Value {
-        json!({
-            "id": self.id,
-            "peaks": self.peaks,
-            "dispatches": self.dispatches,
-            "trace_replays": self.trace_replays,
-            "caches": self.caches,
-            "ring": {
-                "wraps": self.rings.wraps,
-                "evictions": self.rings.evictions,
-                "stalls": self.rings.stalls,
-            },
-        })
-    }
+fn as_names<S: Serializer>(
+    kinds: &BTreeSet<FailureKind>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(kinds.iter().map(|kind| kind.name()))
 }
 
-fn peaks(device: &Device) -> PeakBytes {
-    PeakBytes {
-        dram: device.dram.peak_bytes,
-        l1: device.l1.peak_bytes,
-        l1_small: device.l1_small.peak_bytes,
-        trace: device.trace.peak_bytes,
-        system: device.system.peak_bytes,
-        cb: device.cb.peak_bytes,
-        kernel: device.kernel.peak_bytes,
-    }
+fn as_kinds_and_texts<S: Serializer>(
+    failures: &[(FailureKind, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let failures = failures.iter();
+    serializer
+        .collect_seq(failures.map(|(kind, text)| json!({ "kind": kind.name(), "text": text })))
+}
+
+fn by_name<S: Serializer>(figures: &[Compared], serializer: S) -> Result<S::Ok, S::Error> {
+    let named = figures
+        .iter()
+        .map(|figure| (figure.name.replace(' ', "_"), figure));
+    serializer.collect_map(named)
 }
 
 /// Everything that is booked on any device.
 fn held_bytes(snapshot: &Snapshot) -> u64 {
-    let held = |device: &Device| {
-        [
-            device.dram.charged_bytes,
-            device.l1.charged_bytes,
-            device.l1_small.charged_bytes,
-            device.trace.charged_bytes,
-            device.system.charged_bytes,
-            device.cb.registered_bytes,
-            device.kernel.registered_bytes,
-        ]
-        .iter()
-        .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
-    };
-    let devices = snapshot.devices.iter();
-    devices.map(held).fold(0, u64::saturating_add)
+    let held = snapshot.devices.iter().map(|device| device.held().total());
+    held.fold(0, u64::saturating_add)
 }
 
 fn names(kinds: &BTreeSet<FailureKind>) -> String {

@@ -45,9 +45,9 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let live = !options.headless && !options.json && on_a_terminal;
     let piece = Piece {
-        story: options.scenario.clone(),
-        board: options.scenario.board(options.board)?,
-        seed: options.seed,
+        story: options.story.scenario.clone(),
+        board: options.story.scenario.board(options.board)?,
+        seed: options.story.seed,
         // What nobody watches need not take its time.
         speed: options.speed.unwrap_or(if live { 1.0 } else { 0.0 }),
     };
@@ -60,13 +60,13 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         report
     };
     let mut output = Output::stdout();
+    let problems = report.problems();
     if options.json {
-        output.print(&format!("{:#}\n", report.json()))?;
+        output.print(&render::json_report(&report, &problems)?)?;
     } else {
         output.print(&render::played(&report, screen))?;
     }
     output.finish()?;
-    let problems = report.problems();
     if !problems.is_empty() {
         bail!(
             "the account is not as it should be: {}",

@@ -29,7 +29,7 @@ pub(crate) struct Recorded {
 }
 
 /// What a ring has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct RingCounts {
     /// How often it began anew.
     pub(crate) wraps: u64,
@@ -86,11 +86,9 @@ pub(crate) struct Witness {
     server: ApiClient,
     /// Devices of each mesh.
     meshes: BTreeMap<MeshId, u64>,
-    recorded: Recorded,
-    rings: Rings,
+    testimony: Testimony,
     /// Failures that the server was asked about.
     failures_asked: u64,
-    failures_confirmed: u64,
     last_failure: Option<Timestamp>,
     /// Where failures are shown while the story goes on.
     progress: SharedProgress,
@@ -99,7 +97,7 @@ pub(crate) struct Witness {
 }
 
 /// What a witness can tell after the story.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Testimony {
     /// What was recorded.
     pub(crate) recorded: Recorded,
@@ -116,10 +114,8 @@ impl Witness {
             tracker,
             server,
             meshes: BTreeMap::new(),
-            recorded: Recorded::default(),
-            rings: Rings::default(),
+            testimony: Testimony::default(),
             failures_asked: 0,
-            failures_confirmed: 0,
             last_failure: None,
             progress,
             failed: None,
@@ -130,17 +126,13 @@ impl Witness {
     pub(crate) fn testify(&mut self) -> Result<Testimony> {
         match self.failed.take() {
             Some(error) => Err(error),
-            None => Ok(Testimony {
-                recorded: self.recorded,
-                rings: std::mem::take(&mut self.rings),
-                failures_confirmed: self.failures_confirmed,
-            }),
+            None => Ok(std::mem::take(&mut self.testimony)),
         }
     }
 
     /// Looks whether the server knows of failures that were recorded since it last looked.
     fn confirm_failures(&mut self) -> Result<()> {
-        self.failures_asked = self.recorded.failures;
+        self.failures_asked = self.testimony.recorded.failures;
         self.tracker
             .flush(FLUSH_TIMEOUT)
             .context("the server did not confirm a failure")?;
@@ -149,7 +141,7 @@ impl Witness {
             let is_failure = matches!(event.event.as_str(), "allocation_failed" | "clashed");
             if is_failure && self.last_failure.is_none_or(|known| event.time > known) {
                 self.last_failure = Some(event.time);
-                self.failures_confirmed += 1;
+                self.testimony.failures_confirmed += 1;
             }
         }
         Ok(())
@@ -159,7 +151,7 @@ impl Witness {
         self.tracker
             .flush(FLUSH_TIMEOUT)
             .context("the server did not confirm a mesh that closes")?;
-        self.rings.take(&self.server.snapshot()?);
+        self.testimony.rings.take(&self.server.snapshot()?);
         Ok(())
     }
 
@@ -182,15 +174,19 @@ impl Listener for Witness {
 
     fn before(&mut self, what: &What) -> u64 {
         // Now a failure is the last event that the server has: soon it will be forgotten.
-        if self.recorded.failures > self.failures_asked {
+        if self.testimony.recorded.failures > self.failures_asked {
             let outcome = self.confirm_failures();
             self.remember(outcome);
         }
         match *what {
-            What::Dispatched { mesh, .. } => self.recorded.dispatches += self.devices(mesh),
-            What::TraceReplayed { mesh, .. } => self.recorded.trace_replays += self.devices(mesh),
+            What::Dispatched { mesh, .. } => {
+                self.testimony.recorded.dispatches += self.devices(mesh)
+            }
+            What::TraceReplayed { mesh, .. } => {
+                self.testimony.recorded.trace_replays += self.devices(mesh)
+            }
             What::AllocationFailed { .. } | What::Clashed { .. } => {
-                self.recorded.failures += 1;
+                self.testimony.recorded.failures += 1;
                 self.progress.failed(what);
             }
             What::MeshClosed { .. } => {
@@ -199,7 +195,7 @@ impl Listener for Witness {
             }
             _other => {}
         }
-        self.recorded.events += 1;
-        self.recorded.events - 1
+        self.testimony.recorded.events += 1;
+        self.testimony.recorded.events - 1
     }
 }

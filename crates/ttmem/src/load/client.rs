@@ -4,6 +4,7 @@
 //! account as one line of JSON and stays until its standard input ends, so that the server can be
 //! asked about it.
 
+use super::clients::ClientAccount;
 use super::meter::{Ending, Meter};
 use crate::interrupt;
 use crate::output::PrintError;
@@ -12,7 +13,6 @@ use crate::story::{self, Story};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::json;
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -83,17 +83,18 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
     ensure!(tracker.is_enabled(), "tracking is off");
     let flushed = tracker.flush(FLUSH_TIMEOUT).is_ok();
     let statistics = tracker.statistics();
-    let account = json!({
-        "pid": std::process::id(),
-        "stories": stories,
-        "events": meter.borrow().events,
-        "flushed": flushed,
-        "recording_seconds": recording.as_secs_f64(),
-        "lost_events": statistics.lost_events,
-        "elided_events": statistics.elided_events,
-        "cpu_seconds": cpu_time().as_secs_f64(),
-        "pump_cpu_seconds": statistics.pump_cpu.as_secs_f64(),
-    });
+    let account = ClientAccount {
+        pid: std::process::id(),
+        stories,
+        events: meter.borrow().events,
+        flushed,
+        recording_seconds: recording.as_secs_f64(),
+        lost_events: statistics.lost_events,
+        elided_events: statistics.elided_events,
+        cpu_seconds: cpu_time().as_secs_f64(),
+        pump_cpu_seconds: statistics.pump_cpu.as_secs_f64(),
+    };
+    let account = serde_json::to_string(&account)?;
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{account}")
         .and_then(|()| stdout.flush())

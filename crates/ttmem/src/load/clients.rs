@@ -3,7 +3,7 @@
 use crate::cli::LoadOptions;
 use crate::interrupt::News;
 use anyhow::{Context, Result, anyhow, ensure};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
 /// What a client says of itself at its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ClientAccount {
     pub(super) pid: u32,
     pub(super) stories: u64,
@@ -106,10 +106,11 @@ impl Client {
                 &share(options.rate, options.clients, number).to_string(),
             ])
             .args(["--duration", &options.duration.to_string()])
-            .arg(format!("--scenario={}", options.scenario.asked()))
+            .arg(format!("--scenario={}", options.story.scenario.asked()))
             .args([
                 "--seed",
                 &options
+                    .story
                     .seed
                     .wrapping_add(u64::from(number) << 32)
                     .to_string(),
@@ -170,26 +171,7 @@ fn read_account(output: ChildStdout) -> Result<ClientAccount> {
         .read_line(&mut line)
         .context("cannot read from a client")?;
     ensure!(!line.is_empty(), "a client ended without an account");
-    let account: Value = serde_json::from_str(&line).context("a client told no JSON")?;
-    let number = |name: &str| {
-        let number = account[name].as_u64();
-        number.with_context(|| format!("a client told no {name}"))
-    };
-    let seconds = |name: &str| {
-        let seconds = account[name].as_f64();
-        seconds.with_context(|| format!("a client told no {name}"))
-    };
-    Ok(ClientAccount {
-        pid: u32::try_from(number("pid")?).context("a client told no pid")?,
-        stories: number("stories")?,
-        events: number("events")?,
-        flushed: account["flushed"] == true,
-        lost_events: number("lost_events")?,
-        elided_events: number("elided_events")?,
-        recording_seconds: seconds("recording_seconds")?,
-        cpu_seconds: seconds("cpu_seconds")?,
-        pump_cpu_seconds: seconds("pump_cpu_seconds")?,
-    })
+    serde_json::from_str(&line).context("a client said what is no account")
 }
 
 #[cfg(test)]

@@ -15,16 +15,16 @@ pub(crate) use client::{LoadClientOptions, run as run_client};
 
 use crate::cli::LoadOptions;
 use crate::commands::reach::{self, NoServer};
-use crate::embedded::EmbeddedServer;
+use crate::embedded::{EmbeddedServer, Target};
 use crate::interrupt::{self, News};
 use crate::output::{Output, Screen};
+use crate::render;
 use anyhow::{Context, Result, bail};
 use clients::Clients;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use summary::Summary;
-use ttmem_api::ApiClient;
 
 /// The most clients: each is a process with threads of its own.
 pub(crate) const MAX_CLIENTS: u32 = 64;
@@ -41,7 +41,17 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
     // Room for both words of every client and one of the user: nothing is dropped.
     let (news, to_react_to) = sync_channel(2 * count + 1);
     interrupt::watch(news.clone())?;
-    let target = Target::find(options, socket)?;
+    let target = Target::find(socket, |no_server| {
+        // Whatever else is wrong with a server that runs: it is the one to get the load.
+        let no_server = no_server.is::<NoServer>();
+        let room = count.saturating_add(OTHER_CONNECTIONS);
+        let board = options
+            .story
+            .scenario
+            .board(None)
+            .map_err(anyhow::Error::from);
+        no_server.then(|| EmbeddedServer::start(Some(board?), room))
+    })?;
     let before = reach::patiently(|| target.server.snapshot())?;
     let begun = Instant::now();
     let mut clients = Clients::start(options, &target.socket, &news)?;
@@ -67,9 +77,10 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
         &after,
         target.own.is_some(),
     );
+    let problems = summary.problems();
     let mut output = Output::stdout();
     if options.json {
-        output.print(&format!("{:#}\n", summary.json()))?;
+        output.print(&render::json_report(&summary, &problems)?)?;
     } else {
         let whose = match &target.own {
             Some(_server) => "no server was running: a server of its own, for this run only\n",
@@ -82,44 +93,8 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
     if let Some(server) = target.own {
         server.stop()?;
     }
-    let problems = summary.problems();
     if !problems.is_empty() {
         bail!("the load did not go well: {}", problems.join("; "));
     }
     Ok(())
-}
-
-/// The server that gets the load.
-struct Target {
-    server: ApiClient,
-    /// Its socket.
-    socket: PathBuf,
-    /// Set when it is ours.
-    own: Option<EmbeddedServer>,
-}
-
-impl Target {
-    /// The server that was named, or that runs; one of its own if none was named and none runs.
-    fn find(options: &LoadOptions, socket: Option<PathBuf>) -> Result<Self> {
-        let named = socket.is_some();
-        match reach::socket(socket) {
-            Ok(socket) => Ok(Self {
-                server: ApiClient::new(&socket),
-                socket,
-                own: None,
-            }),
-            Err(error) if !named && error.is::<NoServer>() => {
-                let clients = usize::try_from(options.clients).unwrap_or(usize::MAX);
-                let board = options.scenario.board(None)?;
-                let room = clients.saturating_add(OTHER_CONNECTIONS);
-                let own = EmbeddedServer::start(Some(board), room)?;
-                Ok(Self {
-                    server: ApiClient::new(own.socket()),
-                    socket: own.socket().to_owned(),
-                    own: Some(own),
-                })
-            }
-            Err(error) => Err(error),
-        }
-    }
 }

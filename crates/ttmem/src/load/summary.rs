@@ -4,17 +4,19 @@ use super::clients::ClientAccount;
 use crate::cli::LoadOptions;
 use crate::output::Screen;
 use crate::render;
-use serde_json::{Value, json};
+use crate::render::in_seconds;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use ttmem_api::{Process, ProcessDevice, Snapshot};
+use ttmem_api::{Process, Snapshot};
 
 /// The sum of a load.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Summary {
     scenario: String,
     clients: usize,
     stories: u64,
+    #[serde(rename = "seconds", serialize_with = "in_seconds")]
     took: Duration,
     recorded_events: u64,
     recorded_per_second: f64,
@@ -24,12 +26,14 @@ pub(super) struct Summary {
     elided_events: u64,
     clients_cpu_seconds: f64,
     pumps_cpu_seconds: f64,
+    #[serde(skip)]
     unconfirmed_clients: usize,
     /// What the server holds for the clients after their stories.
     live_bytes: u64,
     /// Contradictions of all kinds that came with the load.
     anomalies: u64,
     /// Nobody else spoke to the server: both counts are of the same events.
+    #[serde(rename = "own_server")]
     alone: bool,
 }
 
@@ -61,7 +65,7 @@ impl Summary {
         };
         let told = processes().map(|process| process.lost_events).sum::<u64>();
         Self {
-            scenario: options.scenario.asked().to_owned(),
+            scenario: options.story.scenario.asked().to_owned(),
             clients: accounts.len(),
             stories: sum(|account| account.stories),
             took,
@@ -150,47 +154,14 @@ impl Summary {
         ];
         render::facts(&rows, screen)
     }
-
-    /// The summary for programs.
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "schema": 1,
-            "scenario": self.scenario,
-            "clients": self.clients,
-            "stories": self.stories,
-            "seconds": self.took.as_secs_f64(),
-            "own_server": self.alone,
-            "recorded_events": self.recorded_events,
-            "recorded_per_second": self.recorded_per_second,
-            "applied_events": self.applied_events,
-            "applied_per_second": self.applied_per_second,
-            "lost_events": self.lost_events,
-            "elided_events": self.elided_events,
-            "clients_cpu_seconds": self.clients_cpu_seconds,
-            "pumps_cpu_seconds": self.pumps_cpu_seconds,
-            "live_bytes": self.live_bytes,
-            "anomalies": self.anomalies,
-            "problems": self.problems(),
-        })
-    }
 }
 
 /// What a process holds, or held when it ended.
 fn held_bytes(process: &Process) -> u64 {
-    let on_device = |device: &ProcessDevice| {
-        [
-            device.dram_bytes,
-            device.l1_bytes,
-            device.l1_small_bytes,
-            device.trace_bytes,
-            device.system_bytes,
-            device.cb_bytes,
-            device.kernel_bytes,
-        ]
-        .iter()
-        .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
-    };
-    let held = process.devices.iter().map(on_device);
+    let held = process.devices.iter().map(|device| {
+        let code = device.cb_bytes.saturating_add(device.kernel_bytes);
+        device.buffer_bytes().saturating_add(code)
+    });
     let released = process.released.as_ref().map_or(0, |gone| gone.bytes);
     held.fold(released, u64::saturating_add)
 }

@@ -20,22 +20,26 @@ const DEVICES_WIDTH: usize = 7;
 /// Enough for any 64-bit number in hex.
 const HEX_WIDTH: usize = 18;
 
-/// The columns of a buffer before its operation.
-const BUFFER_COLUMNS: usize = 66;
+/// A column: its head, its width and the side that its cells stand on.
+pub(crate) type Column = (&'static str, usize, fn(&str, usize) -> String);
 
-/// The columns of a kernel before its name.
-const KERNEL_COLUMNS: usize = 68;
+/// The columns every table begins with.
+const PID: Column = ("PID", PID_WIDTH, right);
+const DEVICES: Column = ("DEVICES", DEVICES_WIDTH, left);
+
+/// The last column takes what is left of a line.
+const THE_REST: usize = usize::MAX;
 
 /// A kind of row that can be dumped.
 pub(crate) trait DumpRow {
     /// What one row is called.
     const NOUN: &'static str;
 
-    /// The head of the table.
-    fn head(width: usize) -> String;
+    /// The columns of the table.
+    const COLUMNS: &'static [Column];
 
-    /// The row, in the columns of the head.
-    fn line(&self, width: usize) -> String;
+    /// The row, in the columns of the table.
+    fn cells(&self) -> Vec<String>;
 
     /// Bytes on each device, and the number of devices.
     fn size(&self) -> (u64, usize);
@@ -68,7 +72,8 @@ impl<R: DumpRow> Dump<R> {
         let mut text = String::with_capacity(rows.len() * (self.width + 1));
         for row in rows {
             if self.rows == 0 {
-                text.push_str(&self.paint.heading(&R::head(self.width)));
+                let head = R::COLUMNS.iter().map(|column| column.0);
+                text.push_str(&self.paint.heading(&self.line(head)));
                 text.push('\n');
             }
             let (size_bytes, devices) = row.size();
@@ -77,10 +82,27 @@ impl<R: DumpRow> Dump<R> {
             self.total_bytes = self
                 .total_bytes
                 .saturating_add(size_bytes.saturating_mul(devices));
-            text.push_str(row.line(self.width).trim_end());
+            let cells = row.cells();
+            let line = self.line(cells.iter().map(String::as_str));
+            text.push_str(line.trim_end());
             text.push('\n');
         }
         text
+    }
+
+    fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
+        let mut line = String::new();
+        let mut used = 0;
+        for ((_head, width, aligned), cell) in R::COLUMNS.iter().zip(cells) {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            let width = (*width).min(self.width.saturating_sub(used));
+            line.push_str(&aligned(cell, width));
+            used += width;
+        }
+        line
     }
 
     /// The last line: how much it was, on all devices together.
@@ -96,48 +118,35 @@ impl<R: DumpRow> Dump<R> {
     }
 }
 
-/// A pid, where this namespace has one for the process.
-fn pid(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())
-}
-
-/// The columns every table begins with.
-fn owner(pid: &str, devices: &str) -> String {
-    format!("{} {}", right(pid, PID_WIDTH), left(devices, DEVICES_WIDTH))
+/// A pid, where this namespace has one for the process, or another number that may be missing.
+fn known(number: Option<impl ToString>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
 impl DumpRow for BufferRow {
     const NOUN: &'static str = "buffer";
 
-    fn head(width: usize) -> String {
-        buffer_line(
-            width,
-            [
-                "PID",
-                "DEVICES",
-                "CLASS",
-                "ADDRESS",
-                "REQUESTED",
-                "CHARGED",
-                "OPERATION",
-            ],
-        )
-    }
+    const COLUMNS: &'static [Column] = &[
+        PID,
+        DEVICES,
+        ("CLASS", 8, left),
+        ("ADDRESS", HEX_WIDTH, right),
+        ("REQUESTED", SIZE_WIDTH, right),
+        ("CHARGED", SIZE_WIDTH, right),
+        ("OPERATION", THE_REST, clip),
+    ];
 
-    fn line(&self, width: usize) -> String {
-        buffer_line(
-            width,
-            [
-                &pid(self.pid),
-                &ids(&self.device_ids),
-                self.class.as_str(),
-                // Old senders send one number for both: their id is the address.
-                &format!("{:#x}", self.address.unwrap_or(self.id.0)),
-                &bytes(self.requested_bytes),
-                &bytes(self.charged_bytes),
-                self.operation.as_deref().unwrap_or("-"),
-            ],
-        )
+    fn cells(&self) -> Vec<String> {
+        vec![
+            known(self.pid),
+            ids(&self.device_ids),
+            self.class.to_string(),
+            // Old senders send one number for both: their id is the address.
+            format!("{:#x}", self.address.unwrap_or(self.id.0)),
+            bytes(self.requested_bytes),
+            bytes(self.charged_bytes),
+            known(self.operation.as_ref()),
+        ]
     }
 
     fn size(&self) -> (u64, usize) {
@@ -145,122 +154,68 @@ impl DumpRow for BufferRow {
     }
 }
 
-fn buffer_line(
-    width: usize,
-    [pid, devices, class, address, requested, charged, operation]: [&str; 7],
-) -> String {
-    format!(
-        "{} {} {} {} {} {}",
-        owner(pid, devices),
-        left(class, 8),
-        right(address, HEX_WIDTH),
-        right(requested, SIZE_WIDTH),
-        right(charged, SIZE_WIDTH),
-        clip(operation, width.saturating_sub(BUFFER_COLUMNS)),
-    )
-}
-
 impl DumpRow for KernelRow {
     const NOUN: &'static str = "kernel";
 
-    fn head(width: usize) -> String {
-        kernel_line(
-            width,
-            [
-                "PID",
-                "DEVICES",
-                "KIND",
-                "CORE TYPE",
-                "BINARY",
-                "CORES",
-                "TOTAL",
-                "NAME",
-            ],
-        )
-    }
+    const COLUMNS: &'static [Column] = &[
+        PID,
+        DEVICES,
+        ("KIND", 11, left),
+        ("CORE TYPE", 10, left),
+        ("BINARY", SIZE_WIDTH, right),
+        ("CORES", COUNT_WIDTH, right),
+        ("TOTAL", SIZE_WIDTH, right),
+        ("NAME", THE_REST, clip),
+    ];
 
-    fn line(&self, width: usize) -> String {
-        let name = self.name.as_deref().or(self.program_name.as_deref());
-        let kernel = self.kernel.to_string();
-        kernel_line(
-            width,
-            [
-                &pid(self.pid),
-                &ids(&self.device_ids),
-                self.kind.as_str(),
-                self.core_type.map_or("-", |core_type| core_type.as_str()),
-                &bytes_or_unknown(self.binary_bytes),
-                &self
-                    .cores
-                    .map_or_else(|| "-".to_owned(), |cores| count(cores.into())),
-                &bytes(self.total_bytes),
-                name.unwrap_or(&kernel),
-            ],
-        )
+    fn cells(&self) -> Vec<String> {
+        let name = self.name.as_ref().or(self.program_name.as_ref());
+        vec![
+            known(self.pid),
+            ids(&self.device_ids),
+            self.kind.to_string(),
+            known(self.core_type),
+            bytes_or_unknown(self.binary_bytes),
+            known(self.cores.map(|cores| count(cores.into()))),
+            bytes(self.total_bytes),
+            name.map_or_else(|| self.kernel.to_string(), String::clone),
+        ]
     }
 
     fn size(&self) -> (u64, usize) {
         (self.total_bytes, self.device_ids.len())
     }
-}
-
-fn kernel_line(
-    width: usize,
-    [pid, devices, kind, core_type, binary, cores, total, name]: [&str; 8],
-) -> String {
-    format!(
-        "{} {} {} {} {} {} {}",
-        owner(pid, devices),
-        left(kind, 11),
-        left(core_type, 10),
-        right(binary, SIZE_WIDTH),
-        right(cores, COUNT_WIDTH),
-        right(total, SIZE_WIDTH),
-        clip(name, width.saturating_sub(KERNEL_COLUMNS)),
-    )
 }
 
 impl DumpRow for CbRow {
     const NOUN: &'static str = "CB";
 
-    fn head(_: usize) -> String {
-        cb_line([
-            "PID", "DEVICES", "PROGRAM", "KIND", "ADDRESS", "SIZE", "CORES", "TOTAL",
-        ])
-    }
+    const COLUMNS: &'static [Column] = &[
+        PID,
+        DEVICES,
+        ("PROGRAM", 8, right),
+        ("KIND", 10, left),
+        // Addresses are L1 offsets; only what old senders call an id can be cut here.
+        ("ADDRESS", 14, right),
+        ("SIZE", SIZE_WIDTH, right),
+        ("CORES", COUNT_WIDTH, right),
+        ("TOTAL", SIZE_WIDTH, right),
+    ];
 
-    fn line(&self, _: usize) -> String {
-        cb_line([
-            &pid(self.pid),
-            &ids(&self.device_ids),
-            &self
-                .program
-                .map_or_else(|| "-".to_owned(), |program| program.to_string()),
-            self.kind.map_or("-", |kind| kind.as_str()),
-            &format!("{:#x}", self.address.unwrap_or(self.cb.0)),
-            &bytes(self.size_bytes),
-            &self
-                .cores
-                .map_or_else(|| "-".to_owned(), |cores| count(cores.into())),
-            &bytes(self.total_bytes),
-        ])
+    fn cells(&self) -> Vec<String> {
+        vec![
+            known(self.pid),
+            ids(&self.device_ids),
+            known(self.program),
+            known(self.kind),
+            format!("{:#x}", self.address.unwrap_or(self.cb.0)),
+            bytes(self.size_bytes),
+            known(self.cores.map(|cores| count(cores.into()))),
+            bytes(self.total_bytes),
+        ]
     }
 
     fn size(&self) -> (u64, usize) {
         (self.total_bytes, self.device_ids.len())
     }
-}
-
-fn cb_line([pid, devices, program, kind, address, size, cores, total]: [&str; 8]) -> String {
-    // Addresses are L1 offsets; only what old senders call an id can be cut here.
-    format!(
-        "{} {} {} {} {} {} {}",
-        owner(pid, devices),
-        right(program, 8),
-        left(kind, 10),
-        right(address, 14),
-        right(size, SIZE_WIDTH),
-        right(cores, COUNT_WIDTH),
-        right(total, SIZE_WIDTH),
-    )
 }

@@ -1,10 +1,13 @@
 //! What happened in a story, and which stories there are.
 
-use super::cells::{Paint, left, paragraph, right, sentence};
-use super::layout_width;
+use super::cells::{Paint, left, paragraph, sentence};
+use super::{Page, layout_width, row};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
 use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted};
+
+/// Columns of the name of a row.
+const NAME_COLUMNS: usize = 5;
 
 /// Columns of a count in the table of what ran.
 const FIGURE_WIDTH: usize = 8;
@@ -57,13 +60,7 @@ pub(crate) fn scenarios(listed: &[Listed], screen: Screen) -> String {
 
 /// The report of a story.
 pub(crate) fn played(report: &Report, screen: Screen) -> String {
-    let page = Page {
-        report,
-        width: layout_width(screen.width),
-        paint: Paint {
-            color: screen.color,
-        },
-    };
+    let page = Page::new(report, screen);
     let mut text = page.title();
     text.push_str(&page.peaks());
     text.push_str(&page.runs());
@@ -71,15 +68,9 @@ pub(crate) fn played(report: &Report, screen: Screen) -> String {
     text
 }
 
-struct Page<'a> {
-    report: &'a Report,
-    width: usize,
-    paint: Paint,
-}
-
-impl Page<'_> {
+impl Page<'_, Report> {
     fn title(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let how = format!(
             "{} on {}, seed {}, {:.1} s{}",
             report.scenario,
@@ -96,55 +87,39 @@ impl Page<'_> {
     }
 
     fn peaks(&self) -> String {
-        let line = |cells: [&str; 7]| self.line(cells, SIZE_WIDTH + 2);
-        let mut text = self.head(&line([
-            "PEAKS", "DRAM", "L1", "L1_SMALL", "TRACE", "CB", "KERNELS",
-        ]));
-        for device in &self.report.devices {
-            let peaks = &device.peaks;
-            let figures = [
-                peaks.dram,
-                peaks.l1,
-                peaks.l1_small,
-                peaks.trace,
-                peaks.cb,
-                peaks.kernel,
-            ];
-            let [dram, l1, small, trace, cb, kernel] = figures.map(bytes);
-            text.push_str(&line([
-                &device.id.to_string(),
-                &dram,
-                &l1,
-                &small,
-                &trace,
-                &cb,
-                &kernel,
-            ]));
+        let line = |name: &str, cells: [String; 6]| row(name, NAME_COLUMNS, &cells, SIZE_WIDTH + 2);
+        let head = ["DRAM", "L1", "L1_SMALL", "TRACE", "CB", "KERNELS"].map(str::to_owned);
+        let mut text = self.head(&line("PEAKS", head));
+        for device in &self.document.devices {
+            let of = &device.peaks;
+            let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
+            text.push_str(&line(&device.id.to_string(), figures.map(bytes)));
         }
         text
     }
 
     fn runs(&self) -> String {
-        let line = |cells: [&str; 10]| self.line(cells, FIGURE_WIDTH);
-        let mut text = self.head(&line([
-            "RUNS", "DISPATCH", "REPLAY", "PROGRAM", "BINARY", "FETCHED", "JIT", "WRAPS",
-            "EVICTED", "STALLS",
-        ]));
-        for device in &self.report.devices {
+        let line = |name: &str, cells: [String; 9]| row(name, NAME_COLUMNS, &cells, FIGURE_WIDTH);
+        let head = [
+            "DISPATCH", "REPLAY", "PROGRAM", "BINARY", "FETCHED", "JIT", "WRAPS", "EVICTED",
+            "STALLS",
+        ];
+        let mut text = self.head(&line("RUNS", head.map(str::to_owned)));
+        for device in &self.document.devices {
             let DeviceReport { caches, rings, .. } = device;
+            let figures = [
+                Some(device.dispatches),
+                Some(device.trace_replays),
+                caches.program_cache_hits,
+                caches.binary_reuses,
+                caches.prefetch_hits,
+                caches.jit_disk_hits,
+                Some(rings.wraps),
+                Some(rings.evictions),
+                Some(rings.stalls),
+            ];
             let known = |figure: Option<u64>| figure.map_or_else(|| "-".to_owned(), count);
-            text.push_str(&line([
-                &device.id.to_string(),
-                &count(device.dispatches),
-                &count(device.trace_replays),
-                &known(caches.program_cache_hits),
-                &known(caches.binary_reuses),
-                &known(caches.prefetch_hits),
-                &known(caches.jit_disk_hits),
-                &count(rings.wraps),
-                &count(rings.evictions),
-                &count(rings.stalls),
-            ]));
+            text.push_str(&line(&device.id.to_string(), figures.map(known)));
         }
         let legend = "PROGRAM, FETCHED and JIT are hits of the program cache, the prefetcher \
                       cache and the compiler's cache on disk; BINARY is code that was on the \
@@ -154,7 +129,7 @@ impl Page<'_> {
     }
 
     fn findings(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let mut text = String::from("\n");
         for (kind, words) in &report.failures {
             let first = format!("planted {}: ", kind.name());
@@ -188,29 +163,13 @@ impl Page<'_> {
         }
         let anomalies: u64 = report.anomalies.iter().map(|(_name, times)| times).sum();
         text.push_str(&format!("anomalies {anomalies}\n"));
-        for (name, times) in &report.anomalies {
-            let line = format!("  {} {}\n", left(name, 32), right(&count(*times), 8));
-            text.push_str(&self.paint.warning(&line));
-        }
+        let kinds = report.anomalies.iter();
+        text.push_str(&self.kinds(kinds.map(|(name, times)| (name.as_str(), *times))));
         text
     }
 
     fn head(&self, line: &str) -> String {
         format!("\n{}", self.paint.heading(line))
-    }
-
-    /// A row of a table: its name, then figures of one width.
-    fn line<const N: usize>(&self, cells: [&str; N], width: usize) -> String {
-        let mut line = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            if column == 0 {
-                line.push_str(&left(cell, 5));
-            } else {
-                line.push_str(&right(cell, width));
-            }
-        }
-        line.push('\n');
-        line
     }
 }
 

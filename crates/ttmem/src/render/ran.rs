@@ -1,8 +1,8 @@
 //! The report of a program that was run.
 
-use super::cells::{Paint, clip, left, right, sentence};
-use super::layout_width;
+use super::cells::{clip, left, right, sentence};
 use super::stack::frame_line;
+use super::{Page, row};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
 use ttmem_api::{PeakBytes, Process, Released};
@@ -31,13 +31,7 @@ const SHOWN_FRAMES: usize = 8;
 
 /// The report for people.
 pub(crate) fn ran(report: &Report, screen: Screen) -> String {
-    let page = Page {
-        report,
-        width: layout_width(screen.width),
-        paint: Paint {
-            color: screen.color,
-        },
-    };
+    let page = Page::new(report, screen);
     let mut text = page.title();
     if report.is_tracked() {
         text.push_str(&page.table("PEAK", |device| device.peaks));
@@ -53,15 +47,9 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     text
 }
 
-struct Page<'a> {
-    report: &'a Report,
-    width: usize,
-    paint: Paint,
-}
-
-impl Page<'_> {
+impl Page<'_, Report> {
     fn title(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let ran = &report.ran;
         let how = match ran.ended {
             Ended::Exited(code) => format!("ended with code {code}"),
@@ -91,18 +79,18 @@ impl Page<'_> {
 
     fn table(&self, name: &str, figures: fn(&DeviceUse) -> PeakBytes) -> String {
         let head = ["DRAM", "L1", "L1_SMALL", "TRACE", "CB", "KERNELS"].map(str::to_owned);
-        let mut text = format!("\n{}", self.paint.heading(&row(name, &head)));
-        for device in &self.report.devices {
+        let mut text = format!("\n{}", self.paint.heading(&sizes(name, &head)));
+        for device in &self.document.devices {
             let of = figures(device);
             let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
-            text.push_str(&row(&device.id.to_string(), &figures.map(bytes)));
+            text.push_str(&sizes(&device.id.to_string(), &figures.map(bytes)));
         }
         text
     }
 
     /// What there is of each class, where it is the same on all devices.
     fn capacities(&self) -> String {
-        let mut devices = self.report.devices.iter().map(|device| device.capacities);
+        let mut devices = self.document.devices.iter().map(|device| device.capacities);
         let Some(first) = devices
             .next()
             .filter(|first| devices.all(|next| next == *first))
@@ -110,20 +98,20 @@ impl Page<'_> {
             return String::new();
         };
         let cells = first.map(|capacity| capacity.map_or_else(String::new, bytes));
-        let line = row("of", &cells);
+        let line = sizes("of", &cells);
         self.paint.detail(&format!("{}\n", line.trim_end()))
     }
 
     /// What is held after the end: mostly nothing, which needs no table.
     fn end(&self) -> String {
-        if self.report.devices.iter().all(DeviceUse::is_empty) {
+        if self.document.devices.iter().all(DeviceUse::is_empty) {
             return "\nEND: nothing is held\n".to_owned();
         }
         self.table("END", |device| device.end)
     }
 
     fn holders(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let (top, others) = report.top_holders();
         if top.is_empty() {
             return String::new();
@@ -161,7 +149,7 @@ impl Page<'_> {
     }
 
     fn left_behind(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let leaks = &report.leak_candidates;
         let mut text = format!(
             "\nstill held at close: {}, {}\n",
@@ -215,7 +203,7 @@ impl Page<'_> {
     }
 
     fn recommended(&self) -> String {
-        let recommended = &self.report.recommended;
+        let recommended = &self.document.recommended;
         let mut text = String::new();
         for (name, size_bytes) in [
             ("trace_region_size", recommended.trace_region_bytes),
@@ -231,7 +219,7 @@ impl Page<'_> {
 
     /// What tells whether the figures can be trusted.
     fn trust(&self) -> String {
-        let report = self.report;
+        let report = self.document;
         let (anomalies, lost) = (report.anomalies(), report.lost_events());
         let line = format!(
             "anomalies {}, lost {}, elided {}\n",
@@ -244,17 +232,15 @@ impl Page<'_> {
         } else {
             line
         };
-        for (kind, times) in &report.anomaly_kinds {
-            let line = format!("  {} {}\n", left(kind, 32), right(&count(*times), 8));
-            text.push_str(&self.paint.warning(&line));
-        }
+        let kinds = report.anomaly_kinds.iter();
+        text.push_str(&self.kinds(kinds.map(|(kind, times)| (kind.as_str(), *times))));
         text.push_str(&self.unknown());
         text
     }
 
     /// Processes that may have been of this run.
     fn unknown(&self) -> String {
-        let unknown = u64::try_from(self.report.unknown_processes).unwrap_or(u64::MAX);
+        let unknown = u64::try_from(self.document.unknown_processes).unwrap_or(u64::MAX);
         if unknown == 0 {
             return String::new();
         }
@@ -269,10 +255,10 @@ impl Page<'_> {
         let mut text = "not tracked: nothing was reported\n".to_owned();
         text.push_str(&sentence(
             "",
-            self.report.when_nothing_is_right(),
+            self.document.when_nothing_is_right(),
             self.width,
         ));
-        for hint in self.report.hints() {
+        for hint in self.document.hints() {
             text.push_str(&sentence("  - ", hint, self.width));
         }
         text.push_str(&self.unknown());
@@ -280,14 +266,9 @@ impl Page<'_> {
     }
 }
 
-/// A row of a table: its name, then figures of one width.
-fn row(name: &str, cells: &[String]) -> String {
-    let mut line = left(name, DEVICE_WIDTH);
-    for cell in cells {
-        line.push_str(&right(cell, SIZE_WIDTH + 2));
-    }
-    line.push('\n');
-    line
+/// A row of sizes.
+fn sizes(name: &str, cells: &[String]) -> String {
+    row(name, DEVICE_WIDTH, cells, SIZE_WIDTH + 2)
 }
 
 /// What a process had when it ended; the bytes are those of all of it.

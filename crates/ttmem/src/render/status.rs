@@ -2,10 +2,11 @@
 
 use ttmem_api::{Process, ProcessDevice, ProcessState, Snapshot};
 
-use super::cells::{Paint, clip, left, paragraph, right, sentence};
+use super::Page;
+use super::cells::{clip, left, paragraph, right, sentence};
 use super::devices::devices;
 use super::forgotten::holdings;
-use super::layout_width;
+use crate::output::Screen;
 use ttmem_tui::format::{
     COUNT_WIDTH, SIZE_WIDTH, bytes, count, counted, date_time, duration, time_near,
 };
@@ -15,11 +16,7 @@ const PROCESS_WITHOUT_NAME: usize = 68;
 
 /// The snapshot as a page for people, for a terminal of `width` columns.
 pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
-    let page = StatusPage {
-        snapshot,
-        width: layout_width(width),
-        paint: Paint { color },
-    };
+    let page = Page::new(snapshot, Screen { width, color });
     let mut text = page.header();
     text.push_str(&page.errors());
     if snapshot.devices.is_empty() {
@@ -33,21 +30,15 @@ pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
     text
 }
 
-struct StatusPage<'a> {
-    snapshot: &'a Snapshot,
-    width: usize,
-    paint: Paint,
-}
-
-impl StatusPage<'_> {
+impl Page<'_, Snapshot> {
     fn header(&self) -> String {
-        let server = &self.snapshot.server;
+        let server = &self.document.server;
         let title = format!(
             "ttmem {} on {}",
             clip(&server.version, 16),
-            clip(&self.snapshot.host, 24)
+            clip(&self.document.host, 24)
         );
-        let time = format!("{} UTC", date_time(self.snapshot.time));
+        let time = format!("{} UTC", date_time(self.document.time));
         let time = right(&time, self.width.saturating_sub(title.chars().count()));
         let facts = format!(
             "pid {}, up {}, {}, {} applied",
@@ -65,9 +56,9 @@ impl StatusPage<'_> {
     }
 
     fn errors(&self) -> String {
-        let server = &self.snapshot.server;
+        let server = &self.document.server;
         let mut text = String::new();
-        for error in &self.snapshot.errors {
+        for error in &self.document.errors {
             text.push_str(&sentence("! ", error, self.width));
         }
         if server.clients_refused > 0 {
@@ -95,7 +86,7 @@ impl StatusPage<'_> {
                 .split(' '),
             self.width,
         ));
-        for socket in &self.snapshot.server.sockets {
+        for socket in &self.document.server.sockets {
             text.push_str(&format!("  {}\n", clip(socket, self.width - 2)));
         }
         text
@@ -103,7 +94,7 @@ impl StatusPage<'_> {
 
     fn processes(&self) -> String {
         let shown = || {
-            self.snapshot
+            self.document
                 .processes
                 .iter()
                 .filter(|process| process.state != ProcessState::Exited)
@@ -160,7 +151,7 @@ impl StatusPage<'_> {
     fn notes(&self) -> String {
         let mut doubts = String::new();
         let mut released = String::new();
-        for process in &self.snapshot.processes {
+        for process in &self.document.processes {
             let name = process
                 .name
                 .as_deref()
@@ -178,7 +169,7 @@ impl StatusPage<'_> {
                 let what = format!(
                     "{} at {} ({})",
                     holdings(gone),
-                    time_near(gone.time, self.snapshot.time),
+                    time_near(gone.time, self.document.time),
                     gone.reason,
                 );
                 released.push_str(&sentence(&format!("  {subject}"), &what, self.width));
@@ -195,22 +186,11 @@ impl StatusPage<'_> {
     }
 
     fn anomalies(&self) -> String {
-        let mut lines = String::new();
-        for (kind, times) in self.snapshot.anomalies.seen() {
-            lines.push_str(&format!(
-                "  {} {}\n",
-                left(kind, 32),
-                right(&count(times), 8)
-            ));
-        }
+        let lines = self.kinds(self.document.anomalies.seen());
         if lines.is_empty() {
             return String::new();
         }
-        format!(
-            "\n{}\n{}",
-            self.paint.heading("Anomalies"),
-            self.paint.warning(&lines)
-        )
+        format!("\n{}\n{lines}", self.paint.heading("Anomalies"))
     }
 }
 

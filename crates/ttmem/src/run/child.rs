@@ -36,7 +36,8 @@ const SHELL: &CStr = c"/bin/sh";
 const KILLED_BY: i32 = 128;
 
 /// Why a program could not be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start {command}")]
 pub(crate) struct StartChildError {
     command: String,
     source: Errno,
@@ -46,18 +47,6 @@ impl StartChildError {
     /// Whether there is nothing that could have been started.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self.source, Errno::ENOENT | Errno::ENOTDIR)
-    }
-}
-
-impl std::fmt::Display for StartChildError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot start {}", self.command)
-    }
-}
-
-impl std::error::Error for StartChildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ttmem_api::{BufferRow, MemoryClass};
 
 /// Buffers that are alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Holder {
     /// The operation that they are of, if the runtime told it.
     pub(crate) operation: Option<String>,

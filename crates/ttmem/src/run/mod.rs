@@ -17,7 +17,7 @@ pub(crate) use report::{DeviceUse, Report};
 
 use crate::cli::{EnvOptions, RunOptions};
 use crate::commands::reach;
-use crate::embedded::EmbeddedServer;
+use crate::embedded::{EmbeddedServer, Target};
 use crate::output::Screen;
 use crate::render;
 use anyhow::{Context, Result};
@@ -32,7 +32,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use ttmem_api::ApiClient;
 use watch::{TAG_VARIABLE, Watch, Whose};
 
 /// The variable by which clients find their server.
@@ -49,12 +48,15 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     let library = if options.no_attach {
         None
     } else {
-        Some(library::find(options.library.as_deref())?)
+        Some(library::find(options.attach.library.as_deref())?)
     };
     // A report that cannot be written is better known before an hour's work than after it.
     let mut destination = Destination::open(options.report.as_deref())?;
     let signals = Signals::block()?;
-    let target = Target::find(socket)?;
+    // Whoever it is that listens on a default socket, it is no server of ours.
+    let target = Target::find(socket, |_unusable| {
+        Some(EmbeddedServer::start(None, MAX_CLIENTS))
+    })?;
     let tag = watch::new_tag();
     let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let tags = watch::tagged(environment.remove(&OsString::from(TAG_VARIABLE)), &tag);
@@ -154,39 +156,6 @@ pub(crate) fn environment(options: &EnvOptions, socket: Option<PathBuf>) -> Resu
 /// A word that a shell reads as it is.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-/// The server that a program reports to.
-struct Target {
-    server: ApiClient,
-    /// Its socket.
-    socket: PathBuf,
-    /// Set when it is ours.
-    own: Option<EmbeddedServer>,
-}
-
-impl Target {
-    /// The server that was named, or that runs; one of its own if none was named and none runs.
-    fn find(socket: Option<PathBuf>) -> Result<Self> {
-        let named = socket.is_some();
-        match reach::socket(socket) {
-            Ok(socket) => Ok(Self {
-                server: ApiClient::new(&socket),
-                socket,
-                own: None,
-            }),
-            // Whoever it is that listens on a default socket, it is no server of ours.
-            Err(_unusable) if !named => {
-                let own = EmbeddedServer::start(None, MAX_CLIENTS)?;
-                Ok(Self {
-                    server: ApiClient::new(own.socket()),
-                    socket: own.socket().to_owned(),
-                    own: Some(own),
-                })
-            }
-            Err(error) => Err(error),
-        }
-    }
 }
 
 /// Where the report goes.

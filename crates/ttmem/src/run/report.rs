@@ -7,12 +7,13 @@
 use super::child::Ended;
 use super::holders::{Holder, by_operation};
 use super::watch::{ProcessKey, Watched, key};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ttmem_api::{Device, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
+use ttmem_api::{Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
 use ttmem_event::catalogue::Arch;
 
 /// A part of the trace region in one bank is a multiple of this.
@@ -44,18 +45,21 @@ pub(crate) struct Ran {
 }
 
 /// One device of a report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeviceUse {
     /// Its logical id.
     pub(crate) id: u32,
     /// The most of everything that it held.
+    #[serde(rename = "peak_bytes")]
     pub(crate) peaks: PeakBytes,
     /// What it holds after the end of the program.
+    #[serde(rename = "end_bytes")]
     pub(crate) end: PeakBytes,
     /// How much DRAM, L1, small L1 and trace region there is, as far as it is known.
+    #[serde(skip)]
     pub(crate) capacities: [Option<u64>; 4],
     arch: Option<String>,
-    unique_id: Value,
+    unique_id: Option<HexId>,
 }
 
 /// Parameters for opening the devices, at least as large as this run needed.
@@ -221,16 +225,6 @@ impl Report {
                 "bytes": held.bytes,
             })
         });
-        let alike = self.top_holders().0.iter().map(|holder| {
-            json!({
-                "operation": holder.operation,
-                "class": holder.class,
-                "each_bytes": holder.each_bytes,
-                "buffers": holder.buffers,
-                "bytes": holder.bytes,
-                "stack": holder.stack,
-            })
-        });
         let kinds = self.anomaly_kinds.iter().cloned();
         let kinds: serde_json::Map<String, Value> =
             kinds.map(|(kind, times)| (kind, times.into())).collect();
@@ -247,12 +241,12 @@ impl Report {
             "tracked": self.is_tracked(),
             "processes": self.processes,
             "unknown_processes": self.unknown_processes,
-            "devices": self.devices.iter().map(DeviceUse::json).collect::<Vec<_>>(),
+            "devices": self.devices,
             "leak_candidates": self.leak_candidates,
             "holders": {
                 "sampled_bytes": self.most_bytes,
                 "by_operation": operations.take(MAX_HOLDERS).collect::<Vec<_>>(),
-                "alike": alike.collect::<Vec<_>>(),
+                "alike": self.top_holders().0,
             },
             "recommended": {
                 "trace_region_size": self.recommended.trace_region_bytes,
@@ -270,24 +264,8 @@ impl DeviceUse {
     fn new(device: &Device) -> Self {
         Self {
             id: device.id,
-            peaks: PeakBytes {
-                dram: device.dram.peak_bytes,
-                l1: device.l1.peak_bytes,
-                l1_small: device.l1_small.peak_bytes,
-                trace: device.trace.peak_bytes,
-                system: device.system.peak_bytes,
-                cb: device.cb.peak_bytes,
-                kernel: device.kernel.peak_bytes,
-            },
-            end: PeakBytes {
-                dram: device.dram.charged_bytes,
-                l1: device.l1.charged_bytes,
-                l1_small: device.l1_small.charged_bytes,
-                trace: device.trace.charged_bytes,
-                system: device.system.charged_bytes,
-                cb: device.cb.registered_bytes,
-                kernel: device.kernel.registered_bytes,
-            },
+            peaks: device.peaks(),
+            end: device.held(),
             capacities: [
                 device.dram.capacity_bytes,
                 device.l1.capacity_bytes,
@@ -295,33 +273,13 @@ impl DeviceUse {
                 device.trace.capacity_bytes,
             ],
             arch: device.arch.clone(),
-            unique_id: json!(device.unique_id),
+            unique_id: device.unique_id,
         }
     }
 
     /// Whether nothing is held on it any more.
     pub(crate) fn is_empty(&self) -> bool {
-        let of = &self.end;
-        let held = [
-            of.dram,
-            of.l1,
-            of.l1_small,
-            of.trace,
-            of.system,
-            of.cb,
-            of.kernel,
-        ];
-        held.iter().all(|bytes| *bytes == 0)
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "id": self.id,
-            "unique_id": self.unique_id,
-            "arch": self.arch,
-            "peak_bytes": self.peaks,
-            "end_bytes": self.end,
-        })
+        self.end.total() == 0
     }
 }
 

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Process, ProcessDevice, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, Process, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
@@ -104,7 +104,7 @@ impl Watched {
             }
             for device in &process.devices {
                 self.devices.insert((device.id, device.scope.clone()));
-                held_bytes = held_bytes.saturating_add(buffer_bytes(device));
+                held_bytes = held_bytes.saturating_add(device.buffer_bytes());
             }
             self.processes.insert(key, process.clone());
         }
@@ -291,18 +291,6 @@ fn has_tag(environment: &[u8], tag: &str) -> bool {
                 tags.any(|each| each == OsString::from(tag).as_bytes())
             })
     })
-}
-
-fn buffer_bytes(device: &ProcessDevice) -> u64 {
-    [
-        device.dram_bytes,
-        device.l1_bytes,
-        device.l1_small_bytes,
-        device.trace_bytes,
-        device.system_bytes,
-    ]
-    .into_iter()
-    .fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -2,34 +2,20 @@
 
 use std::cmp::Reverse;
 
-use ttmem_event::{Class, ProgramId, TextId};
-use ttmem_ledger::program::{Cb, Kernel, Program};
+use ttmem_event::{Class, TextId};
+use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{BufferRow, ProcessView, View};
 
-/// A buffer and its process.
+/// Something that a process holds on a device.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HeldBuffer<'v> {
-    pub(super) pid: Option<u32>,
-    pub(super) row: &'v BufferRow,
-}
-
-/// A circular buffer, its program and its process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeldCb<'v> {
-    pub(super) pid: Option<u32>,
-    pub(super) program: ProgramId,
-    pub(super) cb: &'v Cb,
-}
-
-/// A kernel, its program and its process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeldKernel<'v> {
+pub(super) struct Held<'v, T> {
     pub(super) process: &'v ProcessView,
-    pub(super) program: &'v Program,
-    pub(super) kernel: &'v Kernel,
+    /// The program that it is of; none for buffers, and where an old sender names none.
+    pub(super) program: Option<&'v Program>,
+    pub(super) row: &'v T,
 }
 
-impl<'v> HeldKernel<'v> {
+impl<'v, T> Held<'v, T> {
     /// The pid of its process.
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.facts.identity.pid
@@ -43,19 +29,22 @@ impl<'v> HeldKernel<'v> {
 }
 
 /// The buffers of a device, by class.
-pub(super) fn buffers(view: &View, device: u32) -> [Vec<HeldBuffer<'_>>; Class::COUNT] {
-    let mut held: [Vec<HeldBuffer<'_>>; Class::COUNT] = Default::default();
+pub(super) fn buffers(view: &View, device: u32) -> [Vec<Held<'_, BufferRow>>; Class::COUNT] {
+    let mut held: [Vec<Held<'_, BufferRow>>; Class::COUNT] = Default::default();
     for (process, slot) in processes_on(view, device) {
         let meshes = &process.account.meshes;
         let on_device: Vec<bool> = meshes
             .iter()
             .map(|mesh| mesh.devices.contains(&slot))
             .collect();
-        let pid = process.facts.identity.pid;
         for (_, row) in process.rows.buffers.iter() {
             let mesh = usize::try_from(row.mesh).ok();
             if mesh.and_then(|mesh| on_device.get(mesh)) == Some(&true) {
-                held[row.class.index()].push(HeldBuffer { pid, row });
+                held[row.class.index()].push(Held {
+                    process,
+                    program: None,
+                    row,
+                });
             }
         }
     }
@@ -63,41 +52,39 @@ pub(super) fn buffers(view: &View, device: u32) -> [Vec<HeldBuffer<'_>>; Class::
 }
 
 /// The circular buffers and other per-core storage of a device.
-pub(super) fn cbs(view: &View, device: u32) -> Vec<HeldCb<'_>> {
-    let mut held = Vec::new();
+pub(super) fn cbs(view: &View, device: u32) -> Vec<Held<'_, Cb>> {
+    let mut held = of_programs(view, device, ProgramOnDevice::cbs);
     for (process, slot) in processes_on(view, device) {
-        let pid = process.facts.identity.pid;
-        for (_, program) in process.rows.programs.iter() {
-            let on = program.on_device(slot);
-            let cbs = on.map_or(&[][..], |on| on.cbs());
-            held.extend(cbs.iter().map(|cb| HeldCb {
-                pid,
-                program: program.id,
-                cb,
-            }));
-        }
         let legacy = process.rows.legacy_cbs.iter();
         let legacy = legacy.filter(|(_, row)| row.device == slot);
-        held.extend(legacy.map(|(_, row)| HeldCb {
-            pid,
-            program: ProgramId(0),
-            cb: &row.cb,
+        held.extend(legacy.map(|(_, row)| Held {
+            process,
+            program: None,
+            row: &row.cb,
         }));
     }
     held
 }
 
 /// The kernels of a device.
-pub(super) fn kernels(view: &View, device: u32) -> Vec<HeldKernel<'_>> {
+pub(super) fn kernels(view: &View, device: u32) -> Vec<Held<'_, Kernel>> {
+    of_programs(view, device, ProgramOnDevice::kernels)
+}
+
+/// What the programs of a device have there.
+fn of_programs<T>(
+    view: &View,
+    device: u32,
+    rows: fn(&ProgramOnDevice) -> &[T],
+) -> Vec<Held<'_, T>> {
     let mut held = Vec::new();
     for (process, slot) in processes_on(view, device) {
         for (_, program) in process.rows.programs.iter() {
             let on = program.on_device(slot);
-            let kernels = on.map_or(&[][..], |on| on.kernels());
-            held.extend(kernels.iter().map(|kernel| HeldKernel {
+            held.extend(on.map_or(&[][..], rows).iter().map(|row| Held {
                 process,
-                program,
-                kernel,
+                program: Some(program),
+                row,
             }));
         }
     }

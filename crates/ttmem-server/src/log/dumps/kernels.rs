@@ -3,8 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use ttmem_ledger::View;
+use ttmem_ledger::program::Kernel;
 
-use super::holdings::{self, HeldKernel, keep_largest};
+use super::holdings::{self, Held, keep_largest};
 use super::{Label, RowLimit, Titled, sorted_devices};
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
@@ -42,7 +43,7 @@ pub(super) fn write(
         let mut rows = holdings::kernels(view, place);
         let count = rows.len();
         keep_largest(&mut rows, limit.take(count), |held| {
-            (held.kernel.total_bytes, held.kernel.id.0)
+            (held.row.total_bytes, held.row.id.0)
         });
         for row in &rows {
             write_kernel(out, row, now_nanos)?;
@@ -55,21 +56,23 @@ pub(super) fn write(
     writeln!(out, "📋 DUMP_KERNELS complete.")
 }
 
-fn write_kernel(out: &mut String, held: &HeldKernel<'_>, now_nanos: u64) -> fmt::Result {
-    let kernel = held.kernel;
+fn write_kernel(out: &mut String, held: &Held<'_, Kernel>, now_nanos: u64) -> fmt::Result {
+    let kernel = held.row;
     writeln!(out, "  │ Kernel ID: {:#x}", kernel.id.0)?;
     if let Some(name) = held.text(kernel.name) {
         writeln!(out, "  │   Name:      {}", Outside(name))?;
     }
     writeln!(out, "  │   Type:      {}", kernel_kind(kernel.kind))?;
     writeln!(out, "  │   Size:      {} KB", kilobytes(kernel.total_bytes))?;
-    if let (Some(binary_bytes), Some(cores)) = (kernel.binary_bytes, kernel.core_count) {
+    if let (Some(binary_bytes), Some(cores), Some(program)) =
+        (kernel.binary_bytes, kernel.core_count, held.program)
+    {
         writeln!(out, "  │   Binary:    {} KB", kilobytes(binary_bytes))?;
         let core_type = Known(kernel.core_type.map(|core_type| core_type.name()));
         writeln!(out, "  │   Cores:     {cores} ({core_type})")?;
         // An old sender's program is but the kernel's id again.
-        write!(out, "  │   Program:   {}", held.program.id.0)?;
-        match held.text(held.program.name) {
+        write!(out, "  │   Program:   {}", program.id.0)?;
+        match held.text(program.name) {
             Some(name) => writeln!(out, " ({})", Outside(name))?,
             None => out.push('\n'),
         }

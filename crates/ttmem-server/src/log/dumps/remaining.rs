@@ -3,9 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use ttmem_event::Class;
-use ttmem_ledger::{Totals, View};
+use ttmem_ledger::program::{Cb, Kernel};
+use ttmem_ledger::{BufferRow, Totals, View};
 
-use super::holdings::{self, HeldBuffer, HeldCb, HeldKernel, keep_largest};
+use super::holdings::{self, Held, keep_largest};
 use super::{Label, RowLimit, Titled, sorted_devices};
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
@@ -53,100 +54,77 @@ fn write_device(
 ) -> fmt::Result {
     for (class, rows) in Class::ALL.iter().zip(holdings::buffers(view, place)) {
         let bytes = totals.class(*class).charged.bytes();
-        let list = List {
-            name: class.name(),
-            unit: "buffers",
-            bytes,
-        };
-        list.write(out, rows, limit, write_buffer, |held| {
-            (held.row.charged_bytes(), held.row.id)
-        })?;
+        let size_and_id = |held: &Held<'_, BufferRow>| (held.row.charged_bytes(), held.row.id);
+        let heading = (class.name(), "buffers", bytes);
+        write_list(out, heading, rows, limit, write_buffer, size_and_id)?;
     }
-    let list = List {
-        name: "CB",
-        unit: "CBs",
-        bytes: totals.cb.registered.bytes(),
-    };
+    let heading = ("CB", "CBs", totals.cb.registered.bytes());
+    let size_and_id = |held: &Held<'_, Cb>| (held.row.total_bytes(), held.row.address);
     let rows = holdings::cbs(view, place);
-    list.write(out, rows, limit, write_cb, |held| {
-        (held.cb.total_bytes(), held.cb.address)
-    })?;
-    let list = List {
-        name: "KERNEL",
-        unit: "kernels",
-        bytes: totals.kernel.registered.bytes(),
-    };
+    write_list(out, heading, rows, limit, write_cb, size_and_id)?;
+    let heading = ("KERNEL", "kernels", totals.kernel.registered.bytes());
+    let size_and_id = |held: &Held<'_, Kernel>| (held.row.total_bytes, held.row.id.0);
     let rows = holdings::kernels(view, place);
-    list.write(out, rows, limit, write_kernel, |held| {
-        (held.kernel.total_bytes, held.kernel.id.0)
-    })
+    write_list(out, heading, rows, limit, write_kernel, size_and_id)
 }
 
-/// Rows of one kind under a heading.
-struct List {
-    name: &'static str,
-    unit: &'static str,
-    bytes: u64,
-}
-
-impl List {
-    fn write<T>(
-        &self,
-        out: &mut String,
-        mut rows: Vec<T>,
-        limit: &mut RowLimit,
-        write_row: impl Fn(&mut String, &T) -> fmt::Result,
-        size_and_id: impl Fn(&T) -> (u64, u64),
-    ) -> fmt::Result {
-        let count = rows.len();
-        if count == 0 {
-            return Ok(());
-        }
-        let (name, unit, total) = (self.name, self.unit, megabytes(self.bytes));
-        writeln!(out, "  {name}: {count} {unit}, {total} MB total")?;
-        keep_largest(&mut rows, limit.take(count), size_and_id);
-        for row in &rows {
-            write_row(out, row)?;
-        }
-        match count - rows.len() {
-            0 => Ok(()),
-            hidden => writeln!(out, "    … and {hidden} more"),
-        }
+/// Rows of one kind under a heading: what they are, what one is called, and their bytes.
+fn write_list<T>(
+    out: &mut String,
+    (name, unit, bytes): (&str, &str, u64),
+    mut rows: Vec<T>,
+    limit: &mut RowLimit,
+    write_row: impl Fn(&mut String, &T) -> fmt::Result,
+    size_and_id: impl Fn(&T) -> (u64, u64),
+) -> fmt::Result {
+    let count = rows.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let total = megabytes(bytes);
+    writeln!(out, "  {name}: {count} {unit}, {total} MB total")?;
+    keep_largest(&mut rows, limit.take(count), size_and_id);
+    for row in &rows {
+        write_row(out, row)?;
+    }
+    match count - rows.len() {
+        0 => Ok(()),
+        hidden => writeln!(out, "    … and {hidden} more"),
     }
 }
 
-fn write_buffer(out: &mut String, held: &HeldBuffer<'_>) -> fmt::Result {
+fn write_buffer(out: &mut String, held: &Held<'_, BufferRow>) -> fmt::Result {
     writeln!(
         out,
         "    - Buffer {:#x}: {} KB (PID {}, ref_count={})",
         held.row.id,
         kilobytes(held.row.charged_bytes()),
-        Known(held.pid),
+        Known(held.pid()),
         held.row.references
     )
 }
 
-fn write_cb(out: &mut String, held: &HeldCb<'_>) -> fmt::Result {
-    let cb = held.cb;
+fn write_cb(out: &mut String, held: &Held<'_, Cb>) -> fmt::Result {
+    let cb = held.row;
     write!(
         out,
         "    - CB {:#x}: {} KB (PID {}, {}",
         cb.address,
         kilobytes(cb.total_bytes()),
-        Known(held.pid),
+        Known(held.pid()),
         cb.kind.name()
     )?;
     // Old senders name neither program nor cores.
-    if held.program.0 != 0 {
-        let (program, cores) = (held.program.0, cb.core_count);
+    if let Some(program) = held.program {
+        let (program, cores) = (program.id.0, cb.core_count);
         write!(out, ", program {program}, {cores} cores")?;
     }
     out.push_str(")\n");
     Ok(())
 }
 
-fn write_kernel(out: &mut String, held: &HeldKernel<'_>) -> fmt::Result {
-    let kernel = held.kernel;
+fn write_kernel(out: &mut String, held: &Held<'_, Kernel>) -> fmt::Result {
+    let kernel = held.row;
     writeln!(
         out,
         "    - Kernel {:#x}: {} KB (PID {}, {})",

@@ -22,8 +22,8 @@ fn object(line: &impl Serialize) -> Json {
 fn any_text_survives_and_none_steers_a_terminal() {
     let all: String = (0..=0x2100).filter_map(char::from_u32).collect();
     let mut line = String::new();
-    let reason = &all;
-    write_timed(&mut line, 0, &OwnLine::LogFailed { reason });
+    let reason = all.clone();
+    write_timed(&mut line, 0, &Note::LogFailed { reason });
     assert!(!line.trim_end().contains(char::is_control));
     assert_eq!(parse(&line)["reason"], all);
 }

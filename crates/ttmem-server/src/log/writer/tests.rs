@@ -1,8 +1,8 @@
-//! Order, gaps and dumps, with the scribe's end of the queue run by the test where that matters.
+//! Order, gaps and dumps, with the writer run by the test where that matters.
 
 use std::fs;
-use std::io::{PipeReader, Read};
-use std::path::PathBuf;
+use std::io::{self, PipeReader, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ttmem_api::StreamEvent;
@@ -11,12 +11,15 @@ use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
 
 use super::*;
 use crate::journal::{Batch, Names};
-use crate::log::output::Output;
-use crate::log::rotate::{LogFileOptions, RotatingFile};
-use crate::log::sink::{EVENT_LIMITS, Log};
+use crate::log::output::LogFileOptions;
+use crate::log::queue::LogHandle;
+use crate::log::start::{EVENT_LIMITS, Log};
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);
+
+const QUEUE_MESSAGES: usize = EVENT_LIMITS.messages;
+const QUEUE_ENTRIES: usize = EVENT_LIMITS.entries;
 
 /// A log into a file, with its errors in the file and in a pipe.
 struct TestLog {
@@ -26,20 +29,19 @@ struct TestLog {
     _dir: tempfile::TempDir,
 }
 
+fn file_at(path: &Path) -> Output {
+    let mut options = LogFileOptions::new(path);
+    options.max_bytes = 1 << 30;
+    Output::open(options).unwrap()
+}
+
 impl TestLog {
-    fn start() -> Self {
+    fn start(options: LogOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut options = LogFileOptions::new(&path);
-        options.max_bytes = 1 << 30;
-        let file = Output::File(RotatingFile::open(options).unwrap());
         let (errors, writer) = io::pipe().unwrap();
-        let writer = Output::Stream {
-            fd: writer.into(),
-            name: "the test's errors",
-        };
-        let log = Log::with_outputs(file, true, EVENT_LIMITS, writer, WATCHDOG, LogFormat::Plain)
-            .unwrap();
+        let writer = Output::stream(writer, "the test's errors");
+        let log = Log::with_outputs((file_at(&path), true), writer, WATCHDOG, options).unwrap();
         Self {
             log,
             errors,
@@ -55,6 +57,26 @@ impl TestLog {
         self.errors.read_to_string(&mut errors).unwrap();
         (fs::read_to_string(&self.path).unwrap(), errors)
     }
+}
+
+/// What is in the log after `say` filled its queue, which nobody reads meanwhile.
+fn written_afterwards(options: LogOptions, say: impl FnOnce(&LogHandle)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (events, receiver) = Queue::new(EVENT_LIMITS);
+    let (errors, _ignored) = Queue::new(EVENT_LIMITS);
+    let received = (&events, receiver);
+    let writer = Writer::new(received, file_at(&path), Share::Everything, options, None);
+    let handle = LogHandle {
+        events,
+        errors,
+        errors_in_events: true,
+        options,
+    };
+    say(&handle);
+    drop(handle);
+    writer.run();
+    fs::read_to_string(path).unwrap()
 }
 
 fn entry(change: Change) -> LogEntry {
@@ -100,14 +122,14 @@ const SUMMARY: [&str; 3] = [
     "  Audit: ✓ every total equals the live set",
 ];
 
-const QUIET: ScribeOptions = ScribeOptions {
+const QUIET: LogOptions = LogOptions {
     format: LogFormat::Plain,
     quiet: true,
     verbose: false,
 };
 
 /// Brings something of everything.
-fn say_all(handle: &ScribeHandle) {
+fn say_all(handle: &LogHandle) {
     handle.entries(vec![freed(1), invalid_device(), freed(2)]);
     handle.note(Note::Stopped);
     handle.dump(DumpKind::Summary, empty_view());
@@ -120,12 +142,9 @@ fn say_all(handle: &ScribeHandle) {
 
 #[test]
 fn the_log_keeps_the_order_of_everything() {
-    let log = TestLog::start();
-    let options = ScribeOptions::default();
-    let scribe = Scribe::start(log.log.handle(), options).unwrap();
-    let handle = scribe.handle();
+    let log = TestLog::start(LogOptions::default());
+    let handle = log.log.handle();
     say_all(&handle);
-    scribe.close();
     let (text, errors) = log.finish();
     let invalid = "⚠️  Invalid device_id -1 - ignoring message";
     let unknown = "Unknown message type: 7";
@@ -142,17 +161,15 @@ fn the_log_keeps_the_order_of_everything() {
 
 #[test]
 fn quiet_keeps_errors_and_dumps() {
-    let log = TestLog::start();
-    let scribe = Scribe::start(log.log.handle(), QUIET).unwrap();
-    say_all(&scribe.handle());
-    scribe.close();
+    let log = TestLog::start(QUIET);
+    say_all(&log.log.handle());
     let (text, errors) = log.finish();
     assert_eq!(text.lines().count(), 2 + SUMMARY.len(), "{text}");
     assert!(text.contains(SUMMARY[0]));
     assert_eq!(errors.lines().count(), 2);
 }
 
-fn log_events(handle: &ScribeHandle, whats: Vec<What>, anomalies: Vec<(usize, Anomaly)>) {
+fn log_events(handle: &LogHandle, whats: Vec<What>, anomalies: Vec<(usize, Anomaly)>) {
     let count = whats.len();
     let events = whats.into_iter().map(|what| Event { time: 5, what });
     let batch = Arc::new(Batch {
@@ -167,9 +184,8 @@ fn log_events(handle: &ScribeHandle, whats: Vec<What>, anomalies: Vec<(usize, An
 }
 
 /// What logs with these options have of events of every kind: all of it, and what of it is an error.
-fn logged(options: ScribeOptions) -> (String, String) {
-    let log = TestLog::start();
-    let scribe = Scribe::start(log.log.handle(), options).unwrap();
+fn logged(options: LogOptions) -> (String, String) {
+    let log = TestLog::start(options);
     let destroyed = What::ProgramDestroyed {
         program: ProgramId(1),
     };
@@ -177,8 +193,7 @@ fn logged(options: ScribeOptions) -> (String, String) {
     let whats = vec![destroyed, freed, destroyed, freed];
     let anomalies = [Anomaly::UnknownProgram, Anomaly::InvalidDevice];
     let anomalies = (2..).zip(anomalies).collect();
-    log_events(&scribe.handle(), whats, anomalies);
-    scribe.close();
+    log_events(&log.log.handle(), whats, anomalies);
     log.finish()
 }
 
@@ -186,7 +201,7 @@ fn logged(options: ScribeOptions) -> (String, String) {
 fn a_json_log_has_events_in_the_form_of_the_read_api() {
     let json = |quiet, verbose| {
         let format = LogFormat::Json;
-        let options = ScribeOptions {
+        let options = LogOptions {
             format,
             quiet,
             verbose,
@@ -246,30 +261,27 @@ fn every_kind_of_event_is_one_valid_object() {
 
 #[test]
 fn json_logs_have_nothing_but_objects() {
-    let log = TestLog::start();
-    let options = ScribeOptions {
+    let options = LogOptions {
         format: LogFormat::Json,
-        ..ScribeOptions::default()
+        ..LogOptions::default()
     };
-    let (handle, writer) = pair(log.log.handle(), options);
-    let freed = |id| What::BufferFreed {
-        mesh: MeshId(1),
-        buffer: BufferId(id),
-    };
-    let full = (0..).map(freed).take(QUEUE_ENTRIES).collect();
-    let more = vec![freed(0); 3];
-    log_events(&handle, full, Vec::new());
-    log_events(&handle, more, Vec::new());
-    handle.note(Note::Stopped);
-    handle.dump(DumpKind::Summary, empty_view());
-    log_events(&handle, vec![freed(0)], Vec::new());
-    handle.note(Note::UnknownMessage {
-        pid: None,
-        message_type: 7,
+    let text = written_afterwards(options, |handle| {
+        let freed = |id| What::BufferFreed {
+            mesh: MeshId(1),
+            buffer: BufferId(id),
+        };
+        let full = (0..).map(freed).take(QUEUE_ENTRIES).collect();
+        let more = vec![freed(0); 3];
+        log_events(handle, full, Vec::new());
+        log_events(handle, more, Vec::new());
+        handle.note(Note::Stopped);
+        handle.dump(DumpKind::Summary, empty_view());
+        log_events(handle, vec![freed(0)], Vec::new());
+        handle.note(Note::UnknownMessage {
+            pid: None,
+            message_type: 7,
+        });
     });
-    drop(handle);
-    writer.run();
-    let (text, _) = log.finish();
     let lines = text.lines().map(|line| {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
         json["event"].as_str().unwrap().to_owned()
@@ -290,17 +302,13 @@ fn json_logs_have_nothing_but_objects() {
 
 #[test]
 fn a_gap_is_mentioned_where_it_is() {
-    let log = TestLog::start();
-    let options = ScribeOptions::default();
-    let (handle, writer) = pair(log.log.handle(), options);
-    handle.entries(vec![freed(1); QUEUE_ENTRIES]);
-    handle.entries(vec![freed(2); 7]);
-    handle.note(Note::Returned { pid: Some(1) });
-    handle.entries(vec![freed(3); 2]);
-    assert_eq!(handle.elided(), 9);
-    drop(handle);
-    writer.run();
-    let (text, _) = log.finish();
+    let text = written_afterwards(LogOptions::default(), |handle| {
+        handle.entries(vec![freed(1); QUEUE_ENTRIES]);
+        handle.entries(vec![freed(2); 7]);
+        handle.note(Note::Returned { pid: Some(1) });
+        handle.entries(vec![freed(3); 2]);
+        assert_eq!(handle.elided(), 9);
+    });
     let after: Vec<&str> = text.lines().skip(QUEUE_ENTRIES).collect();
     assert_eq!(
         after,
@@ -314,19 +322,15 @@ fn a_gap_is_mentioned_where_it_is() {
 
 #[test]
 fn of_waiting_dumps_the_newest_is_printed_in_its_place() {
-    let log = TestLog::start();
-    let options = ScribeOptions::default();
-    let (handle, writer) = pair(log.log.handle(), options);
-    let mut ledger = Ledger::new(Limits::default());
-    handle.dump(DumpKind::Summary, ledger.view());
-    handle.note(Note::Stopped);
-    ledger.refuse(0, Anomaly::Malformed, 1);
-    handle.dump(DumpKind::Kernels, ledger.view());
-    handle.dump(DumpKind::Summary, ledger.view());
-    handle.note(Note::Returned { pid: None });
-    drop(handle);
-    writer.run();
-    let (text, _) = log.finish();
+    let text = written_afterwards(LogOptions::default(), |handle| {
+        let mut ledger = Ledger::new(Limits::default());
+        handle.dump(DumpKind::Summary, ledger.view());
+        handle.note(Note::Stopped);
+        ledger.refuse(0, Anomaly::Malformed, 1);
+        handle.dump(DumpKind::Kernels, ledger.view());
+        handle.dump(DumpKind::Summary, ledger.view());
+        handle.note(Note::Returned { pid: None });
+    });
     let places = [
         "🛑 Allocation Server stopped",
         "📋 DUMP_KERNELS complete.",
@@ -346,22 +350,28 @@ fn of_waiting_dumps_the_newest_is_printed_in_its_place() {
 
 #[test]
 fn a_dump_that_finds_no_room_is_printed_all_the_same() {
-    let log = TestLog::start();
-    let options = ScribeOptions::default();
-    let (handle, writer) = pair(log.log.handle(), options);
-    for _ in 0..QUEUE_MESSAGES {
+    let text = written_afterwards(LogOptions::default(), |handle| {
+        for _ in 0..QUEUE_MESSAGES {
+            handle.note(Note::Stopped);
+        }
+        handle.dump(DumpKind::Summary, empty_view());
         handle.note(Note::Stopped);
-    }
-    handle.dump(DumpKind::Summary, empty_view());
-    handle.note(Note::Stopped);
-    assert_eq!(handle.elided(), 1);
-    drop(handle);
-    writer.run();
-    let (text, _) = log.finish();
+        assert_eq!(handle.elided(), 1);
+    });
     let lines: Vec<&str> = text.lines().skip(QUEUE_MESSAGES).collect();
     assert_eq!(
         lines[0],
         "… 1 log lines were not written: the log cannot keep up"
     );
     assert_eq!(lines[1..], SUMMARY);
+}
+
+#[test]
+fn a_gap_in_json_has_the_same_facts() {
+    let mut line = String::new();
+    write_gap(&mut line, LogFormat::Json, 3, "disk \"full\"");
+    let gap: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(gap["event"], "log_gap");
+    assert_eq!(gap["lines"], 3);
+    assert_eq!(gap["reason"], "disk \"full\"");
 }

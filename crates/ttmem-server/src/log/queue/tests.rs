@@ -1,42 +1,72 @@
-//! Lanes over pipes and sockets whose readers the tests control.
+//! Queues whose writers write to pipes and sockets; the tests control the readers, and run the
+//! writers themselves where that matters.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
-use crate::log::rotate::{LogFileOptions, RotatingFile};
+use crate::log::output::{LogFileOptions, Output};
+use crate::log::start::{end, spawn};
+use crate::log::writer::{Share, Writer};
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 const ROOMY: Limits = Limits {
-    blocks: 1 << 16,
-    bytes: 1 << 30,
+    messages: 1 << 16,
+    entries: 1 << 20,
 };
 
 fn stream(fd: impl Into<OwnedFd>) -> Output {
-    Output::Stream {
-        fd: fd.into(),
-        name: "the test",
+    Output::stream(fd, "the test")
+}
+
+/// A queue, its writer that does not run yet, and where that one reports failures.
+fn pair(limits: Limits, output: Output) -> (Queue, Writer, Receiver<Message>) {
+    let (reports, reported) = Queue::new(ROOMY);
+    let (queue, receiver) = Queue::new(limits);
+    let received = (&queue, receiver);
+    let options = LogOptions::default();
+    let writer = Writer::new(received, output, Share::Everything, options, Some(reports));
+    (queue, writer, reported)
+}
+
+/// A queue whose writer runs, and what its thread's end disconnects.
+fn start(limits: Limits, output: Output) -> (Queue, Receiver<()>, Receiver<Message>) {
+    let (queue, writer, reported) = pair(limits, output);
+    (queue, spawn("log-test", writer).unwrap(), reported)
+}
+
+fn text(line: &str) -> Body {
+    Body::Note {
+        time_nanos: 0,
+        note: Note::Failed {
+            reason: line.to_owned(),
+        },
     }
 }
 
-fn start_lane(limits: Limits, output: Output) -> (LaneThread, Receiver<String>) {
-    let (sender, reports) = bounded(100);
-    let thread = start("lane-test", limits, output, LogFormat::Plain, move |line| {
-        sender.send(line).unwrap()
-    });
-    (thread.unwrap(), reports)
+/// Has a line written, or given up, before it returns.
+fn write(writer: &mut Writer, line: &str) {
+    let message = Message {
+        lost_before: 0,
+        body: text(line),
+    };
+    assert!(writer.take_waiting(message));
 }
 
-fn flush(thread: &LaneThread) {
-    assert!(
-        thread.lane().flush(Instant::now() + WATCHDOG),
-        "the lane is stuck"
-    );
+fn report(reports: &Receiver<Message>) -> String {
+    match reports.try_recv().unwrap().body {
+        Body::Note {
+            note: Note::LogFailed { reason },
+            ..
+        } => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn read_to_end(mut reader: PipeReader) -> String {
@@ -48,56 +78,45 @@ fn read_to_end(mut reader: PipeReader) -> String {
 /// The number in a notice, if the line is one.
 fn noticed(line: &str) -> Option<u64> {
     let (number, rest) = line.strip_prefix("… ")?.split_once(' ')?;
-    assert_eq!(
-        rest,
-        "log lines were not written: the log's reader is too slow"
-    );
+    assert_eq!(rest, "log lines were not written: the log cannot keep up");
     Some(number.parse().unwrap())
 }
 
 #[test]
-fn a_block_is_one_write_and_appears_at_once() {
+fn a_line_is_one_write_and_appears_at_once() {
     let (ours, theirs) = UnixDatagram::pair().unwrap();
     theirs.set_read_timeout(Some(WATCHDOG)).unwrap();
-    let (thread, _) = start_lane(ROOMY, stream(ours));
+    let (queue, _end, _) = start(ROOMY, stream(ours));
     let mut buffer = [0; 256];
-    for block in ["one line\n", "two\nlines\n", "end added"] {
-        assert_eq!(thread.lane().push(block.to_owned()), Pushed::Queued);
+    for line in ["one line", "another"] {
+        queue.push(text(line));
         let length = theirs.recv(&mut buffer).unwrap();
-        assert_eq!(
-            str::from_utf8(&buffer[..length]).unwrap().trim_end(),
-            block.trim_end()
-        );
-        assert_eq!(buffer[length - 1], b'\n');
+        assert_eq!(buffer[..length], *format!("{line}\n").as_bytes());
     }
 }
 
 #[test]
 fn lines_that_find_no_room_are_counted_where_they_are_missing() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let (thread, reports) = start_lane(
-        Limits {
-            blocks: 4,
-            bytes: 1 << 30,
-        },
-        stream(writer),
-    );
+    let limits = Limits {
+        messages: 4,
+        ..ROOMY
+    };
+    let (queue, ended, reports) = start(limits, stream(writer));
     let padding = "x".repeat(1000);
     let mut pushed = 0;
     // Until well after the pipe and the queue are full.
-    while thread.lane().lost_lines() < 50 {
-        thread.lane().push(format!("{pushed} {padding}\n"));
+    while queue.lost() < 50 {
+        queue.push(text(&format!("{pushed} {padding}")));
         pushed += 1;
     }
     let reading = thread::spawn(move || read_to_end(reader));
-    flush(&thread);
     for _ in 0..10 {
-        thread.lane().push(format!("{pushed} {padding}\n"));
+        queue.push(text(&format!("{pushed} {padding}")));
         pushed += 1;
-        flush(&thread);
     }
-    let lost = thread.lane().lost_lines();
-    thread.close(WATCHDOG);
+    end(&queue, &ended, WATCHDOG);
+    drop(queue);
 
     let mut next = 0;
     let mut notices = 0;
@@ -115,24 +134,22 @@ fn lines_that_find_no_room_are_counted_where_they_are_missing() {
         }
     }
     assert_eq!(next, pushed, "every line is written or counted");
-    assert!(notices >= 1 && lost >= 50);
+    assert!(notices >= 1);
     assert!(reports.is_empty(), "slowness is no failure");
 }
 
 #[test]
-fn the_last_gap_is_told_without_a_further_event() {
+fn the_last_gap_is_mentioned_without_a_further_event() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let (thread, _) = start_lane(
-        Limits {
-            blocks: 1000,
-            bytes: 1 << 20,
-        },
-        stream(writer),
-    );
-    // The first block fills the pipe and makes the writer wait, the second exceeds the bytes.
-    let block = format!("{}\n", "x".repeat(1 << 20));
-    while thread.lane().lost_lines() < 3 {
-        thread.lane().push(block.clone());
+    let limits = Limits {
+        messages: 1,
+        ..ROOMY
+    };
+    let (queue, _ended, _) = start(limits, stream(writer));
+    // The first line fills the pipe and makes the writer wait, the second fills the queue.
+    let line = "x".repeat(1 << 20);
+    while queue.lost() < 3 {
+        queue.push(text(&line));
     }
     let (sender, notices) = bounded(10);
     thread::spawn(move || {
@@ -141,27 +158,27 @@ fn the_last_gap_is_told_without_a_further_event() {
             .filter_map(|line| noticed(&line))
             .try_for_each(|lines| sender.send(lines))
     });
-    // One notice or more, as the writer may have come to take a block in between.
-    let mut told = 0;
-    while told < 3 {
-        told += notices
+    // One notice or more, as the writer may have come to take a line in between.
+    let mut mentioned = 0;
+    while mentioned < 3 {
+        mentioned += notices
             .recv_timeout(WATCHDOG)
             .expect("nothing else is pushed");
     }
-    assert_eq!((told, thread.lane().lost_lines()), (3, 3));
+    assert_eq!((mentioned, queue.lost()), (3, 3));
 }
 
 #[test]
 fn a_broken_pipe_is_reported_once_and_counted() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let (thread, reports) = start_lane(ROOMY, stream(writer));
+    let (queue, mut writer, reports) = pair(ROOMY, stream(writer));
     drop(reader);
     for _ in 0..20 {
-        thread.lane().push("two\nlines\n".to_owned());
-        flush(&thread);
+        queue.push(text("the second of two"));
+        write(&mut writer, "lines");
     }
-    assert_eq!(thread.lane().lost_lines(), 40);
-    let report = reports.try_recv().unwrap();
+    assert_eq!(queue.lost(), 40);
+    let report = report(&reports);
     assert!(
         report.starts_with("cannot write the log to the test: Broken pipe"),
         "{report}"
@@ -172,13 +189,12 @@ fn a_broken_pipe_is_reported_once_and_counted() {
 #[test]
 fn a_full_disk_is_reported_once_and_counted() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let (thread, reports) = start_lane(ROOMY, stream(full));
+    let (queue, mut writer, reports) = pair(ROOMY, stream(full));
     for _ in 0..3 {
-        thread.lane().push("line\n".to_owned());
-        flush(&thread);
+        write(&mut writer, "line");
     }
-    assert_eq!(thread.lane().lost_lines(), 3);
-    assert!(reports.try_recv().unwrap().contains("No space left"));
+    assert_eq!(queue.lost(), 3);
+    assert!(report(&reports).contains("No space left"));
     assert!(reports.is_empty());
 }
 
@@ -192,19 +208,16 @@ fn says_what_is_missing_when_the_output_works_again() {
         max_bytes: 8,
         max_files: 2,
     };
-    let (thread, reports) = start_lane(ROOMY, Output::File(RotatingFile::open(options).unwrap()));
-    thread.lane().push("first\n".to_owned());
-    flush(&thread);
+    let output = Output::open(options).unwrap();
+    let (queue, mut writer, reports) = pair(ROOMY, output);
+    write(&mut writer, "first");
     std::fs::create_dir(&obstacle).unwrap();
-    for text in ["second\n", "third\n"] {
-        thread.lane().push(text.to_owned());
-        flush(&thread);
-    }
+    write(&mut writer, "second");
+    write(&mut writer, "third");
     std::fs::remove_dir(&obstacle).unwrap();
-    thread.lane().push("fourth\n".to_owned());
-    thread.close(WATCHDOG);
+    write(&mut writer, "fourth");
 
-    assert_eq!(thread.lane().lost_lines(), 2);
+    assert_eq!(queue.lost(), 2);
     assert_eq!(reports.len(), 1);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "fourth\n");
     let notice = std::fs::read_to_string(&obstacle).unwrap();
@@ -218,49 +231,48 @@ fn says_what_is_missing_when_the_output_works_again() {
 fn a_non_blocking_stream_gets_everything() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let (thread, reports) = start_lane(ROOMY, stream(ours));
-    let block = format!("{}\n", "y".repeat(1 << 20));
+    let (queue, ended, reports) = start(ROOMY, stream(ours));
+    let line = "y".repeat(1 << 20);
     for _ in 0..4 {
-        thread.lane().push(block.clone());
+        queue.push(text(&line));
     }
     let reading = thread::spawn(move || {
         let mut text = Vec::new();
         theirs.read_to_end(&mut text).unwrap();
         text.len()
     });
-    thread.close(WATCHDOG);
-    assert_eq!(reading.join().unwrap(), 4 * block.len());
+    end(&queue, &ended, WATCHDOG);
+    assert_eq!(reading.join().unwrap(), 4 * (line.len() + 1));
     assert!(reports.is_empty());
 }
 
 #[test]
-fn closing_writes_what_is_queued_and_ends_the_lane() {
+fn closing_writes_what_is_queued_and_ends_the_thread() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let (thread, _) = start_lane(ROOMY, stream(writer));
+    let (queue, ended, _) = start(ROOMY, stream(writer));
     for number in 0..20_000 {
-        assert_eq!(thread.lane().push(format!("{number}\n")), Pushed::Queued);
+        queue.push(text(&number.to_string()));
     }
+    assert_eq!(queue.lost(), 0);
     let reading = thread::spawn(move || read_to_end(reader));
-    thread.close(WATCHDOG);
-    let text = reading.join().unwrap();
+    end(&queue, &ended, WATCHDOG);
+    let written = reading.join().unwrap();
     assert!(
-        text.lines()
+        written
+            .lines()
             .map(|line| line.parse::<u32>().unwrap())
             .eq(0..20_000)
     );
-    assert_eq!(thread.lane().push("late\n".to_owned()), Pushed::Closed);
-    assert_eq!(thread.lane().lost_lines(), 1);
-    assert!(!thread.lane().flush(Instant::now() + WATCHDOG));
+    queue.push(text("late"));
+    assert_eq!(queue.lost(), 1);
 }
 
 #[test]
-fn a_stalled_reader_holds_up_neither_flush_nor_close() {
+fn a_stalled_reader_does_not_hold_up_the_end() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let (thread, _) = start_lane(ROOMY, stream(writer));
-    thread.lane().push("z".repeat(1 << 20));
-    let wait = Duration::from_millis(50);
-    assert!(!thread.lane().flush(Instant::now() + wait));
-    thread.close(wait);
+    let (queue, ended, _) = start(ROOMY, stream(writer));
+    queue.push(text(&"z".repeat(1 << 20)));
+    end(&queue, &ended, Duration::from_millis(50));
     drop(reader);
 }
 
@@ -268,60 +280,46 @@ fn a_stalled_reader_holds_up_neither_flush_nor_close() {
 fn reopens_before_the_next_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let file = RotatingFile::open(LogFileOptions::new(&path)).unwrap();
-    let (thread, reports) = start_lane(ROOMY, Output::File(file));
-    thread.lane().push("old\n".to_owned());
-    flush(&thread);
+    let file = Output::open(LogFileOptions::new(&path)).unwrap();
+    let (queue, mut writer, reports) = pair(ROOMY, file);
+    let handle = LogHandle {
+        events: queue.clone(),
+        errors: queue,
+        errors_in_events: true,
+        options: LogOptions::default(),
+    };
+    write(&mut writer, "old");
     std::fs::rename(&path, dir.path().join("moved")).unwrap();
-    thread.lane().reopen();
-    thread.lane().push("new\n".to_owned());
-    flush(&thread);
+    handle.reopen();
+    write(&mut writer, "new");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "new\n");
 
     // A path that cannot be opened keeps the old file in use, and is reported.
     std::fs::rename(&path, dir.path().join("moved again")).unwrap();
     std::fs::create_dir(&path).unwrap();
-    thread.lane().reopen();
-    thread.lane().push("kept\n".to_owned());
-    flush(&thread);
+    handle.reopen();
+    write(&mut writer, "kept");
     assert_eq!(
         std::fs::read_to_string(dir.path().join("moved again")).unwrap(),
         "new\nkept\n"
     );
-    let report = reports.try_recv().unwrap();
+    let report = report(&reports);
     assert!(report.starts_with("cannot reopen the log: "), "{report}");
-    assert_eq!(thread.lane().lost_lines(), 0);
+    assert_eq!(handle.elided(), 0);
 }
 
 #[test]
 fn a_line_cut_off_by_a_failure_is_ended() {
-    let (_sender, receiver) = bounded(1);
     let (broken, mut theirs) = UnixStream::pair().unwrap();
-    let mut writer = Writer {
-        receiver,
-        shared: Arc::new(Shared {
-            limits: ROOMY,
-            queued_bytes: AtomicUsize::new(0),
-            unmentioned_lines: AtomicU64::new(0),
-            lost_lines: AtomicU64::new(0),
-            reopen_requested: AtomicBool::new(false),
-        }),
-        output: stream(broken),
-        format: LogFormat::Plain,
-        report: |_| {},
-        batch: String::new(),
-        flushers: Vec::new(),
-        closing: false,
-        failure: None,
-    };
+    let (_queue, mut writer, _) = pair(ROOMY, stream(broken));
     // The reader takes the beginning of a line that exceeds the socket's buffer, then leaves.
     let reading = thread::spawn(move || theirs.read_exact(&mut [0; 4096]).unwrap());
-    writer.write(format!("{}\n", "w".repeat(4 << 20)).as_bytes());
+    write(&mut writer, &"w".repeat(4 << 20));
     reading.join().unwrap();
 
     let (reader, working) = std::io::pipe().unwrap();
     writer.output = stream(working);
-    writer.write(b"next\n");
+    write(&mut writer, "next");
     drop(writer);
     let text = read_to_end(reader);
     assert!(

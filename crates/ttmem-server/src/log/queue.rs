@@ -1,0 +1,282 @@
+//! The bounded queues of the log, and the handle that fills them.
+//!
+//! Each output has one queue, so that a stalled reader of events does not delay errors. The ledger
+//! thread and the sessions hand over figures and never wait: what finds no room is counted, and
+//! the count takes its place in the log. Dumps are never lost, but of each kind only the newest is
+//! kept waiting: a view holds on to a copy of everything, and one must be enough.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ttmem_ledger::View;
+
+use super::dumps::DumpKind;
+use super::entry::{LogEntry, Note, is_error_at};
+use super::start::LogOptions;
+use crate::clock::unix_nanos;
+use crate::journal::NamedBatch;
+
+/// What a queue holds at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Batches of entries, notes and dumps.
+    pub(super) messages: usize,
+    /// Entries above which no further batch is taken.
+    pub(super) entries: usize,
+}
+
+/// The way into the log, for any thread.
+#[derive(Debug, Clone)]
+pub struct LogHandle {
+    pub(super) events: Queue,
+    pub(super) errors: Queue,
+    /// Whether errors stand among the events as well.
+    pub(super) errors_in_events: bool,
+    pub(super) options: LogOptions,
+}
+
+/// The sending side of one output's queue.
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    pub(super) sender: Sender<Message>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What bypasses the queue, which may be full.
+///
+/// All accesses are relaxed: each field stands for itself, and the queue orders the messages.
+#[derive(Debug)]
+pub(super) struct Shared {
+    max_entries: usize,
+    pub(super) queued_entries: AtomicUsize,
+    /// Lines that found no room and that no line has mentioned yet.
+    pub(super) unmentioned: AtomicU64,
+    /// Lines that were not written, since the start.
+    pub(super) lost: AtomicU64,
+    /// The output is to be opened anew.
+    pub(super) reopen: AtomicBool,
+    /// The thread waits for its output.
+    pub(super) is_writing: AtomicBool,
+    dumps: Mutex<PendingDumps>,
+}
+
+/// The newest view of each kind of dump that was asked for and not printed yet.
+#[derive(Debug, Default)]
+struct PendingDumps {
+    last_request: u64,
+    views: [Option<(u64, View)>; DumpKind::ALL.len()],
+}
+
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Lines lost since the message before this one.
+    pub(super) lost_before: u64,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Entries(Vec<LogEntry>),
+    Batches {
+        batches: Vec<NamedBatch>,
+        /// Events in them that are to be written.
+        count: usize,
+    },
+    Note {
+        time_nanos: u64,
+        note: Note,
+    },
+    /// The place of a dump; a newer request of its kind takes its view away.
+    Dump {
+        kind: DumpKind,
+        request: u64,
+    },
+    /// Nothing but a reason to look at [`Shared`].
+    Wake,
+    Close,
+}
+
+impl Body {
+    /// How many entries it has, as far as these are limited.
+    pub(super) fn entries(&self) -> usize {
+        match self {
+            Self::Entries(entries) => entries.len(),
+            Self::Batches { count, .. } => *count,
+            Self::Note { .. } | Self::Dump { .. } | Self::Wake | Self::Close => 0,
+        }
+    }
+}
+
+impl LogHandle {
+    /// How the log looks and what it leaves out.
+    #[must_use]
+    pub fn options(&self) -> LogOptions {
+        self.options
+    }
+
+    /// Takes entries in their order, or counts them; never waits.
+    pub fn entries(&self, entries: Vec<LogEntry>) {
+        let errors = entries.iter().filter(|entry| entry.is_error());
+        let errors: Vec<LogEntry> = errors.copied().collect();
+        if !errors.is_empty() {
+            self.errors.push(Body::Entries(errors));
+        }
+        self.events.push(Body::Entries(entries));
+    }
+
+    /// Takes batches with `count` events in their order, or counts them; never waits.
+    pub(crate) fn batches(&self, batches: Vec<NamedBatch>, count: usize) {
+        let errors = |named: &NamedBatch| {
+            let places = named.batch.anomalies.iter().map(|(place, _)| *place);
+            places
+                .filter(|place| is_error_at(&named.batch, *place))
+                .count()
+        };
+        let error_count = batches.iter().map(errors).sum();
+        if error_count > 0 {
+            let wrong = batches.iter().filter(|named| errors(named) > 0);
+            self.errors.push(Body::Batches {
+                batches: wrong.cloned().collect(),
+                count: error_count,
+            });
+        }
+        self.events.push(Body::Batches { batches, count });
+    }
+
+    /// Takes a note, or counts it; never waits.
+    pub fn note(&self, note: Note) {
+        let time_nanos = unix_nanos();
+        if note.is_error() {
+            let note = note.clone();
+            self.errors.push(Body::Note { time_nanos, note });
+        }
+        if self.errors_in_events || !note.is_error() {
+            self.events.push(Body::Note { time_nanos, note });
+        }
+    }
+
+    /// Takes what went wrong with the server itself, as a note.
+    pub fn error(&self, reason: String) {
+        self.note(Note::Failed { reason });
+    }
+
+    /// Has a dump printed, in place of an earlier one of its kind that is still waiting.
+    pub fn dump(&self, kind: DumpKind, view: View) {
+        let (request, superseded) = {
+            let mut dumps = self.events.shared.dumps();
+            dumps.last_request += 1;
+            let request = dumps.last_request;
+            (request, dumps.views[kind as usize].replace((request, view)))
+        };
+        // Letting a large view go takes time: not under the lock.
+        drop(superseded);
+        // One that finds no room loses its place, and is printed when the queue is empty.
+        self.events.try_send(Body::Dump { kind, request });
+    }
+
+    /// Counts entries that will never be written; the log says so where they are missing.
+    pub fn left_out(&self, count: u64) {
+        self.events.left_out(count);
+    }
+
+    /// Has a log file opened anew by its path, as after an external rotation.
+    pub fn reopen(&self) {
+        self.events.shared.reopen.store(true, Ordering::Relaxed);
+        self.events.wake();
+    }
+
+    /// Lines of events and errors that were not written, since the start.
+    #[must_use]
+    pub fn elided(&self) -> u64 {
+        self.events.lost() + self.errors.lost()
+    }
+}
+
+impl Queue {
+    /// A queue and its receiving side.
+    pub(super) fn new(limits: Limits) -> (Self, Receiver<Message>) {
+        let (sender, receiver) = bounded(limits.messages);
+        let shared = Arc::new(Shared {
+            max_entries: limits.entries,
+            queued_entries: AtomicUsize::new(0),
+            unmentioned: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+            is_writing: AtomicBool::new(false),
+            dumps: Mutex::default(),
+        });
+        (Self { sender, shared }, receiver)
+    }
+
+    /// Takes what has lines, or counts them; never waits.
+    pub(super) fn push(&self, body: Body) {
+        let entries = body.entries();
+        let queued = &self.shared.queued_entries;
+        if entries > 0 && queued.load(Ordering::Relaxed) >= self.shared.max_entries {
+            return self.left_out(entries as u64);
+        }
+        queued.fetch_add(entries, Ordering::Relaxed);
+        if !self.try_send(body) {
+            queued.fetch_sub(entries, Ordering::Relaxed);
+            self.left_out(entries.max(1) as u64);
+        }
+    }
+
+    /// Queues a message; false if there is no room.
+    fn try_send(&self, body: Body) -> bool {
+        let unmentioned = &self.shared.unmentioned;
+        // Reading before swapping keeps the usual case, no loss, from writing a shared line.
+        let lost_before = match unmentioned.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => unmentioned.swap(0, Ordering::Relaxed),
+        };
+        let is_queued = self.sender.try_send(Message { lost_before, body }).is_ok();
+        if !is_queued {
+            unmentioned.fetch_add(lost_before, Ordering::Relaxed);
+            self.wake();
+        }
+        is_queued
+    }
+
+    #[cold]
+    fn left_out(&self, lines: u64) {
+        self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+        self.shared.unmentioned.fetch_add(lines, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Makes the thread look at the shared fields, which it may have done just too early.
+    fn wake(&self) {
+        let message = Message {
+            lost_before: 0,
+            body: Body::Wake,
+        };
+        // A full queue makes it look anyway.
+        self.sender.try_send(message).ok();
+    }
+
+    /// Lines that were not written so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn dumps(&self) -> MutexGuard<'_, PendingDumps> {
+        // Nothing under the lock can leave it half changed.
+        self.dumps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The waiting view of a kind; of one request only, if one is given.
+    pub(super) fn take_dump(&self, kind: DumpKind, request: Option<u64>) -> Option<View> {
+        let mut dumps = self.dumps();
+        let pending = &mut dumps.views[kind as usize];
+        let wanted =
+            pending.take_if(|(newest, _)| request.is_none_or(|request| request == *newest));
+        wanted.map(|(_, view)| view)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! The log's outputs and the threads that write them.
+//!
+//! Events go to standard output or to a log file; errors go to standard error and, if there is
+//! one, to the log file as well. `main` starts and closes the [`Log`]; every thread that has
+//! something to say holds a [`LogHandle`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+
+use super::output::{LogFileOptions, OpenLogFileError, Output};
+use super::queue::{Body, Limits, LogHandle, Message, Queue};
+use super::writer::{Share, Writer};
+
+/// How long [`Log::close`] waits for a slow reader at most.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// Some 16 megabytes: a burst of a busy server while a terminal scrolls.
+pub(super) const EVENT_LIMITS: Limits = Limits {
+    messages: 4096,
+    entries: 1 << 17,
+};
+
+/// Errors are rare; a flood of them is one error said often.
+const ERROR_LIMITS: Limits = Limits {
+    messages: 1024,
+    entries: 1 << 13,
+};
+
+/// Where event lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// The server's standard output.
+    Stdout,
+    /// A rotating file.
+    File(LogFileOptions),
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people, as the old server wrote them.
+    #[default]
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How a log looks and what it leaves out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// How its lines look.
+    pub format: LogFormat,
+    /// Leave out events; errors, dumps and summaries stay.
+    pub quiet: bool,
+    /// Also show what programs and caches do all the time.
+    pub verbose: bool,
+}
+
+/// Why the log could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartLogError {
+    /// The log file cannot be used.
+    #[error(transparent)]
+    File(#[from] OpenLogFileError),
+    /// No descriptor was left for a standard stream.
+    #[error("cannot duplicate {stream}")]
+    Stream {
+        /// Its name.
+        stream: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error("cannot start the log's thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A running log; closing or dropping it writes out what is queued.
+///
+/// Standard output that breaks off must not kill the process, so `SIGPIPE` has to be ignored,
+/// which Rust's runtime does before `main`.
+#[derive(Debug)]
+pub struct Log {
+    handle: LogHandle,
+    /// Disconnected by the end of the thread that writes events; nothing is ever sent.
+    events_end: Receiver<()>,
+    /// The same of the thread that writes errors.
+    errors_end: Receiver<()>,
+    close_wait: Duration,
+}
+
+impl Log {
+    /// Opens the target and starts the threads.
+    ///
+    /// # Errors
+    /// When a file, a descriptor or a thread is not to be had.
+    pub fn start(target: LogTarget, options: LogOptions) -> Result<Self, StartLogError> {
+        let (events, is_file) = match target {
+            LogTarget::Stdout => (stream(io::stdout().as_fd(), "standard output")?, false),
+            LogTarget::File(options) => (Output::open(options)?, true),
+        };
+        let errors = stream(io::stderr().as_fd(), "standard error")?;
+        Self::with_outputs((events, is_file), errors, CLOSE_WAIT, options)
+            .map_err(StartLogError::Thread)
+    }
+
+    /// Starts the threads; `events` says whether errors stand there as well.
+    pub(super) fn with_outputs(
+        (events, errors_in_events): (Output, bool),
+        errors: Output,
+        close_wait: Duration,
+        options: LogOptions,
+    ) -> io::Result<Self> {
+        let (error_queue, received) = Queue::new(ERROR_LIMITS);
+        let writer = (&error_queue, received);
+        let writer = Writer::new(writer, errors, Share::Errors, options, None);
+        let errors_end = spawn("log-errors", writer)?;
+        let (event_queue, received) = Queue::new(EVENT_LIMITS);
+        let share = if errors_in_events {
+            Share::Everything
+        } else {
+            Share::Events
+        };
+        let writer = (&event_queue, received);
+        let writer = Writer::new(writer, events, share, options, Some(error_queue.clone()));
+        let events_end = spawn("log-events", writer)?;
+        let handle = LogHandle {
+            events: event_queue,
+            errors: error_queue,
+            errors_in_events,
+            options,
+        };
+        Ok(Self {
+            handle,
+            events_end,
+            errors_end,
+            close_wait,
+        })
+    }
+
+    /// A handle to give to a thread.
+    #[must_use]
+    pub fn handle(&self) -> LogHandle {
+        self.handle.clone()
+    }
+
+    /// Writes out what is queued and ends the threads, waiting [`CLOSE_WAIT`] for a slow reader at
+    /// most.
+    ///
+    /// Handles may outlive this: what they bring is counted.
+    pub fn close(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Events first: their failure is reported through the errors.
+        end(&self.handle.events, &self.events_end, self.close_wait);
+        end(&self.handle.errors, &self.errors_end, self.close_wait);
+    }
+}
+
+/// Has everything written that was queued before, then ends the thread.
+///
+/// A thread that is stuck in its output after `wait` is left behind: it cannot be stopped, and the
+/// server's end must not depend on it. One that is still making text is waited for.
+pub(super) fn end(queue: &Queue, ended: &Receiver<()>, wait: Duration) {
+    let message = Message {
+        lost_before: 0,
+        body: Body::Close,
+    };
+    let deadline = Instant::now() + wait;
+    if queue.sender.send_deadline(message, deadline).is_err() {
+        return;
+    }
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        if queue.shared.is_writing.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Starts a thread; what it returns is disconnected by the thread's end.
+pub(super) fn spawn(name: &str, writer: Writer) -> io::Result<Receiver<()>> {
+    let (running, ended) = bounded(0);
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || {
+        writer.run();
+        drop(running);
+    })?;
+    Ok(ended)
+}
+
+fn stream(fd: BorrowedFd<'_>, name: &'static str) -> Result<Output, StartLogError> {
+    let fd = fd.try_clone_to_owned();
+    fd.map(|fd| Output::stream(fd, name))
+        .map_err(|source| StartLogError::Stream {
+            stream: name,
+            source,
+        })
+}
+
+#[cfg(test)]
+mod tests;

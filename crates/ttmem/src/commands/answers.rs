@@ -1,0 +1,45 @@
+//! `ttmem status`, `forget` and `mark`: one question, and what the server says to it.
+
+use super::reach::patiently;
+use crate::cli::StatusOptions;
+use crate::output::{Output, Screen};
+use crate::render;
+use anyhow::Result;
+use std::io::Write;
+use ttmem_api::ApiClient;
+
+/// Prints the snapshot, for people or as JSON.
+pub(super) fn status(
+    client: &ApiClient,
+    options: &StatusOptions,
+    screen: Screen,
+    output: &mut Output<impl Write>,
+) -> Result<()> {
+    let snapshot = patiently(|| client.snapshot())?;
+    if options.json {
+        output.print(&format!("{}\n", serde_json::to_string_pretty(&snapshot)?))?;
+    } else {
+        output.print(&render::status(&snapshot, screen.width, screen.color))?;
+    }
+    Ok(())
+}
+
+/// Asks the server to forget a process and says what that released.
+pub(super) fn forget(client: &ApiClient, pid: u32, output: &mut Output<impl Write>) -> Result<()> {
+    let forgotten = patiently(|| client.forget(pid))?;
+    output.print(&render::forgotten(&forgotten))?;
+    Ok(())
+}
+
+/// Sets a mark and says its number.
+pub(super) fn mark(client: &ApiClient, name: &str, output: &mut Output<impl Write>) -> Result<()> {
+    let number = patiently(|| client.mark(name))?.mark.number;
+    // What the server sent back is not printed: whoever answers is not always our server.
+    let named = if name.is_empty() {
+        String::new()
+    } else {
+        format!(": {name}")
+    };
+    output.print(&format!("mark {number} set{named}\n"))?;
+    Ok(())
+}

@@ -46,7 +46,8 @@ pub struct Mesh {
 /// Devices of a process as bits: comparing two sets is a few words of arithmetic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceSet {
-    words: Box<[u64]>,
+    /// Shared, as a view has a copy of every mesh.
+    words: Arc<[u64]>,
 }
 
 impl DeviceSet {
@@ -57,7 +58,7 @@ impl DeviceSet {
             words[*device as usize / 64] |= 1_u64 << (device % 64);
         }
         Self {
-            words: words.into_boxed_slice(),
+            words: words.into(),
         }
     }
 
@@ -73,7 +74,7 @@ impl DeviceSet {
             && self
                 .words
                 .iter()
-                .zip(&other.words)
+                .zip(other.words.iter())
                 .all(|(mine, others)| mine & !others == 0)
     }
 }

@@ -156,10 +156,7 @@ impl<T: Clone> Pages<T> {
 #[cold]
 #[inline(never)]
 fn unshare<T: Clone>(page: &mut Arc<Page<T>>) {
-    let rows: Arc<[Option<T>]> = page.to_vec().into();
-    if let Ok(copy) = rows.try_into() {
-        *page = copy;
-    }
+    Arc::make_mut(page);
 }
 
 fn rows<T>(pages: &[Arc<Page<T>>]) -> impl Iterator<Item = (u32, &T)> {

@@ -63,7 +63,9 @@ pub(crate) const CASES: &[Case] = &[
         beside: "devices, over which 1,000 programs are spread",
         sizes: &[1, 10, 100, 1_000],
         unit: "program",
-        growth: Growth::Flat,
+        growth: Growth::Linear(
+            "each device on which a program ran notes its cores as left, in 16 KiB",
+        ),
         prepare: depart_devices,
     },
     Case {

@@ -63,7 +63,8 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "view_captured",
         beside: "captured programs, to which one is added",
-        sizes: &[10, 100, 1_000, 10_000],
+        // From a full page of programs on: one is copied.
+        sizes: &[300, 1_000, 10_000],
         unit: "event and view",
         growth: Growth::Flat,
         prepare: captured,
@@ -207,8 +208,8 @@ fn resync_beside(size: u64) -> Work {
             *per_bank_bytes = id << 30;
         }
         world.apply(larger);
-        states.push(world.resync());
         world.apply(buffer_freed(MESH, id));
+        states.push(world.resync());
     }
     // The server of another world, which saw none of them.
     let mut world = World::with_devices(1);

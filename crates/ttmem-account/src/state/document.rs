@@ -12,10 +12,16 @@ const END: &str = "<!-- end of the structures -->\n";
 fn generated() -> String {
     let mut text = format!("\nFingerprint: `{:#018x}`\n\n", fingerprint());
     text += "| structure | fields |\n|---|---|\n";
-    for (structure, fields) in describe() {
-        let fields = fields.iter().map(|(name, kind)| format!("{name}: {kind}"));
-        let fields = fields.collect::<Vec<_>>().join(" · ");
-        writeln!(text, "| {structure} | {fields} |").unwrap();
+    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    describe(&mut |structure, field, type_name| {
+        let field = format!("{field}: {type_name}");
+        match rows.last_mut() {
+            Some((last, fields)) if *last == structure => fields.push(field),
+            _other => rows.push((structure, vec![field])),
+        }
+    });
+    for (structure, fields) in rows {
+        writeln!(text, "| {structure} | {} |", fields.join(" · ")).unwrap();
     }
     text.push('\n');
     text

@@ -39,16 +39,18 @@ macro_rules! codec {
             }
         })*
 
-        /// Every structure with its fields: name and type.
-        #[must_use]
-        pub fn describe() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-            vec![$((
-                stringify!($type),
-                vec![
-                    $((stringify!($field), name_of(|each: &$type| &each.$field)),)*
-                    $($((stringify!($time), "time"),)*)?
-                ],
-            ),)*]
+        /// Gives every field: its structure, its name, its type.
+        ///
+        /// Without an allocation: a state is also sent where there is no memory left.
+        pub fn describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) {
+            $(
+                $(give(
+                    stringify!($type),
+                    stringify!($field),
+                    name_of(|each: &$type| &each.$field),
+                );)*
+                $($(give(stringify!($type), stringify!($time), "time");)*)?
+            )*
         }
     };
 }
@@ -66,13 +68,11 @@ pub fn fingerprint() -> u64 {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     };
-    for (structure, fields) in describe() {
+    describe(&mut |structure, field, type_name| {
         add(structure);
-        for (name, type_name) in fields {
-            add(name);
-            add(type_name);
-        }
-    }
+        add(field);
+        add(type_name);
+    });
     hash
 }
 

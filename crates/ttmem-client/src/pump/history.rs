@@ -18,14 +18,12 @@ const NO_RING: u16 = u16::MAX;
 /// Events that there is room for from the beginning.
 const FIRST_ROOM: usize = 1024;
 
-/// Room that the account has when the system has none left.
-const SPARE_BYTES: usize = 256 << 10;
+/// Room that the system must have left after the history has grown: the account takes over what
+/// the history has no room for, and neither it nor the program must find that there is none.
+const MARGIN_BYTES: usize = 256 << 10;
 
-fn spare_room() -> Vec<u8> {
-    let mut spare = Vec::new();
-    // Where there is none already, there is none to keep.
-    let _none = spare.try_reserve(SPARE_BYTES);
-    spare
+fn has_margin() -> bool {
+    Vec::<u8>::new().try_reserve(MARGIN_BYTES).is_ok()
 }
 
 /// Events for one frame.
@@ -65,9 +63,6 @@ pub(super) struct History {
     gap: bool,
     /// Whether more events are to be folded before there is peace again.
     folding: bool,
-    /// Room that is never written to: given up when the system has no more, so that the account
-    /// can take over what the history has no room for.
-    spare: Vec<u8>,
 }
 
 impl History {
@@ -88,7 +83,6 @@ impl History {
             lost: 0,
             gap: false,
             folding: false,
-            spare: spare_room(),
         }
     }
 
@@ -109,8 +103,9 @@ impl History {
     fn make_room(&mut self) {
         let more = self.records.len();
         let grown = self.records.try_reserve(more).is_ok() && self.rings.try_reserve(more).is_ok();
-        if !grown {
-            self.spare = Vec::new();
+        if !grown || !has_margin() {
+            self.records.shrink_to_fit();
+            self.rings.shrink_to_fit();
             self.bound = self.bound.min(more.saturating_sub(1)).max(1);
             self.keep_to_bound(usize::MAX);
         }

@@ -110,6 +110,8 @@ impl Server {
             Signals::Ignore => None,
         };
         raise_descriptor_limit();
+        // Before the sockets: who reaches the server by those finds it by TCP as well.
+        let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
         let mut sockets = Vec::new();
         for options in &config.sockets {
             sockets.push(bind(options)?);
@@ -118,7 +120,6 @@ impl Server {
         let listeners = listeners
             .collect::<io::Result<_>>()
             .map_err(system("the sockets"))?;
-        let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
 
         let log = Log::start(config.log.target.clone(), config.log.options)?;
         let devices = match &config.board {

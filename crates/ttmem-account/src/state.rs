@@ -6,8 +6,8 @@
 //! through the same checks as an event, totals are the sums of what was booked, and a
 //! peak that its composition does not add up to is dropped.
 //!
-//! The bytes are the account's own structures, one list after the other; [`layout`]
-//! describes them, and its fingerprint comes first.
+//! The bytes are the account's own structures, one list after the other; [`describe`]
+//! has their fields, and the fingerprint of those comes first.
 
 mod codec;
 #[cfg(test)]

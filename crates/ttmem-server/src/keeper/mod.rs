@@ -4,7 +4,7 @@
 //! other, so that no lock is needed and every answer is about a definite moment.
 //! It never waits for a reader, a session or the log: answers are bounded by what
 //! sessions may have outstanding, log entries that find no room are counted. Readers
-//! take the view that it has [published](published::Published).
+//! take the view that it has published.
 
 mod command;
 mod published;

@@ -10,10 +10,10 @@
 //! has their fields, and the fingerprint of those comes first.
 
 mod codec;
-#[cfg(test)]
-mod document;
 mod layout;
 mod load;
 mod save;
+#[cfg(test)]
+mod tests;
 
 pub use layout::{describe, fingerprint};

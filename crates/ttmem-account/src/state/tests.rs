@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-const BEGIN: &str =
-    "<!-- generated from the structures: TTMEM_BLESS=1 cargo test -p ttmem-account document -->\n";
+const BEGIN: &str = "<!-- generated from the structures: TTMEM_BLESS=1 cargo test -p ttmem-account structures -->\n";
 const END: &str = "<!-- end of the structures -->\n";
 
 fn generated() -> String {
@@ -39,7 +38,7 @@ fn the_document_has_the_structures_of_a_state() {
     } else {
         assert!(
             found == expected,
-            "docs/protocol.md is out of date: run `TTMEM_BLESS=1 cargo test -p ttmem-account document`"
+            "docs/protocol.md is out of date: run `TTMEM_BLESS=1 cargo test -p ttmem-account structures`"
         );
     }
 }

@@ -121,10 +121,17 @@ fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>)
         let cb = (row.cb.address, row.cb.size_bytes);
         lines.push(format!("{name} {:?} {cb:?}", key(row.device)));
     }
-    lines.push(format!(
-        "{name} {:?} {:?}",
-        facts.config_rings, facts.prefetchers
-    ));
+    for (key, ring) in &facts.config_rings {
+        // Not by its `Debug`: how it numbers its entries is its own affair.
+        let place = (ring.base, ring.size_bytes, ring.used_bytes);
+        let state = (ring.last_address, ring.filled, ring.filled_until);
+        let counts = (ring.wraps, ring.evictions, ring.stalls, ring.reserves);
+        let entries: Vec<_> = ring.entries().collect();
+        lines.push(format!(
+            "{name} {key:?} {place:?} {state:?} {counts:?} {entries:?}"
+        ));
+    }
+    lines.push(format!("{name} {:?}", facts.prefetchers));
     let lost = (
         facts.lost_events,
         facts.elided_events,

@@ -15,8 +15,8 @@ use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, DeviceDefinition, DeviceId,
-    Direction, DispatchPath, KernelId, KernelKind, Layout, MeshDefinition, MeshId, MeshKind,
-    ProgramId, What,
+    Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshDefinition, MeshId,
+    MeshKind, ProgramId,
 };
 
 const DRAM_BANKS: u16 = 12;
@@ -45,10 +45,10 @@ fn main() -> std::io::Result<()> {
         std::io::stdin().read_to_end(&mut Vec::new())?;
     }
 
-    tracker.track(What::ProgramDestroyed { program });
-    tracker.track(What::BufferFreed { mesh, buffer });
-    tracker.track(What::MeshClosed { mesh });
-    tracker.track(What::DeviceClosed { device });
+    tracker.track(EventKind::ProgramDestroyed { program });
+    tracker.track(EventKind::BufferFreed { mesh, buffer });
+    tracker.track(EventKind::MeshClosed { mesh });
+    tracker.track(EventKind::DeviceClosed { device });
     // Without a server this waits a second for one, in vain; nothing depends on it.
     let _flushed = tracker.close(Duration::from_secs(1));
     Ok(())
@@ -67,7 +67,7 @@ fn open_device(tracker: Tracker) -> DeviceId {
         l1_bytes_per_core: 1_499_136,
         l1_reserved_bytes: 0,
     });
-    tracker.track(What::DeviceOpened { device });
+    tracker.track(EventKind::DeviceOpened { device });
     device
 }
 
@@ -81,13 +81,13 @@ fn open_mesh(tracker: Tracker, device: DeviceId) -> MeshId {
         columns: 1,
         devices: vec![device],
     });
-    tracker.track(What::MeshOpened { mesh });
+    tracker.track(EventKind::MeshOpened { mesh });
     mesh
 }
 
 fn allocate(tracker: Tracker, mesh: MeshId) -> BufferId {
     let buffer = tracker.next_buffer();
-    tracker.track(What::BufferAllocated {
+    tracker.track(EventKind::BufferAllocated {
         mesh,
         buffer,
         class: Class::Dram,
@@ -109,13 +109,13 @@ fn run_program(tracker: Tracker, mesh: MeshId, cores: &CoreSet) -> ProgramId {
     let cores = tracker.cores(cores);
     let operation = tracker.text("ttnn.add");
     let program = tracker.next_program();
-    tracker.track(What::ProgramCreated {
+    tracker.track(EventKind::ProgramCreated {
         program,
         name: operation,
         runtime_id: 0,
         pointer: 0,
     });
-    tracker.track(What::CbAllocated {
+    tracker.track(EventKind::CbAllocated {
         mesh,
         program,
         cb: 0,
@@ -124,7 +124,7 @@ fn run_program(tracker: Tracker, mesh: MeshId, cores: &CoreSet) -> ProgramId {
         size_bytes: CB_BYTES,
         cores,
     });
-    tracker.track(What::KernelLoaded {
+    tracker.track(EventKind::KernelLoaded {
         mesh,
         program,
         kernel: KernelId(0xADD),
@@ -135,7 +135,7 @@ fn run_program(tracker: Tracker, mesh: MeshId, cores: &CoreSet) -> ProgramId {
         kind: KernelKind::Application,
         core_type: CoreType::Tensix,
     });
-    tracker.track(What::Dispatched {
+    tracker.track(EventKind::Dispatched {
         mesh,
         program,
         runtime_id: 0,

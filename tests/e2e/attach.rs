@@ -16,7 +16,6 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 const SMALL: u64 = 3008 + 208;
 const LARGE: u64 = 20_000 + 208;
 
-/// The stand-in, compiled.
 struct StandIn {
     folder: tempfile::TempDir,
     stories: PathBuf,

@@ -18,7 +18,7 @@ use ttmem_account::{Account, Limits};
 use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Generation, RequestKind};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd};
-use ttmem_event::{BufferId, Event, What};
+use ttmem_event::{BufferId, Event, EventKind};
 
 /// The first address that an n150's DRAM allocator hands out.
 const BASE: u64 = 1_048_640;
@@ -28,11 +28,14 @@ const BANK_BYTES: u64 = 1_072_693_184;
 const NOBODY: u32 = 65_534;
 
 fn free(buffer: u64) -> Event {
-    let what = What::BufferFreed {
+    let content = EventKind::BufferFreed {
         mesh: MESH,
         buffer: BufferId(buffer),
     };
-    Event { time: buffer, what }
+    Event {
+        time: buffer,
+        kind: content,
+    }
 }
 
 /// What the server says before it ends the connection.

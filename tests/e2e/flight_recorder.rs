@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use ttmem_event::wire::{Clock, Frame, FrameKind, RingPosition};
-use ttmem_event::{Definition, Event, TextId, What};
+use ttmem_event::{Definition, Event, EventKind, TextId};
 
 /// The first address that an n150's DRAM allocator hands out.
 const BASE: u64 = 1_048_640;
@@ -30,11 +30,11 @@ fn buffers(ids: std::ops::RangeInclusive<u64>) -> Vec<Event> {
 }
 
 fn marked(time: u64, number: u64) -> Event {
-    let what = What::Marked {
+    let kind = EventKind::Marked {
         name: TextId(1),
         number,
     };
-    Event { time, what }
+    Event { time, kind }
 }
 
 fn definitions() -> Vec<Definition> {

@@ -119,9 +119,12 @@ fn a_million_hostile_messages_change_nothing() {
 }
 
 fn freed(buffer: u64) -> ttmem_event::Event {
-    let what = ttmem_event::What::BufferFreed {
+    let event = ttmem_event::EventKind::BufferFreed {
         mesh: crate::support::client::MESH,
         buffer: ttmem_event::BufferId(buffer),
     };
-    ttmem_event::Event { time: 1, what }
+    ttmem_event::Event {
+        time: 1,
+        kind: event,
+    }
 }

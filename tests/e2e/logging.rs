@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
 use ttmem_event::legacy::{Generation, RequestKind};
-use ttmem_event::{CoreType, CoresId, Event, KernelId, KernelKind, ProgramId, TextId, What};
+use ttmem_event::{CoreType, CoresId, Event, EventKind, KernelId, KernelKind, ProgramId, TextId};
 
 /// A fabric router: 57,344 bytes on each of 16 Ethernet cores.
 fn fabric_kernel() -> Event {
-    let what = What::KernelLoaded {
+    let kind = EventKind::KernelLoaded {
         mesh: MESH,
         program: ProgramId(7),
         kernel: KernelId(0x99),
@@ -25,7 +25,7 @@ fn fabric_kernel() -> Event {
     };
     Event {
         time: 1_700_000_000_000_000_000,
-        what,
+        kind,
     }
 }
 

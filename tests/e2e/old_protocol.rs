@@ -11,7 +11,7 @@ use crate::support::client::{Client, MESH};
 use crate::support::old_client::{OldClient, request};
 use crate::support::server::TestServer;
 use ttmem_event::legacy::{Generation, Request, RequestKind, Totals};
-use ttmem_event::{Class, Event, What};
+use ttmem_event::{Class, Event, EventKind};
 
 /// A record with these bytes at these places, and else zeros.
 fn record(generation: Generation, kind: u8, device: i32, fields: &[(usize, &[u8])]) -> Vec<u8> {
@@ -60,7 +60,6 @@ fn device_info_query(device: i32) -> Request {
     request(RequestKind::DeviceInfoQuery, device, 0, 0, 0)
 }
 
-/// Something in every total.
 const MIXED: Totals = Totals {
     dram: 1 << 33,
     l1: 20_000,
@@ -152,7 +151,7 @@ fn a_bank_of_4_gib_is_answered_with_the_nearest_32_bit_number() {
     let server = TestServer::start(&[]);
     let mut opener = Client::connect(&server.socket(), [1; 16]);
     opener.open_n150(0, 0xABC);
-    let what = What::CapacityReported {
+    let event = EventKind::CapacityReported {
         mesh: MESH,
         class: Class::Dram,
         banks: 8,
@@ -160,7 +159,10 @@ fn a_bank_of_4_gib_is_answered_with_the_nearest_32_bit_number() {
         per_bank_bytes: 1 << 32,
         alignment: 32,
     };
-    opener.send(&[Event { time: 1, what }]);
+    opener.send(&[Event {
+        time: 1,
+        kind: event,
+    }]);
     let mut client = OldClient::connect(&server.socket(), Generation::G4);
     let info = client.ask(&device_info_query(0));
     let number = |offset: usize| u32::from_le_bytes(info[offset..offset + 4].try_into().unwrap());

@@ -5,21 +5,21 @@ use crate::support::server::TestServer;
 use crate::support::wait_until;
 use ttmem_account::{Account, Limits};
 use ttmem_event::wire::{Frame, FrameKind, ResyncEnd};
-use ttmem_event::{Class, Event, Source, What};
+use ttmem_event::{Class, Event, EventKind, Source};
 
 fn allocated(time: u64, id: u64, size_bytes: u64) -> Event {
-    let what = What::LegacyAllocated {
+    let kind = EventKind::LegacyAllocated {
         device: 0,
         class: Class::Dram,
         size_bytes,
         id,
     };
-    Event { time, what }
+    Event { time, kind }
 }
 
 fn freed(time: u64, id: u64) -> Event {
-    let what = What::LegacyFreed { device: 0, id };
-    Event { time, what }
+    let kind = EventKind::LegacyFreed { device: 0, id };
+    Event { time, kind }
 }
 
 #[test]
@@ -37,11 +37,11 @@ fn the_old_words_are_taken_from_who_says_to_speak_them_and_from_nobody_else() {
     assert_eq!(server.process(me)["source"], "legacy");
     let lost = Event {
         time: 4,
-        what: What::EventsLost { count: 5 },
+        kind: EventKind::EventsLost { count: 5 },
     };
     let marked = Event {
         time: 5,
-        what: What::Marked {
+        kind: EventKind::Marked {
             name: ttmem_event::TextId::NONE,
             number: 1,
         },

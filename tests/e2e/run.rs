@@ -194,7 +194,6 @@ fn holders_are_named_when_there_was_time_to_look() {
 struct Listening {
     run: Killed,
     lines: BufReader<std::process::ChildStdout>,
-    /// The program's own process.
     program: String,
 }
 

@@ -37,7 +37,6 @@ fn shown(document: &'static str, name: &str) -> (Screen<'static>, &'static str) 
     (screen, text)
 }
 
-/// Makes a screen again.
 fn drawn(screen: &Screen<'_>) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = root.ancestors().nth(2).expect("the repository").display();

@@ -14,9 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What a crate may use of the workspace.
 #[derive(Clone, Copy, Debug)]
 enum Own {
-    /// Every crate.
     Any,
-    /// These, however indirectly.
     Only(&'static [&'static str]),
 }
 
@@ -37,7 +35,6 @@ const NOT_IN_A_USERS_PROCESS: &[&str] = &[
 /// Shows what the read API says: knows neither the server nor what feeds it.
 const NOT_IN_A_VIEWER: &[&str] = &["ttmem-server", "ttmem-client", "ttmem-ring"];
 
-/// The table.
 const RULES: &[Rule] = {
     use Own::{Any, Only};
     const CLIENT: &[&str] = &["ttmem-event", "ttmem-account", "ttmem-ring", "ttmem-client"];

@@ -24,7 +24,6 @@ use std::process::Stdio;
 /// A crate whose bench `instructions` is held against its `benches/instructions.txt`.
 struct Subject {
     package: &'static str,
-    /// Events of one run.
     events: u64,
 }
 
@@ -59,7 +58,6 @@ const BLESS_ATTEMPTS: usize = 3;
 pub(crate) enum Mode {
     /// Fail where one is above its baseline.
     Compare,
-    /// Make them the baselines.
     Bless,
 }
 

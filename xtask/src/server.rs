@@ -116,7 +116,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -196,7 +195,6 @@ impl SocketFolder {
         Ok(Self(path))
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -13,7 +13,6 @@ pub(crate) struct Tool {
     package: &'static str,
 }
 
-/// Counts instructions.
 pub(crate) const VALGRIND: Tool = Tool {
     program: "valgrind",
     version: "--version",

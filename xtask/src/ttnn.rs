@@ -20,7 +20,6 @@ const SKIPPED: i32 = 77;
 /// Where the figures of the benchmark are kept.
 const FIGURES: &str = "docs/bench/attach.json";
 
-/// The table of wheels.
 const WHEELS: &str = "docs/ttnn-wheels.md";
 
 /// Runs every program on every board, or those that are named.
@@ -54,7 +53,6 @@ pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
     run_harness("debug", |harness| harness.arg("run").arg(programs()))
 }
 
-/// Measures what tracking costs.
 pub(crate) fn bench() -> anyhow::Result<Outcome> {
     build(&["--release"])?;
     run_harness("release", |harness| {

@@ -29,7 +29,6 @@ impl std::fmt::Display for Doubt {
     }
 }
 
-/// A family of hooks.
 #[derive(Debug)]
 pub(crate) struct Family {
     name: &'static str,

@@ -36,7 +36,6 @@ pub(crate) struct Place {
     allocator: usize,
     /// What the allocator can hand out.
     regions: Regions,
-    /// Whether that was told.
     capacities_told: AtomicBool,
     /// Events since the statistics were last looked at.
     events: AtomicU32,

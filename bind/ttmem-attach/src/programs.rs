@@ -17,9 +17,7 @@ use ttmem_event::{MeshId, ProgramId, TextId};
 /// What is known of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// Our number.
     pub(crate) id: ProgramId,
-    /// The operation, once known.
     pub(crate) name: TextId,
     /// The meshes that it was sent to before: hardly ever more than one.
     pub(crate) sent_to: Vec<MeshId>,
@@ -31,7 +29,6 @@ pub(crate) struct Program {
     pub(crate) borrowed: Vec<u32>,
     /// Its circular buffers, as they were told of.
     pub(crate) circular: Circulars,
-    /// Its scratchpads.
     pub(crate) scratchpads: Vec<Scratchpad>,
     /// Where its circular buffers end.
     pub(crate) regions: Regions,

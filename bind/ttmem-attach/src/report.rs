@@ -22,13 +22,12 @@ use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Track
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BinaryStatus, BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind,
-    ProgramId, Source, TextId, TraceId, What,
+    DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, MeshDefinition, MeshId,
+    MeshKind, ProgramId, Source, TextId, TraceId,
 };
 
 /// Nobody has asked for the tracker yet: it is not configured.
 const FRESH: u8 = 0;
-/// What happens is told.
 const TELLING: u8 = 1;
 /// Hooks pass their calls on as if tracking were off: for a while, for a measurement.
 const PAUSED: u8 = 2;
@@ -82,7 +81,6 @@ pub(crate) fn buffer_id(unique_id: u64) -> BufferId {
     BufferId(unique_id.saturating_add(1))
 }
 
-/// A buffer was placed.
 pub(crate) fn buffer_allocated(
     mesh: MeshId,
     unique_id: u64,
@@ -192,12 +190,12 @@ pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64) {
 /// All buffers of a mesh are off the account.
 pub(crate) fn buffers_released(mesh: MeshId) {
     let class = None;
-    tracker().track(What::BuffersReleased { mesh, class });
+    tracker().track(EventKind::BuffersReleased { mesh, class });
 }
 
 /// Something happened that was not told: the totals of this process are not to be trusted.
 pub(crate) fn events_lost() {
-    tracker().track(What::EventsLost { count: 1 });
+    tracker().track(EventKind::EventsLost { count: 1 });
 }
 
 /// A chip's ids: of the device, and of the chip as a mesh of one.
@@ -207,7 +205,6 @@ pub(crate) struct ChipIds {
     pub(crate) mesh: MeshId,
 }
 
-/// A chip was opened.
 pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u64) -> ChipIds {
     let tracker = tracker();
     let logical_id = u32::try_from(chip.id).unwrap_or_default();
@@ -238,12 +235,10 @@ pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u
     ChipIds { device, mesh }
 }
 
-/// A chip was closed.
 pub(crate) fn chip_closed(device: DeviceId) {
     tracker().track_device_close(device);
 }
 
-/// A mesh was opened.
 pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
     let tracker = tracker();
     let small = |number: u64| u16::try_from(number).unwrap_or_default();
@@ -259,7 +254,6 @@ pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
     id
 }
 
-/// A mesh was closed.
 pub(crate) fn mesh_closed(mesh: MeshId) {
     tracker().track_mesh_close(mesh);
 }
@@ -268,7 +262,7 @@ pub(crate) fn mesh_closed(mesh: MeshId) {
 pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
     for class in CLASSES {
         let region = regions[class.index()];
-        tracker().track(What::CapacityReported {
+        tracker().track(EventKind::CapacityReported {
             mesh,
             class,
             banks: region.banks,
@@ -281,7 +275,7 @@ pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
 
 /// The allocator's own statistics, to compare with.
 pub(crate) fn statistics(mesh: MeshId, class: Class, statistics: &Statistics) {
-    tracker().track(What::StatisticsReported {
+    tracker().track(EventKind::StatisticsReported {
         mesh,
         class,
         allocated_bytes: statistics.allocated,
@@ -289,7 +283,6 @@ pub(crate) fn statistics(mesh: MeshId, class: Class, statistics: &Statistics) {
     });
 }
 
-/// An allocation was refused.
 pub(crate) fn allocation_failed(
     mesh: MeshId,
     buffer: &Buffer,
@@ -297,7 +290,7 @@ pub(crate) fn allocation_failed(
     statistics: &Statistics,
     operation: TextId,
 ) {
-    tracker().track(What::AllocationFailed {
+    tracker().track(EventKind::AllocationFailed {
         mesh,
         class: buffer.class,
         banks,
@@ -316,7 +309,6 @@ pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object:
     tracker().track_program(program, name, runtime_id, pointer);
 }
 
-/// A program was destroyed.
 pub(crate) fn program_destroyed(program: ProgramId) {
     tracker().track_program_destroyed(program);
 }
@@ -399,7 +391,7 @@ pub(crate) fn storage_freed(mesh: MeshId, program: ProgramId) {
 
 /// A program's storage was refused.
 pub(crate) fn clashed(mesh: MeshId, program: ProgramId, clash: &Clash) {
-    tracker().track(What::Clashed {
+    tracker().track(EventKind::Clashed {
         mesh,
         program,
         kind: clash.kind,
@@ -420,7 +412,7 @@ pub(crate) fn kernels(
 ) {
     let tracker = tracker();
     let text_bytes = kernel::text_bytes(kernels);
-    tracker.track(What::ProgramFinalized {
+    tracker.track(EventKind::ProgramFinalized {
         mesh,
         program,
         config_bytes: ring_bytes.saturating_sub(text_bytes),
@@ -452,14 +444,14 @@ pub(crate) fn first_run(
 ) {
     let tracker = tracker();
     let tell_status = |status| {
-        tracker.track(What::BinaryStatusChanged {
+        tracker.track(EventKind::BinaryStatusChanged {
             mesh,
             program,
             status,
         });
     };
     if binary_bytes > 0 {
-        tracker.track(What::BinarySent {
+        tracker.track(EventKind::BinarySent {
             mesh,
             program,
             bytes: binary_bytes,
@@ -467,7 +459,7 @@ pub(crate) fn first_run(
         tell_status(BinaryStatus::InFlight);
     }
     if command_bytes > 0 {
-        tracker.track(What::CommandsCached {
+        tracker.track(EventKind::CommandsCached {
             mesh,
             program,
             bytes: command_bytes,
@@ -508,7 +500,7 @@ pub(crate) fn dispatched(
 /// The compiler's cache on disk was asked for a kernel.
 pub(crate) fn disk_lookup(name: &str, hit: bool) {
     let tracker = tracker();
-    tracker.track(What::JitDiskLookup {
+    tracker.track(EventKind::JitDiskLookup {
         program: ProgramId(0),
         kernel: KernelId(0),
         name: tracker.text(name),
@@ -516,24 +508,21 @@ pub(crate) fn disk_lookup(name: &str, hit: bool) {
     });
 }
 
-/// Capturing a trace began.
 pub(crate) fn trace_began(mesh: MeshId, trace: TraceId) {
-    tracker().track(What::TraceBegan { mesh, trace });
+    tracker().track(EventKind::TraceBegan { mesh, trace });
 }
 
-/// Capturing a trace ended.
 pub(crate) fn trace_ended(mesh: MeshId, trace: TraceId, bytes: u64) {
-    tracker().track(What::TraceEnded { mesh, trace, bytes });
+    tracker().track(EventKind::TraceEnded { mesh, trace, bytes });
 }
 
-/// A trace was run.
 pub(crate) fn trace_replayed(mesh: MeshId, trace: TraceId) {
-    tracker().track(What::TraceReplayed { mesh, trace });
+    tracker().track(EventKind::TraceReplayed { mesh, trace });
 }
 
 /// A trace was given up.
 pub(crate) fn trace_released(mesh: MeshId, trace: TraceId) {
-    tracker().track(What::TraceReleased { mesh, trace });
+    tracker().track(EventKind::TraceReleased { mesh, trace });
 }
 
 #[cfg(test)]

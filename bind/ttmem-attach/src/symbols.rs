@@ -56,7 +56,6 @@ pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
     missing.map_or(Ok(()), |name| Err(Doubt::Missing(name)))
 }
 
-/// Whether TT-Metal is loaded.
 pub(crate) fn is_runtime_loaded() -> bool {
     find(LANDMARK).is_some()
 }

@@ -11,7 +11,7 @@ use crate::record::record;
 use crate::words::{ttmem_class_t, ttmem_flag_t, ttmem_kernel_kind_t};
 use std::sync::atomic::{AtomicU8, Ordering};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::{Class, KernelKind, Source, What};
+use ttmem_event::{Class, EventKind, KernelKind, Source};
 
 const UNDECIDED: u8 = 0;
 const OFF: u8 = 1;
@@ -49,8 +49,8 @@ fn decide() -> bool {
     STATE.load(Ordering::Relaxed) == ON
 }
 
-fn report(what: impl FnOnce() -> Option<What>) -> ttmem_code_t {
-    if is_on() { record(what) } else { TTMEM_OK }
+fn report(event: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
+    if is_on() { record(event) } else { TTMEM_OK }
 }
 
 /// Old vocabulary: whether TT_ALLOC_TRACKING_ENABLED is 1 and tracking is on.
@@ -69,7 +69,7 @@ pub extern "C" fn ttmem_legacy_report_allocation(
 ) -> ttmem_code_t {
     report(|| {
         let class = Class::from_code(memory_class)?;
-        Some(What::LegacyAllocated {
+        Some(EventKind::LegacyAllocated {
             device,
             class,
             size_bytes,
@@ -81,7 +81,7 @@ pub extern "C" fn ttmem_legacy_report_allocation(
 /// Old vocabulary: the buffer at address `id` was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_deallocation(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(What::LegacyFreed { device, id }))
+    report(|| Some(EventKind::LegacyFreed { device, id }))
 }
 
 /// Old vocabulary: a circular buffer was placed; `id` is its address.
@@ -92,7 +92,7 @@ pub extern "C" fn ttmem_legacy_report_cb_allocation(
     id: u64,
 ) -> ttmem_code_t {
     report(|| {
-        Some(What::LegacyCbAllocated {
+        Some(EventKind::LegacyCbAllocated {
             device,
             size_bytes,
             id,
@@ -110,7 +110,7 @@ pub extern "C" fn ttmem_legacy_report_cb_deallocation(
     id: u64,
 ) -> ttmem_code_t {
     report(|| {
-        Some(What::LegacyCbFreed {
+        Some(EventKind::LegacyCbFreed {
             device,
             size_bytes,
             id,
@@ -129,7 +129,7 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
     kind: ttmem_kernel_kind_t,
 ) -> ttmem_code_t {
     report(|| {
-        Some(What::LegacyKernelLoaded {
+        Some(EventKind::LegacyKernelLoaded {
             device,
             kind: KernelKind::from_code(kind).unwrap_or(KernelKind::Unknown),
             size_bytes,
@@ -141,7 +141,7 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
 /// Old vocabulary: a kernel is gone; what was booked for it is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_kernel_unload(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(What::LegacyKernelUnloaded { device, id }))
+    report(|| Some(EventKind::LegacyKernelUnloaded { device, id }))
 }
 
 /// Decides in place of the environment.

@@ -11,7 +11,7 @@ use crate::record::sink;
 use crate::words::{TTMEM_CLASS_ALL, TTMEM_KERNEL_KIND_UNKNOWN};
 use std::collections::BTreeSet;
 use ttmem_event::event::vocabulary;
-use ttmem_event::{Event, KernelId, KernelKind, MeshId, ProgramId, What};
+use ttmem_event::{Event, EventKind, KernelId, KernelKind, MeshId, ProgramId};
 
 // One value per member, each different from the others of its event.
 const DEVICE: u32 = 43;
@@ -362,14 +362,18 @@ fn every_report_is_the_event_it_is_named_after() {
     // What only the client itself says is not in the header: 37 to 39.
     let expected = vocabulary::LAYOUT.iter().map(|row| row.kind);
     let expected: BTreeSet<u8> = expected.filter(|kind| !(37..64).contains(kind)).collect();
-    let kinds: BTreeSet<u8> = recorded.iter().map(What::kind).collect();
+    let kinds: BTreeSet<u8> = recorded.iter().map(EventKind::kind).collect();
     assert_eq!(kinds, expected);
     assert_eq!(recorded.len(), expected.len());
-    for what in recorded {
-        let record = Event { time: 0, what }.encode();
+    for content in recorded {
+        let record = Event {
+            time: 0,
+            kind: content,
+        }
+        .encode();
         let row = vocabulary::LAYOUT
             .iter()
-            .find(|row| row.kind == what.kind())
+            .find(|row| row.kind == content.kind())
             .unwrap();
         for field in row.fields {
             let found = number_at(&record, field.offset, field.width);
@@ -389,22 +393,22 @@ fn all_of_them_has_a_number_of_its_own() {
     assert_eq!(ttmem_buffers_released(MESH, TTMEM_CLASS_ALL), TTMEM_OK);
     let (mesh, program) = (MeshId(MESH), ProgramId(PROGRAM));
     let expected = [
-        What::CbFreed {
+        EventKind::CbFreed {
             mesh,
             program,
             cb: None,
         },
-        What::KernelUnloaded {
+        EventKind::KernelUnloaded {
             mesh,
             program,
             kernel: None,
         },
-        What::KernelUnloaded {
+        EventKind::KernelUnloaded {
             mesh,
             program,
             kernel: Some(KernelId(KERNEL)),
         },
-        What::BuffersReleased { mesh, class: None },
+        EventKind::BuffersReleased { mesh, class: None },
     ];
     assert_eq!(sink::take(), expected);
 }
@@ -444,7 +448,7 @@ fn an_old_kernel_of_an_unknown_kind_still_counts() {
         ttmem_legacy_report_allocation(0, SIZE_BYTES, 5, ID),
         TTMEM_E_VALUE
     );
-    let expected = What::LegacyKernelLoaded {
+    let expected = EventKind::LegacyKernelLoaded {
         device: 0,
         kind: KernelKind::Unknown,
         size_bytes: SIZE_BYTES,

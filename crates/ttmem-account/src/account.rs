@@ -20,21 +20,18 @@ use crate::{Map, Set};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{
-    CoreType, Definition, DeviceDefinition, Event, KernelId, MeshId, ProgramId, TextId, What,
+    CoreType, Definition, DeviceDefinition, Event, EventKind, KernelId, MeshId, ProgramId, TextId,
 };
 
 /// What was given back in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
-    /// Buffers.
     pub buffers: u64,
     /// Their charged bytes, over all devices.
     pub buffer_bytes: u64,
-    /// Per-core storage entries.
     pub cbs: u64,
     /// Their bytes.
     pub cb_bytes: u64,
-    /// Kernels.
     pub kernels: u64,
     /// Their bytes.
     pub kernel_bytes: u64,
@@ -58,11 +55,8 @@ pub struct AccountFacts {
     pub anomalies: Anomalies,
     /// What it holds, by device.
     pub devices: Vec<HeldDevice>,
-    /// Its mesh handles.
     pub meshes: Vec<Mesh>,
-    /// What it defined.
     pub definitions: Arc<Definitions>,
-    /// Its config rings.
     pub config_rings: BTreeMap<ConfigRingKey, Arc<ConfigRing>>,
     /// Its prefetcher caches, by mesh.
     pub prefetchers: BTreeMap<u32, Arc<Prefetcher>>,
@@ -74,9 +68,7 @@ pub struct AccountFacts {
 /// The rows of an account at one moment, for a reader to keep.
 #[derive(Clone, Debug, Default)]
 pub struct AccountRows {
-    /// Live buffers.
     pub buffers: PagesView<BufferRow>,
-    /// Live programs.
     pub programs: PagesView<Program>,
     /// Live circular buffers of an old sender.
     pub legacy_cbs: PagesView<LegacyCb>,
@@ -91,7 +83,6 @@ pub struct AccountRows {
 /// Where a program's id comes from: an old sender's kernels have ids of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProgramKey {
-    /// The client's counter.
     Tracked(ProgramId),
     /// The id an old sender gave a kernel.
     LegacyKernel(u64),
@@ -160,7 +151,6 @@ pub struct Account {
     pub(crate) highest_buffer: u64,
     /// The time given to an old sender's last report.
     pub(crate) last_report: u64,
-    /// Events applied so far.
     pub(crate) order: u64,
     /// Programs run so far, on any mesh.
     pub(crate) runs: u64,
@@ -201,7 +191,6 @@ impl Account {
         }
     }
 
-    /// Everything but its rows.
     #[must_use]
     pub fn facts(&self) -> &AccountFacts {
         &self.facts
@@ -240,7 +229,6 @@ impl Account {
         self.buffers.rows.len() + self.placed + self.parts + freed
     }
 
-    /// Whether it holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -271,7 +259,7 @@ impl Account {
             limits,
             time: event.time,
         };
-        let outcome = apply.event(&event.what);
+        let outcome = apply.event(&event.kind);
         if let Err(anomaly) = outcome {
             self.facts.anomalies.count(anomaly);
         }
@@ -374,12 +362,14 @@ impl Account {
     /// One that speaks the old vocabulary has no words but the old ones, and those by
     /// which its client says what became of them.
     #[inline]
-    pub(crate) fn may_send(&self, what: &What) -> bool {
-        what.is_legacy() == self.legacy
+    pub(crate) fn may_send(&self, kind: &EventKind) -> bool {
+        kind.is_legacy() == self.legacy
             || self.legacy
                 && matches!(
-                    what,
-                    What::EventsLost { .. } | What::EventsElided { .. } | What::Forked { .. }
+                    kind,
+                    EventKind::EventsLost { .. }
+                        | EventKind::EventsElided { .. }
+                        | EventKind::Forked { .. }
                 )
     }
 }

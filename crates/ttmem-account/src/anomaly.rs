@@ -12,10 +12,8 @@ macro_rules! anomalies {
         }
 
         impl Anomaly {
-            /// Every anomaly.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The name in JSON.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
@@ -80,12 +78,10 @@ pub struct Anomalies {
 }
 
 impl Anomalies {
-    /// Counts one.
     pub fn count(&mut self, anomaly: Anomaly) {
         self.add(anomaly, 1);
     }
 
-    /// Counts several.
     pub fn add(&mut self, anomaly: Anomaly, more: u64) {
         let count = &mut self.counts[anomaly as usize];
         *count = count.saturating_add(more);
@@ -98,7 +94,6 @@ impl Anomalies {
         }
     }
 
-    /// How often one occurred.
     #[must_use]
     pub fn of(&self, anomaly: Anomaly) -> u64 {
         self.counts[anomaly as usize]

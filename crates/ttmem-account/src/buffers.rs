@@ -12,14 +12,12 @@ use ttmem_event::{Class, CoresId, Direction, Layout, TextId};
 /// No row: the end of a list.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// A live buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferRow {
     /// Its identity; from old senders, the address.
     pub id: u64,
     /// Its address in every bank.
     pub address: u64,
-    /// What was asked for.
     pub requested_bytes: u64,
     /// What each bank gives up.
     pub per_bank_bytes: u64,
@@ -89,7 +87,6 @@ impl BufferRow {
 /// What a buffer is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferKey {
-    /// Its identity.
     Id(u64),
     /// An old sender's address: only unique within a device and a class.
     Address {

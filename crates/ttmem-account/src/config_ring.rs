@@ -13,7 +13,6 @@ const MAX_ENTRIES: usize = 8192;
 /// An entry of a config ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigRingEntry {
-    /// The program.
     pub program: ProgramId,
     /// Its first address.
     pub address: u64,
@@ -49,7 +48,6 @@ pub struct ConfigRing {
     pub evictions: u64,
     /// Reservations that had to wait.
     pub stalls: u64,
-    /// Reservations.
     pub reserves: u64,
 }
 
@@ -146,7 +144,6 @@ impl ConfigRing {
 /// A workload in the prefetcher cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedWorkload {
-    /// The workload.
     pub workload: u64,
     /// Its bytes.
     pub size_bytes: u64,
@@ -157,17 +154,13 @@ pub struct CachedWorkload {
 pub struct Prefetcher {
     /// Bytes.
     pub size_bytes: u64,
-    /// Workloads by their place.
     pub entries: BTreeMap<u64, CachedWorkload>,
     /// Bytes of the workloads.
     pub used_bytes: u64,
-    /// Workloads that were there.
     pub hits: u64,
-    /// Workloads that were not.
     pub misses: u64,
     /// Workloads that had to go.
     pub evictions: u64,
-    /// Times it was emptied.
     pub resets: u64,
 }
 

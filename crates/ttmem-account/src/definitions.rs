@@ -13,13 +13,11 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// A defined text.
     #[must_use]
     pub fn text(&self, id: TextId) -> Option<&Arc<str>> {
         self.texts.get(id.0)
     }
 
-    /// A defined core set.
     #[must_use]
     #[inline]
     pub fn cores(&self, id: CoresId) -> Option<&CoreSet> {

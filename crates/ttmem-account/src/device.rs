@@ -8,7 +8,6 @@ use ttmem_event::{Class, CoreSet, DeviceDefinition, DeviceId};
 /// What tells one chip from another within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChipKey {
-    /// The chip's burnt-in id.
     Unique(u64),
     /// Its number among the devices that the process can see.
     Logical(u32),
@@ -17,7 +16,6 @@ pub enum ChipKey {
 /// What an allocator can hand out on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Banks.
     pub banks: u32,
     /// First address in a bank.
     pub base: u64,
@@ -47,7 +45,6 @@ impl Capacity {
 /// The L1 of a device's compute cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeL1 {
-    /// The compute cores.
     pub cores: CoreSet,
     /// Bytes of each.
     pub bytes_per_core: u64,
@@ -78,21 +75,16 @@ impl ComputeL1 {
 /// Totals of the four caches and of dispatches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Programs sent to run.
     pub dispatches: u64,
     /// Programs found in the program cache.
     pub program_cache_hits: u64,
-    /// Programs built.
     pub program_cache_misses: u64,
     /// Binaries found on the device.
     pub binary_reuses: u64,
     /// Workloads found in the prefetcher cache.
     pub prefetch_hits: u64,
-    /// Kernels found on disk.
     pub jit_disk_hits: u64,
-    /// Kernels compiled.
     pub jit_disk_misses: u64,
-    /// Traces run.
     pub trace_replays: u64,
 }
 
@@ -137,7 +129,6 @@ impl CacheCounters {
         }
     }
 
-    /// Adds what another counted.
     #[inline]
     pub fn add(&mut self, more: &Self) {
         let Self {
@@ -195,7 +186,6 @@ pub struct HeldDevice {
     pub compute: Option<ComputeL1>,
     /// What the allocators last reported that they can hand out, whether or not they still do.
     pub capacities: [Option<Capacity>; Class::COUNT],
-    /// What it holds there.
     pub totals: Totals,
     /// What the caches did for it.
     pub caches: CacheCounters,

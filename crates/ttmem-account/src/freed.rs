@@ -18,7 +18,6 @@ const TRIMMED_AT_ONCE: usize = 2;
 /// Something that was live at a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed<T> {
-    /// What it was.
     pub entry: T,
     /// The event that released it, in the order of the process's events.
     pub freed: u64,
@@ -32,7 +31,6 @@ pub struct FreedStorage<T> {
     pub device: u32,
     /// The program; 0 from old senders.
     pub program: ProgramId,
-    /// Its name.
     pub name: TextId,
     /// The storage or kernel.
     pub entry: T,

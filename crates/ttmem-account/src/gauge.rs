@@ -3,7 +3,6 @@
 /// The highest value of a total, and when it was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// The value.
     pub bytes: u64,
     /// When, in nanoseconds since the epoch.
     pub time: u64,
@@ -32,13 +31,11 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// The total now.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The highest total ever.
     #[must_use]
     pub fn peak(&self) -> Peak {
         self.peak

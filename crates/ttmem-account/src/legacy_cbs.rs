@@ -21,7 +21,6 @@ pub struct LegacyCb {
 struct AtAddress {
     /// Rows by size and then by age, so that the newest of a size is found.
     by_size: BTreeMap<(u64, u64), u32>,
-    /// Rows by age.
     by_age: BTreeMap<u64, u32>,
 }
 

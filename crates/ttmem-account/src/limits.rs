@@ -14,29 +14,22 @@ pub const ABSURD_BYTES: u64 = 100 << 30;
 /// hostile client can make the server keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Devices.
     pub devices: usize,
     /// The highest device number that old senders may use.
     pub last_legacy_device: u32,
-    /// Mesh handles.
     pub meshes: usize,
     /// Devices of all mesh handles together.
     pub mesh_members: usize,
-    /// Live buffers.
     pub buffers: usize,
-    /// Live programs.
     pub programs: usize,
     /// Devices of all programs together.
     pub parts: usize,
     /// Per-core storage and kernels, on all devices together.
     pub placed: usize,
-    /// Texts and core sets.
     pub definitions: usize,
     /// Bytes of the texts.
     pub text_bytes: usize,
-    /// Config rings.
     pub config_rings: usize,
-    /// Traces.
     pub traces: usize,
 }
 

@@ -4,7 +4,6 @@ use crate::totals::PeakSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Older marks are forgotten.
 const MAX_MARKS: usize = 64;
 
 /// A mark; its name is a text, or the id of one.
@@ -12,9 +11,7 @@ const MAX_MARKS: usize = 64;
 pub struct Mark<Name = Arc<str>> {
     /// When it was set.
     pub time: u64,
-    /// Its name.
     pub name: Name,
-    /// The user's number.
     pub number: u64,
 }
 

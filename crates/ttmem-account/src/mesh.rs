@@ -15,7 +15,6 @@ pub struct Allocator {
     pub charged_bytes: u64,
     /// The same per bank, over the buffers that take every bank.
     pub per_bank_bytes: u64,
-    /// Live buffers.
     pub buffers: u64,
     /// Whether the allocator's own statistics agreed when last compared.
     pub verified: Option<bool>,
@@ -29,13 +28,10 @@ pub struct Allocator {
 pub struct Mesh {
     /// Its id in the process's events; `None` for the devices of old senders.
     pub id: Option<MeshId>,
-    /// What it stands for.
     pub kind: MeshKind,
-    /// The runtime's own id.
     pub handle: u64,
     /// Its devices, as the process counts them.
     pub devices: Arc<[u32]>,
-    /// Its allocators, by class.
     pub allocators: [Allocator; Class::COUNT],
     /// Whether it has something that ends when it closes.
     pub(crate) in_use: bool,

@@ -5,14 +5,13 @@ use crate::buffers::BufferRow;
 use crate::device::{CacheCounters, Capacity, ChipKey};
 use crate::program::{Cb, Kernel};
 use crate::totals::GaugeKind;
-use ttmem_event::{Class, DeviceDefinition, ProgramId, What};
+use ttmem_event::{Class, DeviceDefinition, EventKind, ProgramId};
 
 /// Something that takes bytes on a device.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'a> {
     /// A buffer, on each device of its mesh.
     Buffer {
-        /// The row.
         row: &'a BufferRow,
         /// Whether its place in a bank is known.
         placed: bool,
@@ -32,14 +31,12 @@ pub struct Charge {
     pub class: Class,
     /// What the allocator takes.
     pub bytes: u64,
-    /// What was asked for.
     pub requested_bytes: u64,
     /// Whether its place in a bank is known.
     pub placed: bool,
 }
 
 impl Charge {
-    /// What a row takes.
     #[must_use]
     #[inline]
     pub fn of(row: &BufferRow, placed: bool) -> Self {
@@ -144,19 +141,18 @@ pub trait Observer {
         let _ = (slot, before, after);
     }
 
-    /// Caches did something.
     fn counted(&mut self, slot: u32, counted: &CacheCounters) {
         let _ = (slot, counted);
     }
 
     /// An event that changes no bytes.
-    fn happened(&mut self, what: &What, time: u64) {
-        let _ = (what, time);
+    fn happened(&mut self, event: &EventKind, time: u64) {
+        let _ = (event, time);
     }
 
     /// An event contradicts the account; it was settled and went on.
-    fn contradicted(&mut self, anomaly: Anomaly, what: &What, time: u64) {
-        let _ = (anomaly, what, time);
+    fn contradicted(&mut self, anomaly: Anomaly, event: &EventKind, time: u64) {
+        let _ = (anomaly, event, time);
     }
 }
 

@@ -81,7 +81,6 @@ impl<T: Clone> Pages<T> {
         self.free.pop()
     }
 
-    /// Takes a row out.
     #[inline]
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.slot_mut(slot)?.take()?;

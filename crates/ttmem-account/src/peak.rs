@@ -17,7 +17,6 @@ use ttmem_event::{ProgramId, TextId};
 /// What lives is freed by no event that will ever be.
 const LIVE: u64 = u64::MAX;
 
-/// Whose peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// That of the process on the device.
@@ -29,11 +28,8 @@ pub enum Moment {
 /// Something that was live at a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeakEntry {
-    /// A buffer.
     Buffer(BufferRow),
-    /// Per-core storage.
     Cb(FreedStorage<Cb>),
-    /// A kernel.
     Kernel(FreedStorage<Kernel>),
 }
 

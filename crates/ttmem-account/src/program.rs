@@ -15,7 +15,6 @@ use ttmem_event::{
 pub struct Cb {
     /// Its number within the program.
     pub number: u32,
-    /// What it is.
     pub kind: CbKind,
     /// Its address on every core.
     pub address: u64,
@@ -23,7 +22,6 @@ pub struct Cb {
     pub size_bytes: u64,
     /// The cores it was defined on.
     pub cores_id: CoresId,
-    /// How many those are.
     pub core_count: u32,
     /// When it was placed.
     pub time: u64,
@@ -42,11 +40,8 @@ impl Cb {
 /// A kernel of a program on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The binary.
     pub id: KernelId,
-    /// Its name.
     pub name: TextId,
-    /// What it is for.
     pub kind: KernelKind,
     /// The kind of core it runs on; `None` from old senders.
     pub core_type: Option<CoreType>,
@@ -121,7 +116,6 @@ impl Cover {
 pub struct Placement {
     /// Its per-core storage, by number.
     cbs: Vec<Cb>,
-    /// Its kernels, by binary.
     kernels: Vec<Kernel>,
     /// Apart from the entries: who ran with it keeps it, and it seldom changes.
     cover: Arc<Cover>,
@@ -136,7 +130,6 @@ impl Placement {
         &self.cbs
     }
 
-    /// Its kernels, by binary.
     #[must_use]
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
@@ -266,7 +259,6 @@ fn insert_at<T>(list: &mut Vec<T>, at: usize, entry: T) {
 pub struct ProgramOnDevice {
     /// The device, as the process counts its devices.
     pub device: u32,
-    /// Where its binary is.
     pub binary_status: BinaryStatus,
     /// What it has there, if anything; shared with readers, and by devices where it is the same.
     pub(crate) placement: Option<Arc<Placement>>,
@@ -317,7 +309,6 @@ impl ProgramOnDevice {
         self.placement.as_ref().map_or(&[], |placed| &placed.cbs)
     }
 
-    /// Its kernels, by binary.
     #[must_use]
     pub fn kernels(&self) -> &[Kernel] {
         self.placement
@@ -338,7 +329,6 @@ impl ProgramOnDevice {
 /// What is known of a program once its offsets are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
-    /// When.
     pub time: u64,
     /// Bytes of configuration per core.
     pub config_bytes: u64,
@@ -353,7 +343,6 @@ pub struct Finalized {
 pub struct Program {
     /// The client's own counter, or the id an old sender used.
     pub id: ProgramId,
-    /// Its name.
     pub name: TextId,
     /// The runtime's id of its last run.
     pub runtime_id: u64,
@@ -361,9 +350,7 @@ pub struct Program {
     pub pointer: u64,
     /// When it was created, or first heard of.
     pub created: u64,
-    /// Its sizes, once fixed.
     pub finalized: Option<Finalized>,
-    /// Its devices, by device.
     pub on: Vec<ProgramOnDevice>,
     /// Lookups of its kernels in the compiler's cache that hit.
     pub jit_disk_hits: u64,

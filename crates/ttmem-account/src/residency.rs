@@ -23,7 +23,6 @@ pub(crate) const MAX_CAPTURED: usize = 1 << 16;
 /// A trace, by the slot of its mesh.
 pub(crate) type TraceKey = (u32, TraceId);
 
-/// A captured trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     /// What it runs, in the order of the capture; a program on a mesh stands where it was last.
@@ -66,7 +65,6 @@ impl Captured {
 /// Cores whose last program is gone: nothing that ran before it is on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vacated {
-    /// By core type.
     cores: [Option<Box<LeftBy>>; CORE_TYPES],
 }
 
@@ -109,7 +107,6 @@ pub struct ResidentProgram {
     pub program: Option<u32>,
     /// When it ran.
     pub time: u64,
-    /// The cores.
     pub cores: CoreSet,
 }
 

@@ -7,44 +7,34 @@ use crate::gauge::{Gauge, Peak};
 use crate::observer::{Charge, Holding};
 use ttmem_event::{CbKind, Class, CoreType, CoresId, KernelKind};
 
-/// Totals of one class.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClassTotals {
-    /// What the allocators take.
     pub charged: Gauge,
-    /// What was asked for.
     pub requested_bytes: u64,
-    /// Live buffers.
     pub buffers: u64,
     /// Live buffers whose place in a bank is not known: those of old senders.
     pub unplaced: u64,
 }
 
-/// Totals of per-core storage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CbTotals {
     /// Storage of every live program.
     pub registered: Gauge,
-    /// The same by kind.
     pub by_kind: [u64; CbKind::ALL.len()],
-    /// Entries.
     pub count: u64,
     /// Entries whose cores are not known: what is resident cannot be known then.
     pub unplaced: u64,
 }
 
-/// Totals of kernels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelTotals {
     /// Kernels of every live program.
     pub registered: Gauge,
-    /// The same by kind.
     pub by_kind: [u64; KernelKind::ALL.len()],
     /// The same by core type, where it is known.
     pub by_core_type: [u64; CoreType::ALL.len()],
     /// Each kernel once, however many programs of a process hold it.
     pub unique_bytes: u64,
-    /// Entries.
     pub count: u64,
     /// Entries whose cores are not known: what is resident cannot be known then.
     pub unplaced: u64,
@@ -53,11 +43,8 @@ pub struct KernelTotals {
 /// What is held on a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// Buffers, by class.
     pub classes: [ClassTotals; Class::COUNT],
-    /// Per-core storage.
     pub cb: CbTotals,
-    /// Kernels.
     pub kernel: KernelTotals,
 }
 
@@ -66,9 +53,7 @@ pub struct Totals {
 pub struct PeakSet {
     /// Charged bytes, by class.
     pub classes: [Peak; Class::COUNT],
-    /// Registered per-core storage.
     pub cb: Peak,
-    /// Registered kernels.
     pub kernel: Peak,
 }
 
@@ -91,7 +76,6 @@ impl PeakSet {
         }
     }
 
-    /// The higher of each.
     #[must_use]
     pub fn max(mut self, other: &Self) -> Self {
         for kind in GaugeKind::all() {
@@ -107,14 +91,11 @@ impl PeakSet {
 pub enum GaugeKind {
     /// Charged bytes of a class.
     Class(Class),
-    /// Registered per-core storage.
     Cb,
-    /// Registered kernels.
     Kernel,
 }
 
 impl GaugeKind {
-    /// How many there are.
     pub const COUNT: usize = Class::COUNT + 2;
 
     /// Every one, in the order of [`GaugeKind::index`].
@@ -123,7 +104,6 @@ impl GaugeKind {
         classes.chain([Self::Cb, Self::Kernel])
     }
 
-    /// Its place among all.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -135,7 +115,6 @@ impl GaugeKind {
 }
 
 impl Totals {
-    /// Totals of one class.
     #[must_use]
     pub fn class(&self, class: Class) -> &ClassTotals {
         &self.classes[class.index()]
@@ -152,7 +131,6 @@ impl Totals {
         }
     }
 
-    /// The same, to change.
     pub fn gauge_mut(&mut self, kind: GaugeKind) -> &mut Gauge {
         match kind {
             GaugeKind::Class(class) => &mut self.classes[class.index()].charged,

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use ttmem_client::{ClockChoice, Config, Tracker};
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, Class, CoresId, Direction, DispatchPath, Layout, MeshId,
-    ProgramId, TextId, What,
+    BufferId, CacheResult, CbKind, Class, CoresId, Direction, DispatchPath, EventKind, Layout,
+    MeshId, ProgramId, TextId,
 };
 
 /// Calls before the count begins: the client is started and the ring is claimed.
@@ -99,7 +99,7 @@ const PROGRAM: ProgramId = ProgramId(1);
 fn buffers(events: u64) {
     for pair in 0..events / 2 {
         let buffer = BufferId(pair);
-        Tracker.track(What::BufferAllocated {
+        Tracker.track(EventKind::BufferAllocated {
             mesh: MESH,
             buffer,
             class: Class::Dram,
@@ -113,13 +113,13 @@ fn buffers(events: u64) {
             operation: TextId(1),
             banks: 12,
         });
-        Tracker.track(What::BufferFreed { mesh: MESH, buffer });
+        Tracker.track(EventKind::BufferFreed { mesh: MESH, buffer });
     }
 }
 
 fn cbs(events: u64) {
     for _pair in 0..events / 2 {
-        Tracker.track(What::CbAllocated {
+        Tracker.track(EventKind::CbAllocated {
             mesh: MESH,
             program: PROGRAM,
             cb: 0,
@@ -128,7 +128,7 @@ fn cbs(events: u64) {
             size_bytes: 4096,
             cores: CoresId(1),
         });
-        Tracker.track(What::CbFreed {
+        Tracker.track(EventKind::CbFreed {
             mesh: MESH,
             program: PROGRAM,
             cb: Some(0),
@@ -138,7 +138,7 @@ fn cbs(events: u64) {
 
 fn dispatches(events: u64) {
     for runtime_id in 0..events {
-        Tracker.track(What::Dispatched {
+        Tracker.track(EventKind::Dispatched {
             mesh: MESH,
             program: PROGRAM,
             runtime_id,

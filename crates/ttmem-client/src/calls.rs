@@ -5,17 +5,14 @@
 use crate::Tracker;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreType, CoresId, DeviceId, Direction, DispatchPath,
-    KernelId, KernelKind, Layout, MeshId, ProgramId, TextId, What,
+    EventKind, KernelId, KernelKind, Layout, MeshId, ProgramId, TextId,
 };
 
 /// A buffer that was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The allocator's mesh.
     pub mesh: MeshId,
-    /// The new buffer.
     pub buffer: BufferId,
-    /// Where it lives.
     pub class: Class,
     /// How it is laid out.
     pub layout: Layout,
@@ -40,40 +37,30 @@ pub struct Allocation {
 /// Per-core storage that a program placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CbAllocation {
-    /// The devices.
     pub mesh: MeshId,
-    /// The program.
     pub program: ProgramId,
     /// Number of this storage within the program.
     pub cb: u32,
-    /// What it is.
     pub kind: CbKind,
     /// Its address on every core.
     pub address: u64,
     /// Bytes on every core.
     pub size_bytes: u64,
-    /// The cores.
     pub cores: CoresId,
 }
 
 /// A kernel that is on its cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelLoad {
-    /// The devices.
     pub mesh: MeshId,
-    /// The program.
     pub program: ProgramId,
-    /// The binary.
     pub kernel: KernelId,
-    /// The kernel's name.
     pub name: TextId,
     /// Bytes on each core.
     pub binary_bytes: u64,
-    /// The cores, where known.
     pub cores: CoresId,
     /// How many cores, when their places are not known.
     pub core_count: u32,
-    /// What it is for.
     pub kind: KernelKind,
     /// The kind of core it runs on.
     pub core_type: CoreType,
@@ -82,9 +69,7 @@ pub struct KernelLoad {
 /// A program that was sent to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// The devices.
     pub mesh: MeshId,
-    /// The program.
     pub program: ProgramId,
     /// The runtime's id of this run.
     pub runtime_id: u64,
@@ -94,15 +79,13 @@ pub struct Dispatch {
     pub program_cache: CacheResult,
     /// Whether the binary on the device was reused.
     pub binary_reused: bool,
-    /// The way it went.
     pub path: DispatchPath,
 }
 
 impl Tracker {
-    /// A buffer was placed.
     #[inline(always)]
     pub fn track_allocate(self, new: &Allocation) {
-        self.track(What::BufferAllocated {
+        self.track(EventKind::BufferAllocated {
             mesh: new.mesh,
             buffer: new.buffer,
             class: new.class,
@@ -121,13 +104,13 @@ impl Tracker {
     /// A buffer was given back.
     #[inline(always)]
     pub fn track_deallocate(self, mesh: MeshId, buffer: BufferId) {
-        self.track(What::BufferFreed { mesh, buffer });
+        self.track(EventKind::BufferFreed { mesh, buffer });
     }
 
     /// A program placed per-core storage.
     #[inline(always)]
     pub fn track_allocate_cb(self, new: &CbAllocation) {
-        self.track(What::CbAllocated {
+        self.track(EventKind::CbAllocated {
             mesh: new.mesh,
             program: new.program,
             cb: new.cb,
@@ -141,13 +124,12 @@ impl Tracker {
     /// A program gave back per-core storage: one by its number, or all.
     #[inline(always)]
     pub fn track_deallocate_cb(self, mesh: MeshId, program: ProgramId, cb: Option<u32>) {
-        self.track(What::CbFreed { mesh, program, cb });
+        self.track(EventKind::CbFreed { mesh, program, cb });
     }
 
-    /// A program was constructed.
     #[inline(always)]
     pub fn track_program(self, program: ProgramId, name: TextId, runtime_id: u64, pointer: u64) {
-        self.track(What::ProgramCreated {
+        self.track(EventKind::ProgramCreated {
             program,
             name,
             runtime_id,
@@ -158,13 +140,13 @@ impl Tracker {
     /// A program was destroyed: its storage and its kernels are gone.
     #[inline(always)]
     pub fn track_program_destroyed(self, program: ProgramId) {
-        self.track(What::ProgramDestroyed { program });
+        self.track(EventKind::ProgramDestroyed { program });
     }
 
     /// A kernel of a program is on its cores.
     #[inline(always)]
     pub fn track_kernel_load(self, new: &KernelLoad) {
-        self.track(What::KernelLoaded {
+        self.track(EventKind::KernelLoaded {
             mesh: new.mesh,
             program: new.program,
             kernel: new.kernel,
@@ -180,7 +162,7 @@ impl Tracker {
     /// Kernels of a program left their cores: one, or all.
     #[inline(always)]
     pub fn track_kernel_unload(self, mesh: MeshId, program: ProgramId, kernel: Option<KernelId>) {
-        self.track(What::KernelUnloaded {
+        self.track(EventKind::KernelUnloaded {
             mesh,
             program,
             kernel,
@@ -190,7 +172,7 @@ impl Tracker {
     /// A program was sent to run.
     #[inline(always)]
     pub fn track_dispatch(self, run: &Dispatch) {
-        self.track(What::Dispatched {
+        self.track(EventKind::Dispatched {
             mesh: run.mesh,
             program: run.program,
             runtime_id: run.runtime_id,
@@ -204,24 +186,23 @@ impl Tracker {
     /// A physical device was opened.
     #[inline(always)]
     pub fn track_device_open(self, device: DeviceId) {
-        self.track(What::DeviceOpened { device });
+        self.track(EventKind::DeviceOpened { device });
     }
 
     /// A physical device was closed: all that the process held on it is gone.
     #[inline(always)]
     pub fn track_device_close(self, device: DeviceId) {
-        self.track(What::DeviceClosed { device });
+        self.track(EventKind::DeviceClosed { device });
     }
 
-    /// A mesh was opened.
     #[inline(always)]
     pub fn track_mesh_open(self, mesh: MeshId) {
-        self.track(What::MeshOpened { mesh });
+        self.track(EventKind::MeshOpened { mesh });
     }
 
     /// A mesh was closed: all that its allocators held is gone.
     #[inline(always)]
     pub fn track_mesh_close(self, mesh: MeshId) {
-        self.track(What::MeshClosed { mesh });
+        self.track(EventKind::MeshClosed { mesh });
     }
 }

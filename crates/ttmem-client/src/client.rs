@@ -172,7 +172,6 @@ impl Client {
         }
     }
 
-    /// Wakes the pump.
     pub(crate) fn ring_doorbell(&self) {
         self.doorbell.fetch_add(1, Ordering::Release);
         futex::wake_all(&self.doorbell);

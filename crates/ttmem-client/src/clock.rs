@@ -161,7 +161,6 @@ impl Sample {
 }
 
 impl Calibration {
-    /// Begins to measure.
     pub(crate) fn begin() -> Self {
         Self {
             base: Sample::take(),

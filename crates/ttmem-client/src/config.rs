@@ -36,7 +36,6 @@ pub enum ClockChoice {
     /// The cycle counter where it is fit for it, else the system's.
     #[default]
     Automatic,
-    /// The cycle counter.
     Tsc,
     /// The system's monotonic clock.
     Monotonic,

@@ -32,7 +32,6 @@ struct Table {
     flush: extern "C" fn(u64) -> bool,
 }
 
-/// This copy's own.
 static OWN: Table = Table {
     version: VERSION,
     reserved: 0,
@@ -49,11 +48,9 @@ static LEADER: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether another copy does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nobody does.
     Nobody,
     /// One that this copy can forward to.
     Leader,
-    /// One that it cannot.
     OtherVersion,
 }
 

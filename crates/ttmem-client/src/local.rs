@@ -10,7 +10,7 @@ use crate::{clock, forward, host, start};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
-use ttmem_event::{Event, What};
+use ttmem_event::{Event, EventKind};
 use ttmem_ring::ring::Producer;
 
 /// What a thread knows of its tracking.
@@ -58,7 +58,7 @@ impl Drop for Ending {
 /// Inlined for good: where the event is written down its kind is known, and writing it becomes a
 /// row of stores instead of a choice between forty layouts.
 #[inline(always)]
-pub(crate) fn record(what: &What) {
+pub(crate) fn record(event: &EventKind) {
     let word = PAGE.word();
     if word == OFF {
         return;
@@ -68,12 +68,12 @@ pub(crate) fn record(what: &What) {
     #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
     let local = unsafe { &*local };
     let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
-    if !(ready && local.push(what)) {
+    if !(ready && local.push(event)) {
         record_slowly(
             local,
             &Event {
                 time: 0,
-                what: *what,
+                kind: *event,
             }
             .encode(),
         );
@@ -82,7 +82,7 @@ pub(crate) fn record(what: &What) {
 
 /// Records several events of one moment: together if there is room for all, else one by one.
 #[inline(always)]
-pub(crate) fn record_together<const COUNT: usize>(all: &[What; COUNT]) {
+pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
     let word = PAGE.word();
     if word == OFF {
         return;
@@ -99,9 +99,16 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[What; COUNT]) {
 
 #[cold]
 #[inline(never)]
-fn record_one_by_one(local: &Local, all: &[What]) {
-    for &what in all {
-        record_slowly(local, &Event { time: 0, what }.encode());
+fn record_one_by_one(local: &Local, all: &[EventKind]) {
+    for &event in all {
+        record_slowly(
+            local,
+            &Event {
+                time: 0,
+                kind: event,
+            }
+            .encode(),
+        );
     }
 }
 
@@ -114,19 +121,19 @@ pub(crate) fn record_encoded(record: &[u8; EVENT_BYTES]) {
 
 impl Local {
     #[inline(always)]
-    fn push(&self, what: &What) -> bool {
+    fn push(&self, event: &EventKind) -> bool {
         self.enter();
         let time = clock::ticks();
-        let pushed = self.producer.push(&Event { time, what: *what }.encode());
+        let pushed = self.producer.push(&Event { time, kind: *event }.encode());
         self.leave();
         pushed
     }
 
     #[inline(always)]
-    fn push_together<const COUNT: usize>(&self, all: &[What; COUNT]) -> bool {
+    fn push_together<const COUNT: usize>(&self, all: &[EventKind; COUNT]) -> bool {
         self.enter();
         let time = clock::ticks();
-        let records = all.map(|what| Event { time, what }.encode());
+        let records = all.map(|event| Event { time, kind: event }.encode());
         let pushed = self.producer.push_together(&records);
         self.leave();
         pushed

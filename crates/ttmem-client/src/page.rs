@@ -14,7 +14,6 @@ const PAGE_BYTES: usize = 4096;
 
 /// Nothing was decided yet: the first call starts the client.
 pub(crate) const UNDECIDED: u32 = 0;
-/// Tracking is off.
 pub(crate) const OFF: u32 = 1;
 /// A thread is starting the client.
 pub(crate) const STARTING: u32 = 2;
@@ -23,7 +22,6 @@ pub(crate) const FORWARDING: u32 = 3;
 /// Words from here on are the number of the client that is running.
 pub(crate) const FIRST_GENERATION: u32 = 16;
 
-/// The page.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(crate) struct Page {
@@ -54,7 +52,6 @@ impl Page {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Decides.
     pub(crate) fn decide(&self, word: u32) {
         // SYNC(decide): what was decided is complete.
         self.word.store(word, Ordering::Release);

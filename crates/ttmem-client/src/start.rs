@@ -30,7 +30,6 @@ pub(crate) static HIGHEST_BUFFER: AtomicU64 = AtomicU64::new(0);
 /// The last buffer id that was given out.
 pub(crate) static LAST_BUFFER: AtomicU64 = AtomicU64::new(0);
 
-/// Why tracking is off.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("this system cannot wipe memory at a fork: {0}")]

@@ -6,8 +6,8 @@ use crate::{forward, local, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_event::{
-    BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId,
-    ProgramId, TextId, What,
+    BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, EventKind, MeshDefinition,
+    MeshId, ProgramId, TextId,
 };
 use ttmem_ring::dictionary::{DefinitionKind, MAX_BODY_BYTES};
 
@@ -23,7 +23,6 @@ pub struct Tracker;
 /// Why not everything is known to be with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushError {
-    /// Tracking is off.
     #[error("tracking is off")]
     Disabled,
     /// The server did not answer in time, or there is none.
@@ -70,21 +69,20 @@ impl Tracker {
         PAGE.word() != OFF
     }
 
-    /// Records an event.
     #[inline(always)]
-    pub fn track(self, what: What) {
+    pub fn track(self, event: EventKind) {
         // Known where the event is written down: for all others this is nothing.
-        if what.is_legacy() && !start::speaks_old() && !begin_speaking_old() {
+        if event.is_legacy() && !start::speaks_old() && !begin_speaking_old() {
             return;
         }
-        local::record(&what);
+        local::record(&event);
     }
 
     /// Records events that happened at one moment, in their order, for little more than one.
     #[inline(always)]
-    pub fn track_together<const COUNT: usize>(self, all: [What; COUNT]) {
-        if all.iter().any(What::is_legacy) {
-            return all.into_iter().for_each(|what| self.track(what));
+    pub fn track_together<const COUNT: usize>(self, all: [EventKind; COUNT]) {
+        if all.iter().any(EventKind::is_legacy) {
+            return all.into_iter().for_each(|event| self.track(event));
         }
         local::record_together(&all);
     }

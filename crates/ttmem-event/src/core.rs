@@ -14,7 +14,6 @@ const ROWS: usize = GRID_SIDE as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum CoreType {
-    /// Compute cores.
     Tensix = 0,
     /// Ethernet cores with a trained link.
     ActiveEth = 1,
@@ -51,13 +50,9 @@ impl CoreType {
 /// A rectangle of cores, both corners included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CoreRange {
-    /// Left column.
     pub x_first: u16,
-    /// Top row.
     pub y_first: u16,
-    /// Right column.
     pub x_last: u16,
-    /// Bottom row.
     pub y_last: u16,
 }
 

@@ -15,17 +15,13 @@ pub enum Definition {
     Text {
         /// Its id, not 0.
         id: TextId,
-        /// The text.
         text: String,
     },
-    /// A set of cores.
     Cores {
         /// Its id, not 0.
         id: CoresId,
-        /// The cores.
         cores: CoreSet,
     },
-    /// A physical device.
     Device(DeviceDefinition),
     /// The devices behind a mesh handle.
     Mesh(MeshDefinition),
@@ -38,11 +34,8 @@ pub struct DeviceDefinition {
     pub id: DeviceId,
     /// The runtime's logical id; renumbers with the visible devices.
     pub logical_id: u32,
-    /// The chip's burnt-in id.
     pub unique_id: Option<u64>,
-    /// The architecture.
     pub arch: Arch,
-    /// The board's name.
     pub board: TextId,
     /// Whether it is reached through another chip.
     pub remote: Option<bool>,
@@ -74,10 +67,7 @@ pub struct MeshDefinition {
     pub kind: MeshKind,
     /// The runtime's own id of it; collides with chip ids.
     pub handle: u64,
-    /// Rows of the mesh.
     pub rows: u16,
-    /// Columns of the mesh.
     pub columns: u16,
-    /// Its devices; each once.
     pub devices: Vec<DeviceId>,
 }

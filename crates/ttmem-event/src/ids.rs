@@ -28,7 +28,6 @@ ids! {
     TextId(u32);
     /// A defined core set; 0 means none.
     CoresId(u32);
-    /// A defined physical device.
     DeviceId(u32);
     /// A defined mesh handle: the devices an event is about. A single chip is a mesh of one.
     MeshId(u32);

@@ -20,7 +20,7 @@ pub mod wire;
 pub use crate::core::{CoreRange, CoreSet, CoreType};
 pub use crate::define::{Definition, DeviceDefinition, MeshDefinition};
 pub use crate::event::{
-    BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, Event,
-    KernelKind, Layout, MeshKind, Source, What,
+    BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, Event, EventKind,
+    KernelKind, Layout, MeshKind, Source,
 };
 pub use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};

@@ -87,7 +87,13 @@ fn report_geometry(live: u64, order: Order) -> String {
     }
     for place in places {
         let what = space.allocated(place);
-        world.apply_to(&Event { time: 1, what }, None);
+        world.apply_to(
+            &Event {
+                time: 1,
+                kind: what,
+            },
+            None,
+        );
     }
     world.assert_sound();
     let views = sorted_times(|| {

@@ -14,9 +14,7 @@ use ttmem_event::{Class, CoresId, ProgramId};
 pub struct AuditError {
     /// Which total, of which device or process.
     pub what: String,
-    /// The total as kept.
     pub kept: u64,
-    /// The total as counted.
     pub counted: u64,
 }
 

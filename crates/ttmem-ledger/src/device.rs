@@ -9,7 +9,6 @@ use ttmem_event::{Class, Source};
 /// What tells one device from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKey {
-    /// The chip's burnt-in id.
     Unique(u64),
     /// Its number among the devices that a process can see.
     ///
@@ -17,7 +16,6 @@ pub enum DeviceKey {
     Logical {
         /// The set; empty = all devices.
         visible: Arc<str>,
-        /// The number.
         id: u32,
     },
 }
@@ -25,23 +23,17 @@ pub enum DeviceKey {
 /// What is known of a device besides its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// The runtime's logical id.
     pub logical_id: u32,
-    /// The chip's burnt-in id.
     pub unique_id: Option<u64>,
-    /// The architecture.
     pub arch: Option<Arch>,
-    /// The board's name.
     pub board: Option<Arc<str>>,
     /// Whether it is reached through another chip.
     pub remote: Option<bool>,
-    /// Its compute cores.
     pub compute: Option<ComputeL1>,
     /// Its capacities, as last reported or as the catalogue has them.
     pub capacities: [Option<Capacity>; Class::COUNT],
 }
 
-/// A physical device.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// What tells it from others.
@@ -52,7 +44,6 @@ pub struct Device {
     pub source: Option<Source>,
     /// What all processes hold on it.
     pub totals: Totals,
-    /// What the caches did.
     pub caches: CacheCounters,
     /// How often each gauge was higher than ever.
     pub(crate) peaks: [u64; GaugeKind::COUNT],

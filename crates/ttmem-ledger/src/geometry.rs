@@ -24,7 +24,6 @@ pub struct AllocatorGeometry {
     pub process: u32,
     /// The mesh, as the process counts them.
     pub mesh: u32,
-    /// The class.
     pub class: Class,
     /// Largest free block of a bank, where capacity and places are known.
     pub largest_free_bytes: Option<u64>,
@@ -50,10 +49,8 @@ pub struct ClassGeometry {
     pub largest_free_bytes: Option<u64>,
 }
 
-/// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceGeometry {
-    /// By class.
     pub classes: [ClassGeometry; Class::COUNT],
     /// L1 of the compute cores that is in use for anything.
     pub occupied_bytes: Option<u64>,

@@ -76,7 +76,6 @@ impl IntervalSet {
         self.parts.iter().map(|part| part.len()).sum()
     }
 
-    /// The disjoint intervals, ascending.
     #[must_use]
     pub(crate) fn parts(&self) -> &[Interval] {
         &self.parts

@@ -12,7 +12,7 @@ use ttmem_account::{
     GaugeKind, Holding, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
 };
 use ttmem_event::wire::Clock;
-use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, Source, What};
+use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, EventKind, Source};
 
 /// A new L1 peak is announced when it is this much above the last announced one.
 const PEAK_STEP_BYTES: u64 = 1 << 20;
@@ -24,11 +24,9 @@ const MAX_EFFECTS: usize = 1 << 18;
 /// How much one process, and all of them, may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Devices in all.
     pub devices: usize,
     /// Processes that are remembered after they left.
     pub departed: usize,
-    /// Of each process.
     pub account: ttmem_account::Limits,
 }
 
@@ -481,7 +479,7 @@ impl Ledger {
         );
         match outcome {
             Ok(()) => {
-                if let What::Marked { name, number } = event.what {
+                if let EventKind::Marked { name, number } = event.kind {
                     let process = self.process(index);
                     let name = process.and_then(|known| known.account.definitions.text(name));
                     let name = name.cloned();
@@ -497,7 +495,7 @@ impl Ledger {
                         device: None,
                         change: Change::Contradicted {
                             anomaly,
-                            what: event.what,
+                            event: event.kind,
                         },
                     });
                 }
@@ -585,13 +583,11 @@ impl Ledger {
         std::mem::take(&mut self.omitted_effects)
     }
 
-    /// Events applied so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Grows with every change.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
@@ -650,7 +646,6 @@ impl Ledger {
         })
     }
 
-    /// Who a process is.
     #[must_use]
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
         Some(&self.process(index)?.facts.identity)
@@ -897,13 +892,13 @@ impl Observer for Follower<'_> {
         self.device_mut(slot).caches.add(counted);
     }
 
-    fn happened(&mut self, what: &What, time: u64) {
-        self.effect(None, time, Change::Happened(*what));
+    fn happened(&mut self, content: &EventKind, time: u64) {
+        self.effect(None, time, Change::Happened(*content));
     }
 
-    fn contradicted(&mut self, anomaly: Anomaly, what: &What, time: u64) {
+    fn contradicted(&mut self, anomaly: Anomaly, content: &EventKind, time: u64) {
         self.anomalies.count(anomaly);
-        let what = *what;
-        self.effect(None, time, Change::Contradicted { anomaly, what });
+        let event = *content;
+        self.effect(None, time, Change::Contradicted { anomaly, event });
     }
 }

@@ -20,9 +20,7 @@ const KEPT_GROUPS: usize = 1024;
 /// What one process had of a peak for one purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakGroup {
-    /// The process.
     pub pid: Option<u32>,
-    /// Whether it is gone.
     pub departed: bool,
     /// The operation or program, where known.
     pub name: Option<Arc<str>>,
@@ -35,7 +33,6 @@ pub struct PeakGroup {
 /// What was live when a device, or a process on it, held most.
 #[derive(Clone, Debug, Default)]
 pub struct PeakComposition {
-    /// The peak.
     pub peak: Peak,
     /// What was live, the most bytes first.
     pub groups: Vec<PeakGroup>,

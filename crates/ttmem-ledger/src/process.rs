@@ -13,9 +13,7 @@ pub struct ProcessIdentity {
     pub start_time: Option<u64>,
     /// The instance id of its handshake; old senders have none.
     pub instance: Option<[u8; 16]>,
-    /// Its user.
     pub uid: u32,
-    /// Its name.
     pub name: Arc<str>,
     /// How its events become known.
     pub source: Source,
@@ -26,7 +24,6 @@ pub struct ProcessIdentity {
 /// Whether a process can still say something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
-    /// Connected.
     Live,
     /// Alive, but its connection ended without a goodbye: it keeps what it holds.
     Detached,
@@ -37,9 +34,7 @@ pub enum ProcessState {
 /// Why a process was let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// It said goodbye.
     Goodbye,
-    /// It died.
     Died,
     /// Another instance runs under its pid.
     Replaced,
@@ -63,18 +58,14 @@ impl Departure {
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// When.
     pub time: u64,
-    /// Why.
     pub departure: Departure,
-    /// What it still held.
     pub released: Released,
 }
 
 /// What is known of a process besides its account.
 #[derive(Clone, Debug)]
 pub struct ProcessFacts {
-    /// Who it is.
     pub identity: ProcessIdentity,
     /// Whether it can still say something.
     pub state: ProcessState,

@@ -45,7 +45,6 @@ impl<T> Table<T> {
         self.rows.iter_from(first).map(|(_number, row)| &**row)
     }
 
-    /// Every row, by number.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.rows.iter().map(|(_number, row)| &**row)
     }
@@ -79,9 +78,7 @@ pub struct View {
     pub departed: Arc<VecDeque<DepartedView>>,
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
-    /// The marks.
     pub marks: Arc<Marks>,
-    /// Events applied.
     pub events: u64,
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,
@@ -142,18 +139,12 @@ pub struct ProcessRef<'a> {
     pub devices: &'a [u32],
 }
 
-/// A process that left.
 #[derive(Clone, Debug)]
 pub struct DepartedView {
-    /// Who it was.
     pub identity: ProcessIdentity,
-    /// How it ended.
     pub exit: Exit,
-    /// The pid it claimed.
     pub claimed_pid: Option<i64>,
-    /// Events it lost.
     pub lost_events: u64,
-    /// Events it left out.
     pub elided_events: u64,
     /// What was wrong with its events.
     pub anomalies: u64,
@@ -181,7 +172,6 @@ impl DepartedView {
 /// A program of some process: who is on a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The process.
     pub process: u32,
     /// The slot of the program in its process.
     pub program: u32,

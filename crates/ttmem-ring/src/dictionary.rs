@@ -37,13 +37,9 @@ const _: () = assert!(MAX_DICTIONARY_SEGMENTS * SEGMENT_BYTES - 1 <= PLACES);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DefinitionKind {
-    /// A text.
     Text = 1,
-    /// A set of cores.
     Cores = 2,
-    /// A device.
     Device = 3,
-    /// A mesh.
     Mesh = 4,
 }
 
@@ -226,7 +222,6 @@ impl Dictionary {
         }
     }
 
-    /// The segments there are.
     pub fn segments(&self) -> impl Iterator<Item = &'static DictionarySegment> + '_ {
         (0..MAX_DICTIONARY_SEGMENTS).map_while(|number| self.segment(number))
     }
@@ -351,7 +346,6 @@ fn hash(kind: DefinitionKind, body: &[u8]) -> u64 {
     state ^ (state >> 32)
 }
 
-/// Segments in shared memory.
 #[cfg(not(loom))]
 pub mod shared {
     use super::{ByteCell, DictionaryHeader, DictionarySegment, HEADER_BYTES, SEGMENT_BYTES};

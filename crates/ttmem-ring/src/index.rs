@@ -11,7 +11,6 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 const PLACE_BITS: u32 = 26;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 
-/// Places are below this.
 pub(crate) const PLACES: usize = (1 << PLACE_BITS) - 1;
 
 #[cfg(not(loom))]

@@ -41,7 +41,6 @@ pub enum CreateMemoryError {
     NoRoom {
         /// How much was asked for.
         bytes: usize,
-        /// What the system said.
         source: Errno,
     },
     /// It could not be mapped.
@@ -49,7 +48,6 @@ pub enum CreateMemoryError {
     Map {
         /// How much was asked for.
         bytes: usize,
-        /// What the system said.
         source: Errno,
     },
 }

@@ -28,7 +28,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 
-/// Every interleaving.
 const ALL: Option<usize> = None;
 
 /// Runs a model in every interleaving with at most so many forced switches; gives its outcomes.

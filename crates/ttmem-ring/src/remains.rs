@@ -59,7 +59,6 @@ pub enum ReadSegmentError {
     Length {
         /// What its header adds up to.
         claimed: u64,
-        /// What the file has.
         actual: u64,
     },
 }
@@ -74,7 +73,6 @@ pub enum ReadRingError {
         tail: u64,
         /// The position after the last event.
         head: u64,
-        /// Slots of the ring.
         slots: u64,
     },
     /// More was read of it than was ever in it.
@@ -101,7 +99,6 @@ pub struct RingMarks {
 /// What the header of a ring segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingHeader {
-    /// Slots of each ring.
     slots: u64,
     /// Whether the process had begun to exit in order; only segment 0 tells.
     pub leaving: bool,

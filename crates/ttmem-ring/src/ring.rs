@@ -111,7 +111,6 @@ impl<'m> Ring<'m> {
             .then_some(Self { control, slots })
     }
 
-    /// How many events fit.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.slots.len() as u64
@@ -373,7 +372,6 @@ impl Drop for Consumer<'_> {
 }
 
 impl<'m> Consumer<'m> {
-    /// The ring.
     #[must_use]
     pub fn ring(&self) -> Ring<'m> {
         self.ring

@@ -107,7 +107,6 @@ impl RingSegment {
         self.header.first_ring
     }
 
-    /// Its rings.
     pub fn rings(&self) -> impl Iterator<Item = Ring<'static>> + '_ {
         let each = self.slots.len() / RINGS_PER_SEGMENT;
         let controls = self.header.controls.iter();

@@ -27,7 +27,6 @@ pub struct ServerConfig {
     pub http: Option<HttpConfig>,
     /// The board in the machine; `None` = look into sysfs.
     pub board: Option<Board>,
-    /// The log.
     pub log: LogConfig,
     /// Connections of clients at once.
     pub max_clients: usize,

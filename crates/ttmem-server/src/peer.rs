@@ -33,9 +33,7 @@ const TICK_NANOS: u64 = 1_000_000_000 / 100;
 pub struct Peer {
     /// Its pid; none if it lives in a PID namespace that ours cannot see.
     pub pid: Option<u32>,
-    /// Its effective user.
     pub uid: u32,
-    /// Its effective group.
     pub gid: u32,
     /// When it started, in clock ticks since boot: with `pid`, its identity.
     ///

@@ -44,9 +44,7 @@ pub enum StartServerError {
     /// The system refused something else.
     #[error("cannot set up {what}")]
     System {
-        /// What was being done.
         what: &'static str,
-        /// What the system said.
         source: io::Error,
     },
 }
@@ -82,7 +80,6 @@ impl ServerHandle {
         let _ended = rustix::io::write(self.wake.as_ref(), &1_u64.to_ne_bytes());
     }
 
-    /// The ledger.
     #[must_use]
     pub fn ledger(&self) -> &LedgerHandle {
         &self.ledger

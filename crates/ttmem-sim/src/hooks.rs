@@ -8,14 +8,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use ttmem_client::Tracker;
 use ttmem_event::{
-    BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId,
-    ProgramId, TextId, What,
+    BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, EventKind, MeshDefinition,
+    MeshId, ProgramId, TextId,
 };
 
 /// The calls that a runtime makes to be tracked.
 pub trait Hooks {
-    /// Something happened.
-    fn track(&mut self, what: What);
+    fn track(&mut self, event: EventKind);
     /// The id of a text.
     fn text(&mut self, text: &str) -> TextId;
     /// The id of a set of cores.
@@ -31,8 +30,8 @@ pub trait Hooks {
 }
 
 impl Hooks for Tracker {
-    fn track(&mut self, what: What) {
-        Self::track(*self, what);
+    fn track(&mut self, event: EventKind) {
+        Self::track(*self, event);
     }
 
     fn text(&mut self, text: &str) -> TextId {
@@ -63,10 +62,8 @@ impl Hooks for Tracker {
 /// What the model said, in order: definitions stand before the events that use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Something got an id.
     Defined(Definition),
-    /// Something happened.
-    Happened(What),
+    Happened(EventKind),
 }
 
 /// Hooks that keep what they hear; every copy is the same journal.
@@ -103,10 +100,10 @@ impl Journal {
 
     /// Everything that happened so far.
     #[must_use]
-    pub fn events(&self) -> Vec<What> {
+    pub fn events(&self) -> Vec<EventKind> {
         let pages = self.pages.borrow();
         let happened = |entry: &Entry| match entry {
-            Entry::Happened(what) => Some(*what),
+            Entry::Happened(event) => Some(*event),
             Entry::Defined(_) => None,
         };
         pages.entries.iter().filter_map(happened).collect()
@@ -133,8 +130,8 @@ impl Journal {
 }
 
 impl Hooks for Journal {
-    fn track(&mut self, what: What) {
-        self.pages.borrow_mut().entries.push(Entry::Happened(what));
+    fn track(&mut self, event: EventKind) {
+        self.pages.borrow_mut().entries.push(Entry::Happened(event));
     }
 
     fn text(&mut self, text: &str) -> TextId {
@@ -194,7 +191,7 @@ mod tests {
         let other = hooks.text("add");
         assert_eq!(hooks.text("matmul"), first);
         assert_ne!(first, other);
-        hooks.track(What::Marked {
+        hooks.track(EventKind::Marked {
             name: other,
             number: 7,
         });

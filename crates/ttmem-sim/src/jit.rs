@@ -9,7 +9,6 @@ use crate::program::Processor;
 use std::collections::BTreeSet;
 use ttmem_event::KernelId;
 
-/// Binaries are whole words.
 const WORD_BYTES: u64 = 4;
 
 /// Every kernel carries at least its start-up code.
@@ -61,7 +60,6 @@ impl KernelCache {
         !self.kernels.insert(kernel)
     }
 
-    /// Deletes every binary.
     pub fn clear(&mut self) {
         self.kernels.clear();
     }

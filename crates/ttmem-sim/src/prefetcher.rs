@@ -85,7 +85,6 @@ impl PrefetcherCache {
         })
     }
 
-    /// Forgets everything.
     pub fn reset(&mut self) {
         self.entries.clear();
         self.offsets.clear();

@@ -30,7 +30,6 @@ pub enum DataType {
     Int32,
     /// Two bytes.
     Uint16,
-    /// One byte.
     Uint8,
 }
 
@@ -46,9 +45,7 @@ pub enum TileLayout {
 /// Along which dimension a tensor is cut into shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shard {
-    /// Rows over all cores.
     Height,
-    /// Columns over all cores.
     Width,
     /// Rows over the rows of cores, columns over their columns.
     Block,
@@ -57,7 +54,6 @@ pub enum Shard {
 /// How a tensor is cut, and for which cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sharding {
-    /// The dimension.
     pub shard: Shard,
     /// The cores: columns × rows at the origin.
     pub grid: Grid,
@@ -68,11 +64,9 @@ pub struct Sharding {
 pub struct TensorSpec {
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Its elements.
     pub data_type: DataType,
     /// Their order.
     pub layout: TileLayout,
-    /// Where it lives.
     pub class: Class,
     /// Its shards; `None` if it is interleaved.
     pub sharding: Option<Sharding>,
@@ -83,35 +77,22 @@ pub struct TensorSpec {
 pub enum TensorError {
     /// A dimension is 0.
     #[error("tensor of shape {shape:?} has no elements")]
-    Empty {
-        /// The shape.
-        shape: Vec<u64>,
-    },
+    Empty { shape: Vec<u64> },
     /// Its bytes do not fit into 64 bits.
     #[error("tensor of shape {shape:?} is larger than any memory")]
-    TooLarge {
-        /// The shape.
-        shape: Vec<u64>,
-    },
+    TooLarge { shape: Vec<u64> },
     /// Block floats share their exponents within a tile and do not come in rows.
     #[error("{} exists in tiles only, not row-major", .data_type.name())]
-    RowMajorBlockFloat {
-        /// The data type.
-        data_type: DataType,
-    },
+    RowMajorBlockFloat { data_type: DataType },
     /// There are no such cores.
     #[error("cannot shard on {grid} cores")]
-    Grid {
-        /// The grid asked for.
-        grid: Grid,
-    },
+    Grid { grid: Grid },
 }
 
 /// The names of a fixed set of values, as ttnn spells them.
 macro_rules! names {
     ($($name:ident { $($variant:ident $text:literal,)* })*) => {$(
         impl $name {
-            /// Every value.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name, as ttnn spells it.

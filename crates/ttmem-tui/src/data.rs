@@ -23,27 +23,18 @@ const STALE_AT_LEAST: Duration = Duration::from_secs(3);
 /// A document and when it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh<T> {
-    /// What came.
     pub(crate) document: T,
-    /// When.
     pub(crate) received: Instant,
 }
 
-/// How the connection is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Nothing was heard yet.
     #[default]
     Connecting,
     /// The last question was answered.
     Up,
     /// The server does not answer.
-    Down {
-        /// Since when.
-        since: Instant,
-        /// What was said.
-        reason: String,
-    },
+    Down { since: Instant, reason: String },
 }
 
 /// Rows of a list of which the server was asked for the first thousands.
@@ -51,7 +42,6 @@ pub(crate) enum Link {
 pub(crate) struct Listed<R> {
     /// The rows that were asked for.
     pub(crate) rows: Vec<R>,
-    /// Whether there are more.
     pub(crate) has_more: bool,
 }
 
@@ -60,7 +50,6 @@ pub(crate) struct Listed<R> {
 pub(crate) struct Window {
     /// What was asked; the first row here is at its offset.
     pub(crate) query: BufferQuery,
-    /// What was answered.
     pub(crate) page: BufferPage,
 }
 
@@ -85,7 +74,6 @@ pub(crate) struct Tail {
 /// Something that the feed brings.
 #[derive(Debug, Clone)]
 pub(crate) enum Update {
-    /// All totals.
     Snapshot(Box<Snapshot>),
     /// The last ten minutes.
     Recent(History),
@@ -95,19 +83,14 @@ pub(crate) enum Update {
     L1Map(DeviceKey, Box<L1Map>),
     /// The banks of a device.
     Blocks(DeviceKey, Box<BlockMap>),
-    /// Programs.
     Programs(Listed<ProgramRow>),
-    /// Kernels.
     Kernels(Listed<KernelRow>),
-    /// Some buffers.
     Buffers(Window),
-    /// Buffers summed up.
     Groups(BufferQuery, BufferGroups),
     /// Events of the raw stream.
     Events(Vec<StreamEvent>),
     /// Events that will not come.
     Missed(u64),
-    /// How the connection is.
     Link(Link),
     /// What the server answered to a request.
     Notice(String),
@@ -120,7 +103,6 @@ pub(crate) enum Update {
 pub(crate) enum Source {
     /// A document that a view wants.
     Document,
-    /// The stream of events.
     Stream,
 }
 
@@ -133,11 +115,9 @@ pub(crate) struct Data {
     pub(crate) interval: Duration,
     /// Where the data comes from, as the user named it.
     pub(crate) address: String,
-    /// How the connection is.
     pub(crate) link: Link,
     /// Nothing is taken in for the time being.
     pub(crate) paused: bool,
-    /// All totals.
     pub(crate) snapshot: Option<Fresh<Snapshot>>,
     /// The last ten minutes of every device, for small curves; always wanted.
     pub(crate) recent: Option<Fresh<History>>,
@@ -147,15 +127,10 @@ pub(crate) struct Data {
     pub(crate) l1map: Option<Fresh<(DeviceKey, L1Map)>>,
     /// The banks of a device.
     pub(crate) blocks: Option<Fresh<(DeviceKey, BlockMap)>>,
-    /// Programs.
     pub(crate) programs: Option<Fresh<Listed<ProgramRow>>>,
-    /// Kernels.
     pub(crate) kernels: Option<Fresh<Listed<KernelRow>>>,
-    /// Some buffers.
     pub(crate) buffers: Option<Fresh<Window>>,
-    /// Buffers summed up.
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
-    /// The newest events.
     pub(crate) tail: Tail,
     /// Events applied per second, of late.
     pub(crate) events_per_second: Option<u64>,

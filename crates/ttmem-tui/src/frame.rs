@@ -26,7 +26,6 @@ pub(crate) struct Parts {
     status: Rect,
     /// Lines of whoever runs beside.
     companion: Rect,
-    /// Where the view is.
     pub(crate) view: Rect,
     keys: Rect,
 }
@@ -70,9 +69,7 @@ impl Parts {
 /// What a frame says around a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
-    /// The tab on screen.
     pub(crate) tab: Tab,
-    /// Its keys.
     pub(crate) keys: &'static [KeyHelp],
     /// What whoever runs beside has to say.
     pub(crate) companion: &'a [CompanionLine],

@@ -20,7 +20,6 @@ macro_rules! words {
                 match self { $(Self::$word => $term,)* }
             }
 
-            /// What it means.
             pub(crate) const fn meaning(self) -> &'static str {
                 match self { $(Self::$word => $meaning,)* }
             }

@@ -7,9 +7,7 @@ use ratatui::crossterm::event::{
 /// Something that the user did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// A key was pressed.
     Key(Key),
-    /// The pointer was used.
     Pointer(Pointer),
     /// The terminal has another size.
     Resized,
@@ -31,31 +29,20 @@ impl Input {
 /// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// A character, as typed.
     Char(char),
-    /// A character with Control.
     Control(char),
     /// Goes deeper, or ends an input.
     Enter,
-    /// Goes back.
     Escape,
-    /// Deletes a character.
     Backspace,
-    /// The next tab.
     Tab,
     /// The tab before.
     BackTab,
-    /// One row up.
     Up,
-    /// One row down.
     Down,
-    /// To the left.
     Left,
-    /// To the right.
     Right,
-    /// A page up.
     PageUp,
-    /// A page down.
     PageDown,
     /// To the first row.
     Home,
@@ -91,15 +78,11 @@ impl Key {
 /// What the pointer did, and where on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    /// The column.
     pub(crate) column: u16,
-    /// The row.
     pub(crate) row: u16,
-    /// What it did.
     pub(crate) did: Gesture,
 }
 
-/// What a pointer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gesture {
     /// A press of the first button.

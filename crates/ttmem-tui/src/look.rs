@@ -19,28 +19,23 @@ pub enum ColourDepth {
     Sixteen,
     /// A palette of 256.
     Palette,
-    /// Any.
     True,
 }
 
 /// What something means, from which follows how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Ink {
-    /// Ordinary text.
     Text,
     /// What supports a figure rather than being one.
     Faint,
     /// What the eye should find first.
     Strong,
-    /// Lines around things.
     Frame,
     /// The row or cell that is chosen.
     Chosen,
     /// The name of a key.
     Key,
-    /// All is well.
     Good,
-    /// The user should know.
     Warning,
     /// Something is wrong, or about to be.
     Danger,
@@ -58,11 +53,9 @@ pub(crate) enum Ink {
     L1,
     /// Buffers in the small region of L1.
     L1Small,
-    /// Buffers in DRAM.
     Dram,
     /// Buffers in the trace region.
     Trace,
-    /// Host memory.
     System,
 }
 
@@ -137,7 +130,6 @@ impl Look {
         self.unicode
     }
 
-    /// Whether there are colours.
     pub(crate) fn coloured(self) -> bool {
         self.depth > ColourDepth::None
     }
@@ -210,7 +202,6 @@ impl Look {
         }
     }
 
-    /// The lines around something.
     pub(crate) const fn border(self) -> border::Set<'static> {
         if self.unicode {
             border::ROUNDED

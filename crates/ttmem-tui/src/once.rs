@@ -18,9 +18,7 @@ const ROUNDS: usize = 3;
 pub struct OnceOptions {
     /// What the user calls the server.
     pub address: String,
-    /// The view.
     pub tab: Tab,
-    /// Columns and rows.
     pub size: (u16, u16),
     /// Whether signs beyond ASCII can be shown.
     pub unicode: bool,

@@ -11,9 +11,7 @@ pub(crate) struct Wants {
     pub(crate) l1map: Option<(DeviceKey, Option<(u16, u16)>)>,
     /// The banks of a device, in so many cells.
     pub(crate) blocks: Option<(DeviceKey, MemoryClass, u32)>,
-    /// Every program.
     pub(crate) programs: bool,
-    /// Every kernel.
     pub(crate) kernels: bool,
     /// Buffers; offset and limit say which rows.
     pub(crate) buffers: Option<BufferQuery>,

@@ -68,7 +68,6 @@ impl EmbeddedServer {
         })
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -100,9 +99,7 @@ impl Drop for EmbeddedServer {
 /// The server that a command reports to.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// A client of it.
     pub(crate) server: ApiClient,
-    /// Its socket.
     pub(crate) socket: PathBuf,
     /// Set when it is ours.
     pub(crate) own: Option<EmbeddedServer>,

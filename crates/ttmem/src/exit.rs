@@ -25,7 +25,6 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
 
 const OK: u8 = 0;
 const FAILED: u8 = 1;
-/// What clap ends with.
 const USAGE: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SERVED: u8 = 4;

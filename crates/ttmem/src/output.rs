@@ -5,7 +5,6 @@
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-/// What happened while printing.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output")]
 pub(crate) struct PrintError(#[source] pub(crate) io::Error);
@@ -17,26 +16,22 @@ impl PrintError {
     }
 }
 
-/// Where a command prints.
 #[derive(Debug)]
 pub(crate) struct Output<W: Write> {
     writer: W,
 }
 
 impl Output<BufWriter<StdoutLock<'static>>> {
-    /// Standard output.
     pub(crate) fn stdout() -> Self {
         Self::new(BufWriter::new(io::stdout().lock()))
     }
 }
 
 impl<W: Write> Output<W> {
-    /// Output into any writer.
     pub(crate) fn new(writer: W) -> Self {
         Self { writer }
     }
 
-    /// Prints some text.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), PrintError> {
         self.writer.write_all(text.as_bytes()).map_err(PrintError)
     }
@@ -50,9 +45,7 @@ impl<W: Write> Output<W> {
 /// What a page is laid out for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
-    /// Columns.
     pub(crate) width: usize,
-    /// Whether colours are wanted.
     pub(crate) color: bool,
 }
 

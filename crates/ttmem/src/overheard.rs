@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use ttmem_client::{FlushError, Tracker};
 use ttmem_event::{
-    BufferId, CoreSet, CoresId, DeviceDefinition, DeviceId, MeshDefinition, MeshId, ProgramId,
-    TextId, What,
+    BufferId, CoreSet, CoresId, DeviceDefinition, DeviceId, EventKind, MeshDefinition, MeshId,
+    ProgramId, TextId,
 };
 use ttmem_sim::hooks::Hooks;
 
@@ -28,7 +28,7 @@ pub(crate) trait Listener {
     fn mesh(&mut self, _id: MeshId, _mesh: &MeshDefinition) {}
 
     /// An event will be recorded next; how many were before it.
-    fn before(&mut self, what: &What) -> u64;
+    fn before(&mut self, event: &EventKind) -> u64;
 }
 
 impl<L: Listener> Listener for Rc<RefCell<L>> {
@@ -36,12 +36,11 @@ impl<L: Listener> Listener for Rc<RefCell<L>> {
         self.borrow_mut().mesh(id, mesh);
     }
 
-    fn before(&mut self, what: &What) -> u64 {
-        self.borrow_mut().before(what)
+    fn before(&mut self, event: &EventKind) -> u64 {
+        self.borrow_mut().before(event)
     }
 }
 
-/// The tracker, overheard.
 #[derive(Debug)]
 pub(crate) struct Overheard<L> {
     tracker: Tracker,
@@ -56,9 +55,9 @@ impl<L: Listener> Overheard<L> {
 }
 
 impl<L: Listener> Hooks for Overheard<L> {
-    fn track(&mut self, what: What) {
-        let before = self.listener.before(&what);
-        self.tracker.track(what);
+    fn track(&mut self, event: EventKind) {
+        let before = self.listener.before(&event);
+        self.tracker.track(event);
         if (before + 1).is_multiple_of(EVENTS_AHEAD) {
             // Whether everything arrived is asked again at the end, where it can be told.
             let _later: Result<(), FlushError> = self.tracker.flush(FLUSH_TIMEOUT);

@@ -31,7 +31,6 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// The scenario.
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }

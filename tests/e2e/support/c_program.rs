@@ -27,9 +27,7 @@ const STATIC_NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm",
 /// How a program gets libttmem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linked {
-    /// The shared library.
     Dynamically,
-    /// The archive.
     Statically,
     /// Not at all: it loads it, or does without.
     Not,
@@ -68,12 +66,10 @@ impl Workshop {
         copy
     }
 
-    /// Compiles a program.
     pub(crate) fn program(&self, source: &str, linked: Linked) -> PathBuf {
         self.compile(source, linked, &[])
     }
 
-    /// Compiles a shared library.
     pub(crate) fn plugin(&self, source: &str, linked: Linked) -> PathBuf {
         self.compile(source, linked, &["-shared", "-fPIC"])
     }
@@ -145,7 +141,6 @@ pub(crate) struct Story {
     stderr: tempfile::NamedTempFile,
 }
 
-/// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// Its exit code, if it exited.
@@ -230,7 +225,6 @@ impl Story {
         numbers.collect()
     }
 
-    /// Lets it go on.
     pub(crate) fn go_on(&mut self) {
         let stdin = self.child.stdin.as_mut().expect("its input is a pipe");
         stdin.write_all(b"\n").expect("it listens");

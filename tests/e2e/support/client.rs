@@ -7,8 +7,8 @@ use std::path::Path;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::wire::{Clock, Frame, FrameReader, Hello, Preamble, Welcome};
 use ttmem_event::{
-    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, Layout,
-    MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, EventKind,
+    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 
 /// The mesh that [`Client::open_n150`] defines.
@@ -141,7 +141,7 @@ pub(crate) fn n150(logical_id: u32, unique_id: u64) -> Vec<Definition> {
 pub(crate) fn n150_capacities() -> Vec<Event> {
     let capacity = |class, banks, base, per_bank_bytes| Event {
         time: 1,
-        what: What::CapacityReported {
+        kind: EventKind::CapacityReported {
             mesh: MESH,
             class,
             banks,
@@ -160,7 +160,7 @@ pub(crate) fn n150_capacities() -> Vec<Event> {
 pub(crate) fn allocation(buffer: u64, address: u64, per_bank_bytes: u64) -> Event {
     Event {
         time: buffer,
-        what: What::BufferAllocated {
+        kind: EventKind::BufferAllocated {
             mesh: MESH,
             buffer: BufferId(buffer),
             class: Class::Dram,

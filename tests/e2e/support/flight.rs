@@ -21,7 +21,6 @@ use ttmem_event::{Definition, Event};
 const ASKED: &str = "E2E_FLIGHT";
 const READY: &str = "flight ready";
 
-/// Slots of each ring.
 pub(crate) const SLOTS: u64 = 8;
 
 /// The seals of an honest client.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
-/// The program under test.
 pub(crate) const TTMEM: &str = env!("CARGO_BIN_EXE_ttmem");
 
 /// A command of the program under test, without the tester's own settings.

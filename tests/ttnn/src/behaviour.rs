@@ -37,15 +37,12 @@ pub enum Way {
 /// A program that is run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its name.
     pub name: &'static str,
     /// Its command: a file of `python/behaviours`, or a program that is no Python.
     pub program: &'static str,
     /// Its words, after the two files for what it tells.
     pub words: &'static [&'static str],
-    /// Variables of its environment.
     pub variables: &'static [(&'static str, &'static str)],
-    /// How it is run.
     pub way: Way,
     /// Whether a library of the user's is preloaded both times.
     pub own_library: bool,
@@ -101,7 +98,6 @@ impl Behaviour {
     }
 }
 
-/// Every behaviour.
 pub const BEHAVIOURS: [Behaviour; 31] = [
     Behaviour::new("ends-return", "endings.py", &["return", "freed"]),
     Behaviour::new("ends-exit-3", "endings.py", &["exit-3", "freed"]),

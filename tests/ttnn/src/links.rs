@@ -8,7 +8,6 @@ use ttmem_event::catalogue::{BoardKind, ChipAttachment};
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkEnd {
-    /// Logical chip id.
     pub chip: u32,
     /// Ethernet channel of that chip.
     pub channel: u16,
@@ -19,7 +18,6 @@ pub type Link = [LinkEnd; 2];
 
 /// Channels that lead from a local chip of an n300 to the remote one of the same card.
 const CARD_LOCAL_CHANNELS: [u16; 2] = [8, 9];
-/// Where those arrive.
 const CARD_REMOTE_CHANNELS: [u16; 2] = [0, 1];
 
 /// Cables of a T3000 between cards: the two chips, and the channels at either end.

@@ -76,13 +76,11 @@ pub enum MatrixError {
 /// What the rows are made with.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    /// Where environments are kept.
     pub cache: PathBuf,
     /// The stand-in for the kernel compiler.
     pub standin: PathBuf,
     /// The program `ttmem`.
     pub ttmem: PathBuf,
-    /// The library to preload.
     pub attach: PathBuf,
     /// The folder with the Python programs.
     pub programs: PathBuf,
@@ -160,7 +158,6 @@ impl Matrix {
 /// What came of running the program in one way.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
-    /// What it found out.
     pub summary: Summary,
     /// Why it did not get to its end.
     pub failure: Option<String>,

@@ -7,9 +7,7 @@ use ttmem_event::catalogue::BoardKind;
 pub struct TestBoard {
     /// The board of the catalogue.
     pub kind: BoardKind,
-    /// Rows of its mesh.
     pub rows: u16,
-    /// Columns of its mesh.
     pub columns: u16,
 }
 
@@ -38,7 +36,6 @@ pub const BOARDS: [TestBoard; 4] = [
 /// A program; its file is its name with `.py`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its name.
     pub name: &'static str,
     /// Whether it needs a mesh of more than one chip.
     pub needs_mesh: bool,

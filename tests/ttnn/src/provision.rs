@@ -28,11 +28,8 @@ const STAMP: &str = "ttmem-stamp";
 /// An environment in which ttnn runs.
 #[derive(Clone, Debug)]
 pub struct TtnnEnvironment {
-    /// The release.
     pub wheel: WheelVersion,
-    /// Its interpreter.
     pub python: PathBuf,
-    /// The ttnn package.
     pub package: PathBuf,
     /// Where it keeps compiled kernels: ours, not the user's.
     pub kernel_cache: PathBuf,
@@ -54,9 +51,7 @@ pub enum ProvisionError {
          it says: {output}"
     )]
     NoVenv {
-        /// The interpreter.
         python: PathBuf,
-        /// Its release.
         release: &'static str,
         /// The end of what it said.
         output: String,
@@ -66,21 +61,10 @@ pub enum ProvisionError {
     NoCacheFolder,
     /// A file or folder could not be made.
     #[error("cannot make {path}: {source}")]
-    File {
-        /// What was being made.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A program could not be started.
     #[error("cannot run {program}: {source}")]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A program failed.
+    Start { program: PathBuf, source: io::Error },
     #[error("{what} failed: {output}")]
     Failed {
         /// What it was to do.

@@ -35,9 +35,7 @@ impl PythonRelease {
 /// An interpreter that ran and told its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it is.
     pub release: PythonRelease,
 }
 

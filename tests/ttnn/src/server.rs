@@ -20,18 +20,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub enum StartServerError {
     /// It could not be started.
     #[error("cannot run {program}: {source}")]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// It does not listen.
     #[error("nobody listens on {socket} after {} s", PATIENCE.as_secs())]
-    Silent {
-        /// Where it should.
-        socket: PathBuf,
-    },
+    Silent { socket: PathBuf },
 }
 
 /// A running `ttmem serve`; it ends with this value.
@@ -71,7 +63,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket

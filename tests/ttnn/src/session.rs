@@ -40,11 +40,9 @@ pub(crate) const OTHERS_SETTINGS: [&str; 5] = ["TTMEM_", "TT_", "TTNN_", "PYTHON
 /// What a session is made of.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The environment with ttnn.
     pub ttnn: TtnnEnvironment,
     /// The program `ttmem`.
     pub ttmem: PathBuf,
-    /// The library to preload.
     pub attach: PathBuf,
     /// The folder with the Python programs.
     pub programs: PathBuf,
@@ -59,7 +57,6 @@ pub struct Session {
 pub struct Manner {
     /// Whether the attach library is preloaded.
     pub is_attached: bool,
-    /// Settings of ttnn.
     pub settings: &'static [(&'static str, &'static str)],
 }
 
@@ -82,24 +79,12 @@ pub enum RunProgramError {
     Server(#[from] StartServerError),
     /// A file could not be written or read.
     #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The interpreter could not be started or waited for.
     #[error("cannot run {program}: {source}")]
-    Start {
-        /// Which.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The program hangs.
+    Start { program: PathBuf, source: io::Error },
     #[error("{program} has not ended after {} s\n{said}", PATIENCE.as_secs())]
     Hangs {
-        /// Which.
         program: String,
         /// The end of what it said.
         said: String,
@@ -107,21 +92,14 @@ pub enum RunProgramError {
     /// The program failed; the end of what it said has the first difference.
     #[error("{program} ended with {status}\n{said}")]
     Failed {
-        /// Which.
         program: String,
-        /// How it ended.
         status: ExitStatus,
         /// The end of what it said.
         said: String,
     },
     /// The attach library complains of a release that it is made for.
     #[error("{program} was complained of: {complaint}")]
-    Complained {
-        /// Which.
-        program: String,
-        /// What was said.
-        complaint: String,
-    },
+    Complained { program: String, complaint: String },
 }
 
 impl Session {

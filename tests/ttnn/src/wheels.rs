@@ -101,11 +101,9 @@ pub enum Packages {
     /// These: the wheels name up to twenty, pandas and seaborn among them, and neither the
     /// import nor the operations of the tests touch the others.
     Only(&'static [&'static str]),
-    /// Whatever the wheel names.
     Named,
 }
 
-/// What a release needs.
 #[must_use]
 pub fn packages_needed(wheel: WheelVersion) -> Packages {
     if NEEDING_EVERYTHING.contains(&wheel) {

@@ -53,10 +53,8 @@ impl fmt::Display for PerEvent {
     }
 }
 
-/// How a measurement compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Above the limit.
     Worse,
     /// Within the limit, either way.
     Same,
@@ -84,7 +82,6 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Compares a measurement.
     pub(super) fn judge(&self, now: PerEvent) -> Verdict {
         let base = u128::from(self.per_event.tenths);
         let now = u128::from(now.tenths) * 100;
@@ -99,7 +96,6 @@ impl Baseline {
     }
 }
 
-/// The file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Baselines {
     tools: String,
@@ -107,7 +103,6 @@ pub(super) struct Baselines {
 }
 
 impl Baselines {
-    /// Reads the file.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut baselines = Self::default();
         for (number, line) in (1..).zip(text.lines()) {

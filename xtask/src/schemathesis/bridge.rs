@@ -33,7 +33,6 @@ impl Bridge {
         Ok(Self { address })
     }
 
-    /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

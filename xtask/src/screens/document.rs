@@ -45,7 +45,6 @@ pub(crate) struct Screen<'d> {
 /// What is done before a screen is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'d> {
-    /// Presses keys.
     Press(Vec<&'d str>),
     /// Waits for a screen with all of these texts.
     Wait(Vec<&'d str>),

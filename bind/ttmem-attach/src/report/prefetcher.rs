@@ -1,17 +1,17 @@
 //! Events of prefetcher caches.
 
 use super::tracker;
-use ttmem_event::{MeshId, What};
+use ttmem_event::{EventKind, MeshId};
 
 /// A mesh has a cache, with nothing in it.
 pub(crate) fn opened(mesh: MeshId, size_bytes: u64) {
-    tracker().track(What::PrefetchOpened { mesh, size_bytes });
+    tracker().track(EventKind::PrefetchOpened { mesh, size_bytes });
 }
 
 /// A cache was asked for a workload, which is there now.
 #[inline]
 pub(crate) fn asked(mesh: MeshId, workload: u64, offset: u64, size_bytes: u64, hit: bool) {
-    tracker().track(What::Prefetched {
+    tracker().track(EventKind::Prefetched {
         mesh,
         workload,
         offset,
@@ -20,8 +20,7 @@ pub(crate) fn asked(mesh: MeshId, workload: u64, offset: u64, size_bytes: u64, h
     });
 }
 
-/// A cache was emptied.
 #[inline]
 pub(crate) fn emptied(mesh: MeshId) {
-    tracker().track(What::PrefetchReset { mesh });
+    tracker().track(EventKind::PrefetchReset { mesh });
 }

@@ -2,12 +2,12 @@
 
 use super::tracker;
 use crate::ring_managers::{Manager, Taken};
-use ttmem_event::{CoreType, MeshId, ProgramId, What};
+use ttmem_event::{CoreType, EventKind, MeshId, ProgramId};
 
 /// The rings of a sub-device exist, with nothing in them.
 pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
     for (core_type, space) in manager.spaces() {
-        tracker().track(What::RingOpened {
+        tracker().track(EventKind::RingOpened {
             mesh,
             sub_device: manager.sub_device(),
             core_type,
@@ -25,7 +25,7 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
     // Nearly always it is one kind of cores, and something has to go before.
     if let (Some((core_type, place)), Some(waits_for)) = (only, taken.waits_for) {
         tracker().track_together([
-            What::RingReserved {
+            EventKind::RingReserved {
                 mesh,
                 sub_device,
                 core_type,
@@ -33,13 +33,13 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
                 size_bytes: place.size_bytes.into(),
                 sync: waits_for.into(),
             },
-            What::RingFreed {
+            EventKind::RingFreed {
                 mesh,
                 sub_device,
                 core_type,
                 sync: waits_for.into(),
             },
-            What::RingAllocated {
+            EventKind::RingAllocated {
                 mesh,
                 sub_device,
                 core_type,
@@ -60,7 +60,7 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
 fn taken_in_several(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
     let (tracker, sub_device) = (tracker(), manager.sub_device());
     for (core_type, place) in manager.places(taken.placed) {
-        tracker.track(What::RingReserved {
+        tracker.track(EventKind::RingReserved {
             mesh,
             sub_device,
             core_type,
@@ -73,7 +73,7 @@ fn taken_in_several(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
         freed(mesh, sub_device, taken.used, waits_for);
     }
     for (core_type, place) in manager.places(taken.placed) {
-        tracker.track(What::RingAllocated {
+        tracker.track(EventKind::RingAllocated {
             mesh,
             sub_device,
             core_type,
@@ -89,7 +89,7 @@ fn taken_in_several(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
 pub(crate) fn freed(mesh: MeshId, sub_device: u8, kinds: u32, sync: u32) {
     for (kind, core_type) in CoreType::ALL.into_iter().enumerate() {
         if kinds >> kind & 1 == 1 {
-            tracker().track(What::RingFreed {
+            tracker().track(EventKind::RingFreed {
                 mesh,
                 sub_device,
                 core_type,
@@ -102,7 +102,7 @@ pub(crate) fn freed(mesh: MeshId, sub_device: u8, kinds: u32, sync: u32) {
 /// The rings hold something else until `sync` completions came.
 pub(crate) fn filled(mesh: MeshId, manager: &Manager, sync: u32) {
     for (core_type, _space) in manager.spaces() {
-        tracker().track(What::RingFilled {
+        tracker().track(EventKind::RingFilled {
             mesh,
             sub_device: manager.sub_device(),
             core_type,

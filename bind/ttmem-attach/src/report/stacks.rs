@@ -3,7 +3,7 @@
 use super::{buffer_id, tracker};
 use crate::runtime::buffer::Buffer;
 use crate::stacks;
-use ttmem_event::{BufferId, MeshId, ProgramId, TextId, What};
+use ttmem_event::{BufferId, EventKind, MeshId, ProgramId, TextId};
 
 /// Of a buffer that was placed.
 #[inline]
@@ -38,7 +38,7 @@ pub(crate) fn of_kernels(mesh: MeshId, program: ProgramId) {
 fn tell(mesh: MeshId, buffer: BufferId, program: ProgramId) {
     let stack = stacks::here();
     if stack != TextId::NONE {
-        tracker().track(What::StackNoted {
+        tracker().track(EventKind::StackNoted {
             mesh,
             buffer,
             program,

@@ -69,7 +69,6 @@ impl BankSizes {
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// Of an interleaved buffer.
     #[inline]
     pub(crate) fn new(device: Object, class: Class, size_bytes: u64, page_bytes: u64) -> Self {
         let device = u64::try_from(device.addr()).unwrap_or_default();

@@ -27,7 +27,6 @@ pub(crate) struct Creation {
 }
 
 thread_local! {
-    /// What this thread creates.
     static CREATING: Cell<Option<Creation>> = const { Cell::new(None) };
 }
 
@@ -39,7 +38,6 @@ pub(crate) fn replace(creation: Option<Creation>) -> Option<Creation> {
         .flatten()
 }
 
-/// What this thread creates.
 pub(crate) fn current() -> Option<Creation> {
     CREATING.try_with(Cell::get).ok().flatten()
 }
@@ -80,7 +78,6 @@ pub(crate) struct Numbered {
     pub(crate) per_bank_bytes: u64,
 }
 
-/// Buffers by their address.
 type Table = Mutex<HashMap<usize, Numbered>>;
 
 /// This process's table, which is never freed; null before the first buffer.

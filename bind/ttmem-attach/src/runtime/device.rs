@@ -54,7 +54,6 @@ const SEARCHED_ENTRIES: usize = 16;
 pub(crate) struct DeviceAccessors {
     functions: Functions,
     allocators: &'static AllocatorAccessors,
-    /// The tables' address points.
     mesh_table: usize,
     chip_table: usize,
     /// The place of `id()` in the table of every device.

@@ -68,7 +68,6 @@ impl ScratchpadAccessors {
 
 type Collected = Result<Vec<Binding>, Doubt>;
 
-/// Takes one binding.
 unsafe extern "C-unwind" fn collect(
     kept: *const Kept,
     name: Object,

@@ -8,7 +8,7 @@ use super::{Reported, record, record_at};
 use crate::code::ttmem_code_t;
 use crate::ids::{ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_mesh_id_t, ttmem_text_id_t};
 use crate::words::{to_class_or_all, ttmem_class_t, ttmem_direction_t, ttmem_layout_t};
-use ttmem_event::{BufferId, Class, CoresId, Direction, Layout, MeshId, TextId, What};
+use ttmem_event::{BufferId, Class, CoresId, Direction, EventKind, Layout, MeshId, TextId};
 
 /// A buffer was placed.
 #[repr(C)]
@@ -46,8 +46,8 @@ const _: () = assert!(size_of::<ttmem_buffer_allocated_t>() == 56);
 
 impl Reported for ttmem_buffer_allocated_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::BufferAllocated {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::BufferAllocated {
             buffer: BufferId(self.buffer),
             address: self.address,
             requested_bytes: self.requested_bytes,
@@ -85,7 +85,7 @@ pub extern "C" fn ttmem_buffer_freed(
     buffer: ttmem_buffer_id_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::BufferFreed {
+        Some(EventKind::BufferFreed {
             mesh: MeshId(mesh),
             buffer: BufferId(buffer),
         })
@@ -101,7 +101,7 @@ pub extern "C" fn ttmem_buffers_released(
     memory_class: ttmem_class_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::BuffersReleased {
+        Some(EventKind::BuffersReleased {
             mesh: MeshId(mesh),
             class: to_class_or_all(memory_class)?,
         })
@@ -132,8 +132,8 @@ const _: () = assert!(size_of::<ttmem_capacity_reported_t>() == 32);
 
 impl Reported for ttmem_capacity_reported_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::CapacityReported {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::CapacityReported {
             base: self.base,
             per_bank_bytes: self.per_bank_bytes,
             mesh: MeshId(self.mesh),
@@ -186,8 +186,8 @@ const _: () = assert!(size_of::<ttmem_allocation_failed_t>() == 56);
 
 impl Reported for ttmem_allocation_failed_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::AllocationFailed {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::AllocationFailed {
             requested_bytes: self.requested_bytes,
             per_bank_bytes: self.per_bank_bytes,
             free_bytes: self.free_bytes,
@@ -224,7 +224,7 @@ pub extern "C" fn ttmem_statistics_reported(
     largest_free_bytes: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::StatisticsReported {
+        Some(EventKind::StatisticsReported {
             mesh: MeshId(mesh),
             class: Class::from_code(memory_class)?,
             allocated_bytes,

@@ -8,7 +8,7 @@ use super::{Reported, record, record_at};
 use crate::code::ttmem_code_t;
 use crate::ids::{ttmem_kernel_id_t, ttmem_mesh_id_t, ttmem_program_id_t, ttmem_text_id_t};
 use crate::words::{to_core_type, to_flag, ttmem_core_type_t, ttmem_flag_t};
-use ttmem_event::{KernelId, MeshId, ProgramId, TextId, What};
+use ttmem_event::{EventKind, KernelId, MeshId, ProgramId, TextId};
 
 /// A kernel config ring exists.
 #[repr(C)]
@@ -32,8 +32,8 @@ const _: () = assert!(size_of::<ttmem_ring_opened_t>() == 24);
 
 impl Reported for ttmem_ring_opened_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::RingOpened {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::RingOpened {
             base: self.base,
             size_bytes: self.size_bytes,
             mesh: MeshId(self.mesh),
@@ -77,8 +77,8 @@ const _: () = assert!(size_of::<ttmem_ring_reserved_t>() == 24);
 
 impl Reported for ttmem_ring_reserved_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::RingReserved {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::RingReserved {
             size_bytes: self.size_bytes,
             sync: self.sync,
             mesh: MeshId(self.mesh),
@@ -125,8 +125,8 @@ const _: () = assert!(size_of::<ttmem_ring_allocated_t>() == 40);
 
 impl Reported for ttmem_ring_allocated_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::RingAllocated {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::RingAllocated {
             program: ProgramId(self.program),
             address: self.address,
             size_bytes: self.size_bytes,
@@ -159,7 +159,7 @@ pub extern "C" fn ttmem_ring_freed(
     sync: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::RingFreed {
+        Some(EventKind::RingFreed {
             mesh: MeshId(mesh),
             sub_device,
             core_type: to_core_type(core_type)?,
@@ -177,7 +177,7 @@ pub extern "C" fn ttmem_ring_filled(
     sync: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::RingFilled {
+        Some(EventKind::RingFilled {
             mesh: MeshId(mesh),
             sub_device,
             core_type: to_core_type(core_type)?,
@@ -190,7 +190,7 @@ pub extern "C" fn ttmem_ring_filled(
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_opened(mesh: ttmem_mesh_id_t, size_bytes: u64) -> ttmem_code_t {
     record(|| {
-        Some(What::PrefetchOpened {
+        Some(EventKind::PrefetchOpened {
             mesh: MeshId(mesh),
             size_bytes,
         })
@@ -219,8 +219,8 @@ const _: () = assert!(size_of::<ttmem_prefetched_t>() == 32);
 
 impl Reported for ttmem_prefetched_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::Prefetched {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::Prefetched {
             workload: self.workload,
             offset: self.offset,
             size_bytes: self.size_bytes,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ttmem_prefetched(event: *const ttmem_prefetched_t) -> t
 /// The prefetcher cache was emptied.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_reset(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(What::PrefetchReset { mesh: MeshId(mesh) }))
+    record(|| Some(EventKind::PrefetchReset { mesh: MeshId(mesh) }))
 }
 
 /// The compiler's cache on disk was asked for a kernel.
@@ -257,7 +257,7 @@ pub extern "C" fn ttmem_jit_disk_lookup(
     hit: ttmem_flag_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::JitDiskLookup {
+        Some(EventKind::JitDiskLookup {
             program: ProgramId(program),
             kernel: KernelId(kernel),
             name: TextId(name),

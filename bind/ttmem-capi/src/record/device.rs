@@ -4,13 +4,13 @@
 use super::record;
 use crate::code::ttmem_code_t;
 use crate::ids::{ttmem_device_id_t, ttmem_mesh_id_t, ttmem_text_id_t, ttmem_trace_id_t};
-use ttmem_event::{DeviceId, MeshId, TextId, TraceId, What};
+use ttmem_event::{DeviceId, EventKind, MeshId, TextId, TraceId};
 
 /// A physical device was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_device_opened(device: ttmem_device_id_t) -> ttmem_code_t {
     record(|| {
-        Some(What::DeviceOpened {
+        Some(EventKind::DeviceOpened {
             device: DeviceId(device),
         })
     })
@@ -20,7 +20,7 @@ pub extern "C" fn ttmem_device_opened(device: ttmem_device_id_t) -> ttmem_code_t
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_device_closed(device: ttmem_device_id_t) -> ttmem_code_t {
     record(|| {
-        Some(What::DeviceClosed {
+        Some(EventKind::DeviceClosed {
             device: DeviceId(device),
         })
     })
@@ -29,13 +29,13 @@ pub extern "C" fn ttmem_device_closed(device: ttmem_device_id_t) -> ttmem_code_t
 /// A mesh was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mesh_opened(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(What::MeshOpened { mesh: MeshId(mesh) }))
+    record(|| Some(EventKind::MeshOpened { mesh: MeshId(mesh) }))
 }
 
 /// A mesh was closed: all that its allocators held is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mesh_closed(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(What::MeshClosed { mesh: MeshId(mesh) }))
+    record(|| Some(EventKind::MeshClosed { mesh: MeshId(mesh) }))
 }
 
 /// Capturing a trace began.
@@ -45,7 +45,7 @@ pub extern "C" fn ttmem_trace_began(
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::TraceBegan {
+        Some(EventKind::TraceBegan {
             mesh: MeshId(mesh),
             trace: TraceId(trace),
         })
@@ -60,7 +60,7 @@ pub extern "C" fn ttmem_trace_ended(
     bytes: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::TraceEnded {
+        Some(EventKind::TraceEnded {
             mesh: MeshId(mesh),
             trace: TraceId(trace),
             bytes,
@@ -75,7 +75,7 @@ pub extern "C" fn ttmem_trace_replayed(
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::TraceReplayed {
+        Some(EventKind::TraceReplayed {
             mesh: MeshId(mesh),
             trace: TraceId(trace),
         })
@@ -89,7 +89,7 @@ pub extern "C" fn ttmem_trace_released(
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::TraceReleased {
+        Some(EventKind::TraceReleased {
             mesh: MeshId(mesh),
             trace: TraceId(trace),
         })
@@ -100,7 +100,7 @@ pub extern "C" fn ttmem_trace_released(
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mark_set(name: ttmem_text_id_t, number: u64) -> ttmem_code_t {
     record(|| {
-        Some(What::Marked {
+        Some(EventKind::Marked {
             name: TextId(name),
             number,
         })

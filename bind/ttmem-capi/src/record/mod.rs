@@ -13,14 +13,14 @@ pub mod device;
 pub mod program;
 
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, TTMEM_OK, ttmem_code_t};
-use ttmem_event::What;
+use ttmem_event::EventKind;
 
 /// Records what C said, unless a value of it is no word.
 #[inline(always)]
-pub(crate) fn record(what: impl FnOnce() -> Option<What>) -> ttmem_code_t {
-    match what() {
-        Some(what) => {
-            sink::track(what);
+pub(crate) fn record(kind: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
+    match kind() {
+        Some(kind) => {
+            sink::track(kind);
             TTMEM_OK
         }
         None => TTMEM_E_VALUE,
@@ -30,7 +30,7 @@ pub(crate) fn record(what: impl FnOnce() -> Option<What>) -> ttmem_code_t {
 /// An event that comes as a structure.
 trait Reported: Copy {
     /// The event, unless a member is outside the range of its type.
-    fn what(&self) -> Option<What>;
+    fn event(&self) -> Option<EventKind>;
 }
 
 /// Records the event that C points at.
@@ -43,7 +43,7 @@ unsafe fn record_at<E: Reported>(event: *const E) -> ttmem_code_t {
     // SAFETY: the caller promises that it is null or can be read; every bit pattern of the
     // structures, which are integers only, is a value.
     match unsafe { event.as_ref() } {
-        Some(event) => record(|| event.what()),
+        Some(event) => record(|| event.event()),
         None => TTMEM_E_NULL,
     }
 }
@@ -51,11 +51,11 @@ unsafe fn record_at<E: Reported>(event: *const E) -> ttmem_code_t {
 #[cfg(not(test))]
 mod sink {
     use ttmem_client::Tracker;
-    use ttmem_event::What;
+    use ttmem_event::EventKind;
 
     #[inline(always)]
-    pub(super) fn track(what: What) {
-        Tracker.track(what);
+    pub(super) fn track(kind: EventKind) {
+        Tracker.track(kind);
     }
 }
 
@@ -63,18 +63,18 @@ mod sink {
 #[cfg(test)]
 pub(crate) mod sink {
     use std::cell::RefCell;
-    use ttmem_event::What;
+    use ttmem_event::EventKind;
 
     thread_local! {
-        static RECORDED: RefCell<Vec<What>> = const { RefCell::new(Vec::new()) };
+        static RECORDED: RefCell<Vec<EventKind>> = const { RefCell::new(Vec::new()) };
     }
 
-    pub(super) fn track(what: What) {
-        RECORDED.with_borrow_mut(|recorded| recorded.push(what));
+    pub(super) fn track(kind: EventKind) {
+        RECORDED.with_borrow_mut(|recorded| recorded.push(kind));
     }
 
     /// What this thread has recorded since the last look.
-    pub(crate) fn take() -> Vec<What> {
+    pub(crate) fn take() -> Vec<EventKind> {
         RECORDED.take()
     }
 }

@@ -16,8 +16,8 @@ use crate::words::{
     ttmem_kernel_kind_t,
 };
 use ttmem_event::{
-    BinaryStatus, CacheResult, CbKind, ClashKind, CoresId, DispatchPath, KernelId, KernelKind,
-    MeshId, ProgramId, TextId, What,
+    BinaryStatus, CacheResult, CbKind, ClashKind, CoresId, DispatchPath, EventKind, KernelId,
+    KernelKind, MeshId, ProgramId, TextId,
 };
 
 /// A program was constructed.
@@ -32,7 +32,7 @@ pub extern "C" fn ttmem_program_created(
     pointer: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::ProgramCreated {
+        Some(EventKind::ProgramCreated {
             program: ProgramId(program),
             name: TextId(name),
             runtime_id,
@@ -63,8 +63,8 @@ const _: () = assert!(size_of::<ttmem_program_finalized_t>() == 40);
 
 impl Reported for ttmem_program_finalized_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::ProgramFinalized {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::ProgramFinalized {
             program: ProgramId(self.program),
             config_bytes: self.config_bytes,
             text_bytes: self.text_bytes,
@@ -94,7 +94,7 @@ pub extern "C" fn ttmem_commands_cached(
     bytes: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::CommandsCached {
+        Some(EventKind::CommandsCached {
             mesh: MeshId(mesh),
             program: ProgramId(program),
             bytes,
@@ -110,7 +110,7 @@ pub extern "C" fn ttmem_binary_sent(
     bytes: u64,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::BinarySent {
+        Some(EventKind::BinarySent {
             mesh: MeshId(mesh),
             program: ProgramId(program),
             bytes,
@@ -126,7 +126,7 @@ pub extern "C" fn ttmem_binary_status_changed(
     status: ttmem_binary_status_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::BinaryStatusChanged {
+        Some(EventKind::BinaryStatusChanged {
             mesh: MeshId(mesh),
             program: ProgramId(program),
             status: BinaryStatus::from_code(status)?,
@@ -160,8 +160,8 @@ const _: () = assert!(size_of::<ttmem_program_dispatched_t>() == 32);
 
 impl Reported for ttmem_program_dispatched_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::Dispatched {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::Dispatched {
             program: ProgramId(self.program),
             runtime_id: self.runtime_id,
             mesh: MeshId(self.mesh),
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn ttmem_program_dispatched(
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_destroyed(program: ttmem_program_id_t) -> ttmem_code_t {
     record(|| {
-        Some(What::ProgramDestroyed {
+        Some(EventKind::ProgramDestroyed {
             program: ProgramId(program),
         })
     })
@@ -219,8 +219,8 @@ const _: () = assert!(size_of::<ttmem_program_clashed_t>() == 40);
 
 impl Reported for ttmem_program_clashed_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::Clashed {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::Clashed {
             program: ProgramId(self.program),
             region_end: self.region_end,
             limit: self.limit,
@@ -269,8 +269,8 @@ const _: () = assert!(size_of::<ttmem_cb_allocated_t>() == 40);
 
 impl Reported for ttmem_cb_allocated_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::CbAllocated {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::CbAllocated {
             program: ProgramId(self.program),
             address: self.address,
             size_bytes: self.size_bytes,
@@ -302,7 +302,7 @@ pub extern "C" fn ttmem_cb_freed(
     cb: u32,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::CbFreed {
+        Some(EventKind::CbFreed {
             mesh: MeshId(mesh),
             program: ProgramId(program),
             cb: (cb != TTMEM_CB_ALL).then_some(cb),
@@ -340,8 +340,8 @@ const _: () = assert!(size_of::<ttmem_kernel_loaded_t>() == 48);
 
 impl Reported for ttmem_kernel_loaded_t {
     #[inline(always)]
-    fn what(&self) -> Option<What> {
-        Some(What::KernelLoaded {
+    fn event(&self) -> Option<EventKind> {
+        Some(EventKind::KernelLoaded {
             program: ProgramId(self.program),
             kernel: KernelId(self.kernel),
             binary_bytes: self.binary_bytes,
@@ -375,7 +375,7 @@ pub extern "C" fn ttmem_kernel_unloaded(
     kernel: ttmem_kernel_id_t,
 ) -> ttmem_code_t {
     record(|| {
-        Some(What::KernelUnloaded {
+        Some(EventKind::KernelUnloaded {
             mesh: MeshId(mesh),
             program: ProgramId(program),
             kernel: (kernel != TTMEM_KERNEL_ALL).then_some(KernelId(kernel)),

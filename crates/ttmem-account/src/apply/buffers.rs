@@ -7,11 +7,11 @@ use crate::buffers::{BufferKey, BufferRow};
 use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
 use crate::observer::{Charge, Observer};
 use crate::totals::GaugeKind;
-use ttmem_event::{BufferId, Class, CoresId, MeshId, TextId, What};
+use ttmem_event::{BufferId, Class, CoresId, EventKind, MeshId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn allocate_buffer(&mut self, what: &What) -> Outcome {
-        let What::BufferAllocated {
+    pub(super) fn allocate_buffer(&mut self, event: &EventKind) -> Outcome {
+        let EventKind::BufferAllocated {
             mesh,
             buffer,
             class,
@@ -24,7 +24,7 @@ impl<O: Observer> Apply<'_, O> {
             cores,
             operation,
             banks,
-        } = *what
+        } = *event
         else {
             return Err(Anomaly::Malformed);
         };
@@ -69,7 +69,7 @@ impl<O: Observer> Apply<'_, O> {
                 } else {
                     Anomaly::SizeChanged
                 },
-                what,
+                event,
             );
         }
         self.check_size(&row)?;
@@ -77,7 +77,7 @@ impl<O: Observer> Apply<'_, O> {
         if capacity.is_some_and(|capacity| {
             address < capacity.base || end > capacity.base.saturating_add(capacity.per_bank_bytes)
         }) {
-            self.note(Anomaly::OutsideBank, what);
+            self.note(Anomaly::OutsideBank, event);
         }
         self.book_row(row)
     }

@@ -8,12 +8,12 @@ use crate::device::CacheCounters;
 use crate::limits::MAX_HELD_BYTES;
 use crate::observer::Observer;
 use std::sync::Arc;
-use ttmem_event::{CoreType, MeshId, ProgramId, What};
+use ttmem_event::{CoreType, EventKind, MeshId, ProgramId};
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn use_cache(&mut self, what: &What) -> Outcome {
-        match *what {
-            What::RingOpened {
+    pub(super) fn use_cache(&mut self, event: &EventKind) -> Outcome {
+        match *event {
+            EventKind::RingOpened {
                 mesh,
                 sub_device,
                 core_type,
@@ -23,7 +23,7 @@ impl<O: Observer> Apply<'_, O> {
                 let key = (self.mesh_slot(mesh)?, sub_device, core_type);
                 self.open_ring(key, base, size_bytes)?;
             }
-            What::RingReserved {
+            EventKind::RingReserved {
                 mesh,
                 sub_device,
                 core_type,
@@ -34,7 +34,7 @@ impl<O: Observer> Apply<'_, O> {
                 ring.reserves += 1;
                 ring.stalls += u64::from(stalled);
             }
-            What::RingAllocated {
+            EventKind::RingAllocated {
                 mesh,
                 sub_device,
                 core_type,
@@ -53,7 +53,7 @@ impl<O: Observer> Apply<'_, O> {
                     return Err(Anomaly::OutsideRing);
                 }
             }
-            What::RingFreed {
+            EventKind::RingFreed {
                 mesh,
                 sub_device,
                 core_type,
@@ -61,7 +61,7 @@ impl<O: Observer> Apply<'_, O> {
             } => {
                 self.ring_mut(mesh, sub_device, core_type)?.free(sync);
             }
-            What::RingFilled {
+            EventKind::RingFilled {
                 mesh,
                 sub_device,
                 core_type,
@@ -69,11 +69,11 @@ impl<O: Observer> Apply<'_, O> {
             } => {
                 self.ring_mut(mesh, sub_device, core_type)?.fill(sync);
             }
-            What::PrefetchOpened { mesh, size_bytes } => {
+            EventKind::PrefetchOpened { mesh, size_bytes } => {
                 let mesh = self.mesh_slot(mesh)?;
                 self.open_prefetcher(mesh, size_bytes)?;
             }
-            What::Prefetched {
+            EventKind::Prefetched {
                 mesh,
                 workload,
                 offset,
@@ -90,14 +90,14 @@ impl<O: Observer> Apply<'_, O> {
                     hit,
                 )?;
             }
-            What::PrefetchReset { mesh } => {
+            EventKind::PrefetchReset { mesh } => {
                 let mesh = self.mesh_slot(mesh)?;
                 self.prefetcher_mut(mesh)?.reset();
             }
-            What::JitDiskLookup { program, hit, .. } => self.look_up_on_disk(program, hit),
+            EventKind::JitDiskLookup { program, hit, .. } => self.look_up_on_disk(program, hit),
             _other => return Err(Anomaly::Malformed),
         }
-        self.happened(what)
+        self.happened(event)
     }
 
     pub(crate) fn open_ring(&mut self, key: ConfigRingKey, base: u64, size_bytes: u64) -> Outcome {

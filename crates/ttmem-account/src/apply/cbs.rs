@@ -10,14 +10,14 @@ use crate::freed::FreedStorage;
 use crate::limits::ABSURD_BYTES;
 use crate::observer::{Holding, Observer};
 use crate::program::Cb;
-use ttmem_event::{MeshId, ProgramId, TextId, What};
+use ttmem_event::{EventKind, MeshId, ProgramId, TextId};
 
 /// The runtime has 64 indices at most; several entries may share one.
 const MAX_PER_PROGRAM: usize = 1024;
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn allocate_cb(&mut self, what: &What) -> Outcome {
-        let What::CbAllocated {
+    pub(super) fn allocate_cb(&mut self, event: &EventKind) -> Outcome {
+        let EventKind::CbAllocated {
             mesh,
             program,
             cb,
@@ -25,7 +25,7 @@ impl<O: Observer> Apply<'_, O> {
             address,
             size_bytes,
             cores,
-        } = *what
+        } = *event
         else {
             return Err(Anomaly::Malformed);
         };
@@ -50,11 +50,11 @@ impl<O: Observer> Apply<'_, O> {
         }
         let registered = |totals: &crate::Totals| totals.cb.registered.bytes();
         self.check_held(&members, registered, entry.total_bytes())?;
-        let program = self.program_slot_or_new(program, what)?;
+        let program = self.program_slot_or_new(program, event)?;
         for slot in members.iter() {
             let grid = self.account.facts.devices[*slot as usize].compute;
             if grid.is_some_and(|grid| !set.is_subset(&grid.cores)) {
-                self.note(Anomaly::OutsideGrid, what);
+                self.note(Anomaly::OutsideGrid, event);
             }
         }
         let most = self.most_placed(members.len(), MAX_PER_PROGRAM);

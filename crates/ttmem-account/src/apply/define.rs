@@ -10,7 +10,9 @@ use crate::device::{ChipKey, HeldDevice};
 use crate::mesh::{DeviceSet, Mesh};
 use crate::observer::Observer;
 use std::sync::Arc;
-use ttmem_event::{CoresId, Definition, DeviceDefinition, MeshDefinition, MeshKind, TextId, What};
+use ttmem_event::{
+    CoresId, Definition, DeviceDefinition, EventKind, MeshDefinition, MeshKind, TextId,
+};
 
 impl<O: Observer> Apply<'_, O> {
     pub(crate) fn define(&mut self, definition: &Definition) -> Outcome {
@@ -124,8 +126,8 @@ impl<O: Observer> Apply<'_, O> {
     ///
     /// Nothing can be given back on a device that the sender never held anything on,
     /// and no device comes to be by trying.
-    pub(super) fn legacy_mesh(&mut self, what: &What) -> Result<u32, Anomaly> {
-        let number = what.legacy_device().ok_or(Anomaly::Malformed)?;
+    pub(super) fn legacy_mesh(&mut self, event: &EventKind) -> Result<u32, Anomaly> {
+        let number = event.legacy_device().ok_or(Anomaly::Malformed)?;
         let number = u32::try_from(number).map_err(|_negative| Anomaly::InvalidDevice)?;
         if number > self.limits.last_legacy_device {
             return Err(Anomaly::InvalidDevice);
@@ -133,9 +135,11 @@ impl<O: Observer> Apply<'_, O> {
         if let Some(mesh) = self.account.legacy_meshes.get(&number) {
             return Ok(*mesh);
         }
-        match what {
-            What::LegacyFreed { .. } | What::LegacyCbFreed { .. } => Err(Anomaly::UnknownFree),
-            What::LegacyKernelUnloaded { .. } => Err(Anomaly::UnknownUnload),
+        match event {
+            EventKind::LegacyFreed { .. } | EventKind::LegacyCbFreed { .. } => {
+                Err(Anomaly::UnknownFree)
+            }
+            EventKind::LegacyKernelUnloaded { .. } => Err(Anomaly::UnknownUnload),
             _report => self.add_legacy_mesh(number),
         }
     }

@@ -6,25 +6,25 @@ use crate::device::{Capacity, ComputeL1};
 use crate::limits::MAX_HELD_BYTES;
 use crate::observer::Observer;
 use std::sync::Arc;
-use ttmem_event::{Class, DeviceId, What};
+use ttmem_event::{Class, DeviceId, EventKind};
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn change_devices(&mut self, what: &What) -> Outcome {
-        match *what {
-            What::DeviceOpened { device } => {
+    pub(super) fn change_devices(&mut self, event: &EventKind) -> Outcome {
+        match *event {
+            EventKind::DeviceOpened { device } => {
                 let slot = self.device_slot(device)?;
                 self.describe_device(slot, device);
             }
-            What::DeviceClosed { device } => self.close_device(device)?,
-            What::MeshOpened { mesh } => {
+            EventKind::DeviceClosed { device } => self.close_device(device)?,
+            EventKind::MeshOpened { mesh } => {
                 let mesh = self.mesh_slot(mesh)?;
                 self.use_mesh(mesh);
             }
-            What::MeshClosed { mesh } => {
+            EventKind::MeshClosed { mesh } => {
                 let mesh = self.mesh_slot(mesh)?;
                 self.close_mesh(mesh);
             }
-            What::CapacityReported {
+            EventKind::CapacityReported {
                 mesh,
                 class,
                 banks,
@@ -44,7 +44,7 @@ impl<O: Observer> Apply<'_, O> {
                     self.note_capacity(*slot, class, capacity);
                 }
             }
-            What::StatisticsReported {
+            EventKind::StatisticsReported {
                 mesh,
                 class,
                 allocated_bytes,
@@ -60,12 +60,12 @@ impl<O: Observer> Apply<'_, O> {
                     return Err(Anomaly::StatisticsDiffer);
                 }
             }
-            What::AllocationFailed { mesh, .. } | What::Clashed { mesh, .. } => {
+            EventKind::AllocationFailed { mesh, .. } | EventKind::Clashed { mesh, .. } => {
                 self.mesh_slot(mesh)?;
             }
             _other => return Err(Anomaly::Malformed),
         }
-        self.happened(what)
+        self.happened(event)
     }
 
     fn device_slot(&self, device: DeviceId) -> Result<u32, Anomaly> {

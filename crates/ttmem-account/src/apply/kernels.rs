@@ -9,14 +9,14 @@ use crate::observer::{Holding, Observer};
 use crate::program::{Kernel, Placement};
 use crate::totals::Totals;
 use std::collections::BTreeMap;
-use ttmem_event::{CoresId, KernelId, MeshId, ProgramId, TextId, What};
+use ttmem_event::{CoresId, EventKind, KernelId, MeshId, ProgramId, TextId};
 
 /// Far more kernels than a program has groups of cores.
 const MAX_PER_PROGRAM: usize = 1024;
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn load_kernel(&mut self, what: &What) -> Outcome {
-        let What::KernelLoaded {
+    pub(super) fn load_kernel(&mut self, event: &EventKind) -> Outcome {
+        let EventKind::KernelLoaded {
             mesh,
             program,
             kernel,
@@ -26,7 +26,7 @@ impl<O: Observer> Apply<'_, O> {
             core_count,
             kind,
             core_type,
-        } = *what
+        } = *event
         else {
             return Err(Anomaly::Malformed);
         };
@@ -53,9 +53,9 @@ impl<O: Observer> Apply<'_, O> {
         };
         let registered = |totals: &Totals| totals.kernel.registered.bytes();
         self.check_held(&members, registered, entry.total_bytes)?;
-        let program = self.program_slot_or_new(program, what)?;
+        let program = self.program_slot_or_new(program, event)?;
         if self.put_kernel(&members, program, entry)? {
-            self.note(Anomaly::KernelChanged, what);
+            self.note(Anomaly::KernelChanged, event);
         }
         Ok(())
     }

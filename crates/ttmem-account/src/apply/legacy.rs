@@ -15,18 +15,18 @@ use crate::limits::ABSURD_BYTES;
 use crate::observer::{Holding, Observer};
 use crate::program::{Cb, Kernel};
 use crate::totals::Totals;
-use ttmem_event::{CbKind, Class, CoresId, KernelId, KernelKind, ProgramId, TextId, What};
+use ttmem_event::{CbKind, Class, CoresId, EventKind, KernelId, KernelKind, ProgramId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
     /// Applies an old sender's report.
     ///
     /// What a fork gives back of its parent's passes: the parent's own account keeps it.
-    pub(super) fn apply_legacy(&mut self, what: &What) -> Outcome {
+    pub(super) fn apply_legacy(&mut self, event: &EventKind) -> Outcome {
         let outcome = self
-            .legacy_mesh(what)
-            .and_then(|mesh| self.report_on(mesh, what));
-        match (what, outcome) {
-            (What::LegacyFreed { id, .. }, Err(Anomaly::UnknownFree))
+            .legacy_mesh(event)
+            .and_then(|mesh| self.report_on(mesh, event));
+        match (event, outcome) {
+            (EventKind::LegacyFreed { id, .. }, Err(Anomaly::UnknownFree))
                 if *id < self.account.first_own_buffer =>
             {
                 self.account.facts.inherited_frees += 1;
@@ -37,30 +37,32 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Applies a report about the device behind `mesh`.
-    fn report_on(&mut self, mesh: u32, what: &What) -> Outcome {
+    fn report_on(&mut self, mesh: u32, event: &EventKind) -> Outcome {
         // Reports of one batch share their time of receipt; "the newest" needs an order.
         self.time = self.time.max(self.account.last_report.saturating_add(1));
         self.account.last_report = self.time;
         let slot = self.mesh(mesh).devices[0];
-        match *what {
-            What::LegacyAllocated {
+        match *event {
+            EventKind::LegacyAllocated {
                 class,
                 size_bytes,
                 id,
                 ..
-            } => self.legacy_allocate(mesh, class, size_bytes, id, what),
-            What::LegacyFreed { id, .. } => self.legacy_free(mesh, id, what),
-            What::LegacyCbAllocated { size_bytes, id, .. } => {
+            } => self.legacy_allocate(mesh, class, size_bytes, id, event),
+            EventKind::LegacyFreed { id, .. } => self.legacy_free(mesh, id, event),
+            EventKind::LegacyCbAllocated { size_bytes, id, .. } => {
                 self.legacy_allocate_cb(slot, size_bytes, id)
             }
-            What::LegacyCbFreed { size_bytes, id, .. } => self.legacy_free_cb(slot, size_bytes, id),
-            What::LegacyKernelLoaded {
+            EventKind::LegacyCbFreed { size_bytes, id, .. } => {
+                self.legacy_free_cb(slot, size_bytes, id)
+            }
+            EventKind::LegacyKernelLoaded {
                 kind,
                 size_bytes,
                 id,
                 ..
-            } => self.legacy_load_kernel(slot, kind, size_bytes, id, what),
-            What::LegacyKernelUnloaded { id, .. } => self.legacy_unload_kernel(slot, id),
+            } => self.legacy_load_kernel(slot, kind, size_bytes, id, event),
+            EventKind::LegacyKernelUnloaded { id, .. } => self.legacy_unload_kernel(slot, id),
             _other => Err(Anomaly::Malformed),
         }
     }
@@ -71,7 +73,7 @@ impl<O: Observer> Apply<'_, O> {
         class: Class,
         size_bytes: u64,
         id: u64,
-        what: &What,
+        event: &EventKind,
     ) -> Outcome {
         if size_bytes == 0 {
             return Err(Anomaly::ZeroSize);
@@ -100,7 +102,7 @@ impl<O: Observer> Apply<'_, O> {
                 return Ok(());
             }
             self.release_row(slot);
-            self.note(Anomaly::SizeChanged, what);
+            self.note(Anomaly::SizeChanged, event);
         }
         let row = BufferRow {
             requested_bytes: size_bytes,
@@ -113,7 +115,7 @@ impl<O: Observer> Apply<'_, O> {
         self.book_row(row)
     }
 
-    fn legacy_free(&mut self, mesh: u32, id: u64, what: &What) -> Outcome {
+    fn legacy_free(&mut self, mesh: u32, id: u64, event: &EventKind) -> Outcome {
         let mut newest: Option<(u64, u32)> = None;
         let mut count = 0;
         for class in Class::ALL {
@@ -131,7 +133,7 @@ impl<O: Observer> Apply<'_, O> {
         }
         let (_order, slot) = newest.ok_or(Anomaly::UnknownFree)?;
         if count > 1 {
-            self.note(Anomaly::AmbiguousFree, what);
+            self.note(Anomaly::AmbiguousFree, event);
         }
         let row = self.account.buffers.rows.get_mut(slot);
         let row = row.ok_or(Anomaly::UnknownFree)?;
@@ -189,7 +191,7 @@ impl<O: Observer> Apply<'_, O> {
         kind: KernelKind,
         size_bytes: u64,
         id: u64,
-        what: &What,
+        event: &EventKind,
     ) -> Outcome {
         if size_bytes > ABSURD_BYTES {
             return Err(Anomaly::AbsurdSize);
@@ -228,7 +230,7 @@ impl<O: Observer> Apply<'_, O> {
             order: self.account.order,
         };
         if self.put_kernel(&[slot], program, entry)? {
-            self.note(Anomaly::KernelChanged, what);
+            self.note(Anomaly::KernelChanged, event);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
 use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
-use ttmem_event::{MeshId, TextId, What};
+use ttmem_event::{EventKind, MeshId, TextId};
 
 /// What applying an event comes to.
 pub(crate) type Outcome = Result<(), Anomaly>;
@@ -38,90 +38,90 @@ pub(crate) struct Apply<'a, O> {
 }
 
 impl<O: Observer> Apply<'_, O> {
-    pub(crate) fn event(&mut self, what: &What) -> Outcome {
-        if !self.account.may_send(what) {
+    pub(crate) fn event(&mut self, kind: &EventKind) -> Outcome {
+        if !self.account.may_send(kind) {
             return Err(Anomaly::Malformed);
         }
-        match *what {
-            What::BufferAllocated { .. } => self.allocate_buffer(what),
-            What::BufferFreed { buffer, .. } => self.free_buffer(buffer),
-            What::BuffersReleased { mesh, class } => self.release_buffers(mesh, class),
-            What::CbAllocated { .. } => self.allocate_cb(what),
-            What::CbFreed { mesh, program, cb } => self.free_cb(mesh, program, cb),
-            What::KernelLoaded { .. } => self.load_kernel(what),
-            What::KernelUnloaded {
+        match *kind {
+            EventKind::BufferAllocated { .. } => self.allocate_buffer(kind),
+            EventKind::BufferFreed { buffer, .. } => self.free_buffer(buffer),
+            EventKind::BuffersReleased { mesh, class } => self.release_buffers(mesh, class),
+            EventKind::CbAllocated { .. } => self.allocate_cb(kind),
+            EventKind::CbFreed { mesh, program, cb } => self.free_cb(mesh, program, cb),
+            EventKind::KernelLoaded { .. } => self.load_kernel(kind),
+            EventKind::KernelUnloaded {
                 mesh,
                 program,
                 kernel,
             } => self.unload_kernel(mesh, program, kernel),
-            What::ProgramCreated { .. }
-            | What::ProgramFinalized { .. }
-            | What::CommandsCached { .. }
-            | What::BinarySent { .. }
-            | What::BinaryStatusChanged { .. }
-            | What::ProgramDestroyed { .. }
-            | What::Dispatched { .. } => self.run_program(what),
-            What::TraceBegan { .. }
-            | What::TraceEnded { .. }
-            | What::TraceReplayed { .. }
-            | What::TraceReleased { .. } => self.trace(what),
-            What::RingOpened { .. }
-            | What::RingReserved { .. }
-            | What::RingAllocated { .. }
-            | What::RingFreed { .. }
-            | What::RingFilled { .. }
-            | What::PrefetchOpened { .. }
-            | What::Prefetched { .. }
-            | What::PrefetchReset { .. }
-            | What::JitDiskLookup { .. } => self.use_cache(what),
-            What::DeviceOpened { .. }
-            | What::DeviceClosed { .. }
-            | What::MeshOpened { .. }
-            | What::MeshClosed { .. }
-            | What::CapacityReported { .. }
-            | What::StatisticsReported { .. }
-            | What::AllocationFailed { .. }
-            | What::Clashed { .. } => self.change_devices(what),
-            What::EventsLost { count } => {
+            EventKind::ProgramCreated { .. }
+            | EventKind::ProgramFinalized { .. }
+            | EventKind::CommandsCached { .. }
+            | EventKind::BinarySent { .. }
+            | EventKind::BinaryStatusChanged { .. }
+            | EventKind::ProgramDestroyed { .. }
+            | EventKind::Dispatched { .. } => self.run_program(kind),
+            EventKind::TraceBegan { .. }
+            | EventKind::TraceEnded { .. }
+            | EventKind::TraceReplayed { .. }
+            | EventKind::TraceReleased { .. } => self.trace(kind),
+            EventKind::RingOpened { .. }
+            | EventKind::RingReserved { .. }
+            | EventKind::RingAllocated { .. }
+            | EventKind::RingFreed { .. }
+            | EventKind::RingFilled { .. }
+            | EventKind::PrefetchOpened { .. }
+            | EventKind::Prefetched { .. }
+            | EventKind::PrefetchReset { .. }
+            | EventKind::JitDiskLookup { .. } => self.use_cache(kind),
+            EventKind::DeviceOpened { .. }
+            | EventKind::DeviceClosed { .. }
+            | EventKind::MeshOpened { .. }
+            | EventKind::MeshClosed { .. }
+            | EventKind::CapacityReported { .. }
+            | EventKind::StatisticsReported { .. }
+            | EventKind::AllocationFailed { .. }
+            | EventKind::Clashed { .. } => self.change_devices(kind),
+            EventKind::EventsLost { count } => {
                 let lost = &mut self.account.facts.lost_events;
                 *lost = lost.saturating_add(count);
-                self.happened(what)
+                self.happened(kind)
             }
-            What::EventsElided { count } => {
+            EventKind::EventsElided { count } => {
                 let elided = &mut self.account.facts.elided_events;
                 *elided = elided.saturating_add(count);
-                self.happened(what)
+                self.happened(kind)
             }
-            What::Forked { first_buffer } => {
+            EventKind::Forked { first_buffer } => {
                 self.account.first_own_buffer = first_buffer.0;
                 Ok(())
             }
-            What::Marked { name, number } => {
+            EventKind::Marked { name, number } => {
                 self.mark(name, number);
-                self.happened(what)
+                self.happened(kind)
             }
-            What::StackNoted { buffer, stack, .. } => {
+            EventKind::StackNoted { buffer, stack, .. } => {
                 self.note_stack(buffer, stack);
-                self.happened(what)
+                self.happened(kind)
             }
-            What::LegacyAllocated { .. }
-            | What::LegacyFreed { .. }
-            | What::LegacyCbAllocated { .. }
-            | What::LegacyCbFreed { .. }
-            | What::LegacyKernelLoaded { .. }
-            | What::LegacyKernelUnloaded { .. } => self.apply_legacy(what),
+            EventKind::LegacyAllocated { .. }
+            | EventKind::LegacyFreed { .. }
+            | EventKind::LegacyCbAllocated { .. }
+            | EventKind::LegacyCbFreed { .. }
+            | EventKind::LegacyKernelLoaded { .. }
+            | EventKind::LegacyKernelUnloaded { .. } => self.apply_legacy(kind),
         }
     }
 
     /// Counts a contradiction that was settled.
-    fn note(&mut self, anomaly: Anomaly, what: &What) {
+    fn note(&mut self, anomaly: Anomaly, kind: &EventKind) {
         self.account.facts.anomalies.count(anomaly);
-        self.observer.contradicted(anomaly, what, self.time);
+        self.observer.contradicted(anomaly, kind, self.time);
     }
 
     /// Passes on an event that changes no bytes.
-    fn happened(&mut self, what: &What) -> Outcome {
-        self.observer.happened(what, self.time);
+    fn happened(&mut self, kind: &EventKind) -> Outcome {
+        self.observer.happened(kind, self.time);
         Ok(())
     }
 

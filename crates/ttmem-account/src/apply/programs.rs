@@ -7,12 +7,12 @@ use crate::device::CacheCounters;
 use crate::observer::Observer;
 use crate::program::{Cover, Finalized, Placement, Program, ProgramOnDevice};
 use std::sync::Arc;
-use ttmem_event::{CacheResult, MeshId, ProgramId, What};
+use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId};
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn run_program(&mut self, what: &What) -> Outcome {
-        match *what {
-            What::ProgramCreated {
+    pub(super) fn run_program(&mut self, event: &EventKind) -> Outcome {
+        match *event {
+            EventKind::ProgramCreated {
                 program,
                 name,
                 runtime_id,
@@ -24,7 +24,7 @@ impl<O: Observer> Apply<'_, O> {
                 program.runtime_id = runtime_id;
                 program.pointer = pointer;
             }
-            What::ProgramFinalized {
+            EventKind::ProgramFinalized {
                 program,
                 config_bytes,
                 text_bytes,
@@ -32,7 +32,7 @@ impl<O: Observer> Apply<'_, O> {
                 ..
             } => {
                 let time = self.time;
-                let slot = self.program_slot_or_new(program, what)?;
+                let slot = self.program_slot_or_new(program, event)?;
                 self.program_mut(slot).finalized = Some(Finalized {
                     time,
                     config_bytes,
@@ -40,26 +40,26 @@ impl<O: Observer> Apply<'_, O> {
                     binary_bytes,
                 });
             }
-            What::CommandsCached {
+            EventKind::CommandsCached {
                 mesh,
                 program,
                 bytes,
-            } => self.each_part(mesh, program, what, |on| on.command_bytes = Some(bytes))?,
-            What::BinarySent {
+            } => self.each_part(mesh, program, event, |on| on.command_bytes = Some(bytes))?,
+            EventKind::BinarySent {
                 mesh,
                 program,
                 bytes,
-            } => self.each_part(mesh, program, what, |on| on.sent_bytes = Some(bytes))?,
-            What::BinaryStatusChanged {
+            } => self.each_part(mesh, program, event, |on| on.sent_bytes = Some(bytes))?,
+            EventKind::BinaryStatusChanged {
                 mesh,
                 program,
                 status,
-            } => self.each_part(mesh, program, what, |on| on.binary_status = status)?,
-            What::ProgramDestroyed { program } => self.destroy_program(program)?,
-            What::Dispatched { .. } => self.dispatch(what)?,
+            } => self.each_part(mesh, program, event, |on| on.binary_status = status)?,
+            EventKind::ProgramDestroyed { program } => self.destroy_program(program)?,
+            EventKind::Dispatched { .. } => self.dispatch(event)?,
             _other => return Err(Anomaly::Malformed),
         }
-        self.happened(what)
+        self.happened(event)
     }
 
     /// Changes what is known of a program on each device of a mesh.
@@ -67,11 +67,11 @@ impl<O: Observer> Apply<'_, O> {
         &mut self,
         mesh: MeshId,
         program: ProgramId,
-        what: &What,
+        event: &EventKind,
         change: impl Fn(&mut ProgramOnDevice),
     ) -> Outcome {
         let members = self.members(mesh)?;
-        let program = self.program_slot_or_new(program, what)?;
+        let program = self.program_slot_or_new(program, event)?;
         for slot in members.iter() {
             change(self.part_mut(program, *slot)?);
         }
@@ -89,13 +89,13 @@ impl<O: Observer> Apply<'_, O> {
     pub(super) fn program_slot_or_new(
         &mut self,
         program: ProgramId,
-        what: &What,
+        event: &EventKind,
     ) -> Result<u32, Anomaly> {
         if let Some(slot) = self.program_slot(program) {
             return Ok(slot);
         }
         let slot = self.program_slot_or_add(ProgramKey::Tracked(program), program)?;
-        self.note(Anomaly::ImplicitProgram, what);
+        self.note(Anomaly::ImplicitProgram, event);
         Ok(slot)
     }
 
@@ -273,20 +273,20 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    fn dispatch(&mut self, what: &What) -> Outcome {
-        let What::Dispatched {
+    fn dispatch(&mut self, event: &EventKind) -> Outcome {
+        let EventKind::Dispatched {
             mesh,
             program: id,
             runtime_id,
             program_cache,
             binary_reused,
             ..
-        } = *what
+        } = *event
         else {
             return Err(Anomaly::Malformed);
         };
         let mesh = self.mesh_slot(mesh)?;
-        let slot = self.program_slot_or_new(id, what)?;
+        let slot = self.program_slot_or_new(id, event)?;
         let time = self.time;
         let captured_by = self.capture_of(mesh);
         let members = Arc::clone(&self.mesh(mesh).devices);

@@ -14,18 +14,18 @@ use crate::observer::Observer;
 use crate::program::Cover;
 use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey, still_there};
 use std::sync::Arc;
-use ttmem_event::{MeshId, ProgramId, TraceId, What};
+use ttmem_event::{EventKind, MeshId, ProgramId, TraceId};
 
 impl<O: Observer> Apply<'_, O> {
-    pub(super) fn trace(&mut self, what: &What) -> Outcome {
-        match *what {
-            What::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
-            What::TraceEnded { mesh, trace, .. } => self.end_trace(mesh, trace)?,
-            What::TraceReplayed { mesh, trace } => self.replay_trace(mesh, trace)?,
-            What::TraceReleased { mesh, trace } => self.release_trace(mesh, trace)?,
+    pub(super) fn trace(&mut self, event: &EventKind) -> Outcome {
+        match *event {
+            EventKind::TraceBegan { mesh, trace } => self.begin_trace(mesh, trace)?,
+            EventKind::TraceEnded { mesh, trace, .. } => self.end_trace(mesh, trace)?,
+            EventKind::TraceReplayed { mesh, trace } => self.replay_trace(mesh, trace)?,
+            EventKind::TraceReleased { mesh, trace } => self.release_trace(mesh, trace)?,
             _other => return Err(Anomaly::Malformed),
         }
-        self.happened(what)
+        self.happened(event)
     }
 
     /// The mesh whose trace captures what is dispatched on a mesh: the mesh itself, else the one

@@ -55,7 +55,6 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a list.
 pub(super) fn put_list<'i, T: Codec + 'i>(
     out: &mut Vec<u8>,
     items: impl ExactSizeIterator<Item = &'i T>,

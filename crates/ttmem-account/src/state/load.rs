@@ -115,7 +115,6 @@ impl<O: Observer> Loader<'_, O> {
             && read.each(|each: SavedPrefetcher| self.note(|loader| loader.take_prefetcher(each)))
     }
 
-    /// Counts what was refused.
     fn note(&mut self, take: impl FnOnce(&mut Self) -> Outcome) {
         if let Err(anomaly) = take(self) {
             self.account.facts.anomalies.count(anomaly);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use ttmem_account::{Account, Limits};
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::RingPosition;
-use ttmem_event::{Definition, Event, What};
+use ttmem_event::{Definition, Event, EventKind};
 
 /// Stands for an event that comes from no ring.
 const NO_RING: u16 = u16::MAX;
@@ -37,7 +37,6 @@ pub(super) struct Batch<'h> {
     pub(super) records: [&'h [u8]; 2],
 }
 
-/// The history.
 #[derive(Debug)]
 pub(super) struct History {
     records: VecDeque<[u8; EVENT_BYTES]>,
@@ -164,7 +163,6 @@ impl History {
         self.account.take()
     }
 
-    /// Takes the state back.
     pub(super) fn take_back_account(&mut self, account: Account) {
         self.account = Some(account);
     }
@@ -225,7 +223,7 @@ impl History {
             self.front += 1;
             // What this process encoded can be decoded.
             if let Ok(event) = Event::decode(&record) {
-                if let What::EventsLost { count } = event.what {
+                if let EventKind::EventsLost { count } = event.kind {
                     self.lost += count;
                 }
                 if let Some(account) = &mut self.account {
@@ -323,8 +321,8 @@ mod tests {
     /// An event that can be told from others, by the id that it frees.
     fn event(number: u64) -> [u8; EVENT_BYTES] {
         let (mesh, buffer) = (MeshId(1), BufferId(number));
-        let what = What::BufferFreed { mesh, buffer };
-        Event { time: number, what }.encode()
+        let kind = EventKind::BufferFreed { mesh, buffer };
+        Event { time: number, kind }.encode()
     }
 
     fn history(bound: usize, events: std::ops::Range<u64>) -> History {
@@ -429,8 +427,8 @@ mod tests {
     #[test]
     fn events_lost_count_once_they_are_behind_the_front() {
         let mut history = History::new(100, false);
-        let what = What::EventsLost { count: 7 };
-        history.push(&Event { time: 1, what }.encode(), None);
+        let kind = EventKind::EventsLost { count: 7 };
+        history.push(&Event { time: 1, kind }.encode(), None);
         assert_eq!(history.lost_before_front(), 0);
         let batch = history.take_batch(1).unwrap();
         assert!(batch.positions.is_empty());

@@ -38,7 +38,6 @@ const RECEIVE_BYTES: usize = 4096;
 /// Room for frames that is kept between turns; a large state is not kept.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// The conversation.
 #[derive(Debug)]
 pub(super) struct Link {
     state: Phase,
@@ -56,11 +55,18 @@ pub(super) struct Link {
 #[derive(Debug)]
 enum Phase {
     /// No connection; the next attempt is due then.
-    Down { until: Instant },
+    Down {
+        until: Instant,
+    },
     /// Connected; the server has not answered yet.
-    Greeting { socket: Socket, until: Instant },
-    /// The server has accepted.
-    Up { socket: Socket, synced: Synced },
+    Greeting {
+        socket: Socket,
+        until: Instant,
+    },
+    Up {
+        socket: Socket,
+        synced: Synced,
+    },
 }
 
 /// Whether the server is known to have the state up to the front.
@@ -118,7 +124,6 @@ enum Given {
 /// What to wait for before the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The server.
     Socket,
     /// Anything, but no longer than this.
     AtMost(Duration),
@@ -444,7 +449,6 @@ impl Link {
         Ok(())
     }
 
-    /// Makes the next frames.
     fn fill(&mut self, client: &Client, history: &mut History, definitions: &mut Definitions) {
         if !self.out.is_empty() {
             return;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use ttmem_account::Account;
-use ttmem_event::{BufferId, Event, Source, What};
+use ttmem_event::{BufferId, Event, EventKind, Source};
 
 /// The pump's own stack: it never goes deep.
 const STACK_BYTES: usize = 256 << 10;
@@ -115,7 +115,7 @@ impl Pump {
         };
         if let Some(first_buffer) = client.forked {
             let first_buffer = BufferId(first_buffer);
-            pump.push_own(What::Forked { first_buffer });
+            pump.push_own(EventKind::Forked { first_buffer });
         }
         pump
     }
@@ -138,7 +138,7 @@ impl Pump {
         self.rings.look(self.client);
         let lost = self.rings.take_lost();
         if lost > 0 {
-            self.push_own(What::EventsLost { count: lost });
+            self.push_own(EventKind::EventsLost { count: lost });
         }
         // Before the events that use them: those are in the rings since the last look.
         self.definitions.learn(self.client, &mut self.history);
@@ -163,9 +163,10 @@ impl Pump {
     }
 
     /// An event of the pump's own, which comes from no ring.
-    fn push_own(&mut self, what: What) {
+    fn push_own(&mut self, event: EventKind) {
         let time = crate::clock::ticks();
-        self.history.push(&Event { time, what }.encode(), None);
+        self.history
+            .push(&Event { time, kind: event }.encode(), None);
     }
 
     fn note_flush(&mut self, wanted: u32, complete: bool) {

@@ -32,10 +32,8 @@ struct Reader {
     freed: u64,
 }
 
-/// What merging came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Merged {
-    /// How many events.
     pub(super) events: u64,
     /// Whether everything up to the horizon was taken.
     pub(super) complete: bool,
@@ -48,7 +46,6 @@ impl Rings {
         first.map_or(u64::MAX, |reader| reader.consumer.ring().capacity())
     }
 
-    /// Events lost so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
@@ -164,7 +161,7 @@ impl Rings {
 mod tests {
     use super::*;
     use ttmem_event::event::EVENT_BYTES;
-    use ttmem_event::{BufferId, Event, MeshId, What};
+    use ttmem_event::{BufferId, Event, EventKind, MeshId};
     use ttmem_ring::ring::Producer;
     use ttmem_ring::segment::RingSegment;
 
@@ -185,8 +182,8 @@ mod tests {
 
     fn event(time: u64) -> [u8; EVENT_BYTES] {
         let (mesh, buffer) = (MeshId(1), BufferId(time));
-        let what = What::BufferFreed { mesh, buffer };
-        Event { time, what }.encode()
+        let kind = EventKind::BufferFreed { mesh, buffer };
+        Event { time, kind }.encode()
     }
 
     /// The times of the events that are merged up to a horizon, in order.

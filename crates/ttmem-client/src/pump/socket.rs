@@ -17,7 +17,6 @@ use std::path::Path;
 use std::time::Duration;
 use ttmem_ring::memory::Descriptor;
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Socket(Descriptor);
 

@@ -9,7 +9,6 @@ pub enum Arch {
     Grayskull,
     /// Wormhole B0.
     Wormhole,
-    /// Blackhole.
     Blackhole,
     /// Quasar: known by name only, there is no board yet.
     Quasar,

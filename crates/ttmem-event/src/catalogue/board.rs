@@ -15,7 +15,6 @@ const UNKNOWN_NAME_CHARS: usize = 64;
 /// A board or machine of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BoardKind {
-    /// One Wormhole.
     N150,
     /// Two Wormholes, the second reached through the first.
     N300,
@@ -25,7 +24,6 @@ pub enum BoardKind {
     GalaxyWormhole,
     /// One Blackhole without Ethernet and with one DRAM bank less.
     P100,
-    /// One Blackhole.
     P150,
     /// Two Blackholes, both on PCIe.
     P300,
@@ -36,7 +34,6 @@ pub enum BoardKind {
 /// How the host reaches a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChipAttachment {
-    /// On PCIe, memory mapped.
     Local,
     /// Over the Ethernet of a local chip of the same card.
     Remote {
@@ -56,7 +53,6 @@ pub struct ChipDescription {
     pub board_type: &'static str,
 }
 
-/// What differs between boards.
 struct Row {
     name: &'static str,
     /// Other spellings: lower case, with `-` for `_` and blanks.

@@ -11,7 +11,6 @@ use super::memory_map::MemoryMap;
 /// The parameters of an opened device that change its capacities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceOptions {
-    /// Where the runtime dispatches.
     pub dispatch: DispatchCores,
     /// Device parameter `l1_small_size`: bytes per core.
     pub l1_small_size: u64,
@@ -34,7 +33,6 @@ impl DeviceOptions {
 /// The same address range in each of a number of banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BankedRegion {
-    /// How many banks.
     pub banks: u32,
     /// First address in each bank.
     pub base: u64,

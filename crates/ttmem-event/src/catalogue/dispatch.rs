@@ -3,9 +3,7 @@
 /// A rectangle of cores with its corner at (0, 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
-    /// Columns.
     pub x: u16,
-    /// Rows.
     pub y: u16,
 }
 
@@ -39,14 +37,12 @@ pub enum DispatchCores {
     TensixRow,
     /// The last column of Tensix cores.
     TensixColumn,
-    /// Idle Ethernet cores.
     Ethernet,
     /// None: the host launches every program itself and compute has the whole grid.
     Slow,
 }
 
 impl DispatchCores {
-    /// Every kind.
     pub const ALL: [Self; 4] = [
         Self::TensixRow,
         Self::TensixColumn,

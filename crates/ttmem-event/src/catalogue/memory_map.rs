@@ -25,14 +25,12 @@ pub struct ConfigRing {
 pub struct CoreMemory {
     /// All of its L1.
     pub l1_bytes: u64,
-    /// Its kernel config ring.
     pub config_ring: ConfigRing,
 }
 
 /// The memory of one chip of an architecture, and the rules of the allocator over it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MemoryMap {
-    /// Compute cores.
     pub tensix: CoreMemory,
     /// Ethernet cores with a trained link.
     pub active_eth: CoreMemory,

@@ -19,11 +19,8 @@ pub enum DecodeEventError {
     /// A field holds a value outside its range.
     #[error("{event}.{field} cannot be {value}")]
     InvalidField {
-        /// The event's name.
         event: &'static str,
-        /// The field's name.
         field: &'static str,
-        /// What stood there.
         value: u8,
     },
 }
@@ -39,11 +36,9 @@ pub enum FieldValue {
     Hex(u64),
     /// A word of the vocabulary.
     Word(&'static str),
-    /// A class of memory.
     Class(Class),
     /// Yes or no.
     Flag(bool),
-    /// Everything of its kind.
     All,
     /// A text that the process defined.
     Text(TextId),

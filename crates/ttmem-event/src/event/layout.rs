@@ -11,9 +11,7 @@ use super::words::WordValues;
 /// One field of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldLayout {
-    /// The field's name.
     pub name: &'static str,
-    /// The field's type.
     pub type_name: &'static str,
     /// First byte.
     pub offset: usize,
@@ -28,11 +26,9 @@ pub struct FieldLayout {
 pub struct EventLayout {
     /// The number in byte 0.
     pub kind: u8,
-    /// The event's name.
     pub name: &'static str,
     /// What happened, in a sentence.
     pub about: &'static str,
-    /// Its fields.
     pub fields: &'static [FieldLayout],
 }
 

@@ -1,6 +1,6 @@
 //! What can happen to device memory: the whole vocabulary.
 //!
-//! An [`Event`] is a time and a [`What`]. Every kind of event is one row of the
+//! An [`Event`] is a time and a [`EventKind`]. Every kind of event is one row of the
 //! table in [`vocabulary`], from which the type, its 64-byte record, its [`layout`]
 //! and the tables of `docs/protocol.md` are all derived. The words a row is made of
 //! (classes, kinds, states) are in [`words`].
@@ -11,7 +11,7 @@ pub mod vocabulary;
 pub mod words;
 
 pub use field::{DecodeEventError, FieldValue};
-pub use vocabulary::{LAYOUT_HASH, What};
+pub use vocabulary::{EventKind, LAYOUT_HASH};
 pub use words::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
     Layout, MeshKind, Source,
@@ -28,8 +28,7 @@ pub const TIME_AT: usize = 8;
 pub struct Event {
     /// When: in a record, ticks of the client's clock; in the ledger, nanoseconds since the epoch.
     pub time: u64,
-    /// What.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 impl Event {
@@ -39,7 +38,7 @@ impl Event {
     pub fn encode(&self) -> [u8; EVENT_BYTES] {
         let mut record = [0; EVENT_BYTES];
         record[TIME_AT..TIME_AT + 8].copy_from_slice(&self.time.to_le_bytes());
-        self.what.encode(&mut record);
+        self.kind.encode(&mut record);
         record
     }
 
@@ -51,7 +50,7 @@ impl Event {
         let time = field::Field::get(&record[TIME_AT..TIME_AT + 8]).unwrap_or(0);
         Ok(Self {
             time,
-            what: What::decode(record)?,
+            kind: EventKind::decode(record)?,
         })
     }
 }

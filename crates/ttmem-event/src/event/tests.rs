@@ -53,15 +53,15 @@ fn a_word_out_of_range_is_refused_by_its_name() {
     );
 }
 
-fn fields(what: What) -> Vec<(&'static str, FieldValue)> {
+fn fields(content: EventKind) -> Vec<(&'static str, FieldValue)> {
     let mut fields = Vec::new();
-    what.visit(|name, value| fields.push((name, value)));
+    content.visit(|name, value| fields.push((name, value)));
     fields
 }
 
 #[test]
 fn a_visit_gives_every_field_with_what_its_value_is() {
-    let dispatched = What::Dispatched {
+    let dispatched = EventKind::Dispatched {
         mesh: MeshId(3),
         program: ProgramId(1 << 40),
         runtime_id: 9,
@@ -82,7 +82,7 @@ fn a_visit_gives_every_field_with_what_its_value_is() {
             ("path", FieldValue::Word("slow")),
         ]
     );
-    let allocated = What::LegacyAllocated {
+    let allocated = EventKind::LegacyAllocated {
         device: -5,
         class: Class::L1Small,
         size_bytes: 16,
@@ -97,7 +97,7 @@ fn a_visit_gives_every_field_with_what_its_value_is() {
             ("id", FieldValue::Hex(0xff)),
         ]
     );
-    let unloaded = |kernel| What::KernelUnloaded {
+    let unloaded = |kernel| EventKind::KernelUnloaded {
         mesh: MeshId(0),
         program: ProgramId(1),
         kernel,
@@ -112,13 +112,16 @@ fn every_kind_is_visited_by_the_names_of_the_table() {
     for row in LAYOUT {
         let mut record = [0; EVENT_BYTES];
         record[0] = row.kind;
-        let what = Event::decode(&record).expect("zeros are an event").what;
-        let names = fields(what).into_iter().map(|(name, _value)| name);
+        let content = Event::decode(&record).expect("zeros are an event").kind;
+        let names = fields(content).into_iter().map(|(name, _value)| name);
         assert!(names.eq(row.fields.iter().map(|field| field.name)));
-        assert_eq!(what.name(), row.name);
-        assert_eq!(what.json_name().replace('_', ""), row.name.to_lowercase());
+        assert_eq!(content.name(), row.name);
+        assert_eq!(
+            content.json_name().replace('_', ""),
+            row.name.to_lowercase()
+        );
     }
-    let marked = What::EventsElided { count: 1 };
+    let marked = EventKind::EventsElided { count: 1 };
     assert_eq!(marked.json_name(), "events_elided");
 }
 
@@ -137,7 +140,7 @@ proptest! {
         record[1..4].copy_from_slice(&small);
         record[4..].copy_from_slice(&rest);
         if let Ok(event) = Event::decode(&record) {
-            prop_assert_eq!(event.what.kind(), kind);
+            prop_assert_eq!(event.kind.kind(), kind);
             prop_assert_eq!(Event::decode(&event.encode()), Ok(event));
         }
     }

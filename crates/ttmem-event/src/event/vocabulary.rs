@@ -36,14 +36,14 @@ macro_rules! events {
     )*) => {
         /// What happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum What {
+        pub enum EventKind {
             $(
                 #[doc = $doc]
                 $event { $($(#[$fdoc])* $field: $type,)* },
             )*
         }
 
-        impl What {
+        impl EventKind {
             /// The number of this kind of event.
             #[must_use]
             pub const fn kind(&self) -> u8 {
@@ -588,7 +588,7 @@ events! {
     }
 }
 
-impl What {
+impl EventKind {
     /// The name of this kind of event in JSON: `TraceBegan` is `trace_began`.
     #[must_use]
     pub fn json_name(&self) -> String {

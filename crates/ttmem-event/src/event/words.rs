@@ -46,7 +46,6 @@ macro_rules! words {
 words! {
     /// Where a buffer lives. The numbers are the runtime's own.
     Class {
-        /// Device DRAM.
         Dram = 0 "DRAM",
         /// The L1 of the compute cores.
         L1 = 1 "L1",
@@ -64,9 +63,7 @@ words! {
         Interleaved = 0 "interleaved",
         /// Not known.
         Unknown = 1 "unknown",
-        /// Sharded by rows.
         HeightSharded = 2 "height_sharded",
-        /// Sharded by columns.
         WidthSharded = 3 "width_sharded",
         /// Sharded by blocks.
         BlockSharded = 4 "block_sharded",
@@ -98,11 +95,8 @@ words! {
 
     /// What a kernel is for. 0 to 2 are the old protocol's numbers.
     KernelKind {
-        /// The user's computation.
         Application = 0 "application",
-        /// Fabric routers.
         Fabric = 1 "fabric",
-        /// Command queues.
         Dispatch = 2 "dispatch",
         /// Not known.
         Unknown = 3 "unknown",
@@ -122,7 +116,6 @@ words! {
     CacheResult {
         /// The runtime did not say.
         Unknown = 0 "unknown",
-        /// Found.
         Hit = 1 "hit",
         /// Not found.
         Miss = 2 "miss",
@@ -132,7 +125,6 @@ words! {
     DispatchPath {
         /// Through the command queues on the device.
         Fast = 0 "fast",
-        /// Written by the host.
         Slow = 1 "slow",
     }
 
@@ -156,7 +148,6 @@ words! {
         Chip = 1 "chip",
     }
 
-    /// How events became known.
     Source {
         /// From an unmodified runtime, by interposition.
         Attached = 0 "attached",

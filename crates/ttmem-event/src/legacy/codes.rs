@@ -7,7 +7,6 @@ use std::fmt;
 
 /// Memory classes as the runtime numbers them in the `buffer_type` of an ALLOC.
 pub mod buffer_type {
-    /// Device DRAM.
     pub const DRAM: u8 = 0;
     /// Worker L1.
     pub const L1: u8 = 1;
@@ -73,13 +72,10 @@ pub struct ArchCode(
 impl ArchCode {
     /// No or unknown device.
     pub const INVALID: Self = Self(0);
-    /// Grayskull.
     pub const GRAYSKULL: Self = Self(1);
     /// Wormhole B0.
     pub const WORMHOLE_B0: Self = Self(2);
-    /// Blackhole.
     pub const BLACKHOLE: Self = Self(3);
-    /// Quasar.
     pub const QUASAR: Self = Self(4);
 
     /// The vendor's name of the architecture, if the number is a known one.

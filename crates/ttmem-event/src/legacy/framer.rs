@@ -39,7 +39,6 @@ pub enum FramingError {
     UnknownSize {
         /// Offset within the first record.
         offset: usize,
-        /// The byte there.
         found: u8,
     },
     /// The stream ended inside a record.
@@ -61,7 +60,6 @@ enum Phase {
         /// size is certain; later zeros then only lengthen it.
         pending: Option<Request>,
     },
-    /// The size is certain.
     Decided(Generation),
 }
 

@@ -57,9 +57,7 @@ impl Generation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RequestKind {
-    /// A buffer was allocated.
     Alloc = 1,
-    /// A buffer was freed.
     Free = 2,
     /// Asks for the totals of a device.
     Query = 3,
@@ -75,9 +73,7 @@ pub enum RequestKind {
     CbAlloc = 8,
     /// A circular buffer was freed.
     CbFree = 9,
-    /// A kernel was loaded.
     KernelLoad = 10,
-    /// A kernel was unloaded.
     KernelUnload = 11,
     /// Asks the server to list the loaded kernels.
     DumpKernels = 12,
@@ -154,18 +150,10 @@ pub struct Request {
 pub enum MalformedRequest {
     /// The type byte names no message.
     #[error("message type {found} is not one of 1 to 12")]
-    UnknownType {
-        /// The type byte.
-        found: u8,
-    },
+    UnknownType { found: u8 },
     /// A pad or the tail, zero from every sender of this protocol, is not.
     #[error("byte {offset} of the message is {found:#04x} where the protocol has zero")]
-    NonZeroByte {
-        /// Offset within the record.
-        offset: usize,
-        /// The byte there.
-        found: u8,
-    },
+    NonZeroByte { offset: usize, found: u8 },
 }
 
 /// Why a slice is not one whole request record.
@@ -173,12 +161,7 @@ pub enum MalformedRequest {
 pub enum DecodeRequestError {
     /// The slice does not have the generation's record size.
     #[error("{found} bytes where a message of this generation has {expected}")]
-    Length {
-        /// The generation's record size.
-        expected: usize,
-        /// Length of the slice.
-        found: usize,
-    },
+    Length { expected: usize, found: usize },
     /// The size is right, the content is not.
     #[error(transparent)]
     Malformed(#[from] MalformedRequest),

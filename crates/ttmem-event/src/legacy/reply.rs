@@ -23,13 +23,11 @@ const RING_BUFFER: usize = 128;
 /// Bytes live on one device, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// DRAM buffers.
     pub dram: u64,
     /// L1 buffers.
     pub l1: u64,
     /// L1_SMALL buffers.
     pub l1_small: u64,
-    /// Trace buffers.
     pub trace: u64,
     /// Circular buffers; generations 1 and 2 cannot carry it.
     pub cb: u64,
@@ -40,24 +38,18 @@ pub struct Totals {
 /// The kernel ring buffer of a device; only generation 4 carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingBuffer {
-    /// Its size.
     pub total_bytes: u32,
     /// What its programs take of it.
     pub used_bytes: u32,
-    /// Programs in it.
     pub num_programs: u32,
 }
 
-/// Capacities of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// DRAM of the device.
     pub total_dram_bytes: u64,
     /// L1 of the device.
     pub total_l1_bytes: u64,
-    /// Its architecture.
     pub arch_type: ArchCode,
-    /// Number of DRAM channels.
     pub num_dram_channels: u32,
     /// DRAM per channel. The wire has 32 bits for it and gets the nearest value.
     pub dram_bytes_per_channel: u64,
@@ -90,7 +82,6 @@ pub enum Reply {
     Totals {
         /// The device that was asked about.
         device_id: i32,
-        /// Its totals.
         totals: Totals,
     },
     /// The answer to a DEVICE_INFO_QUERY.
@@ -102,26 +93,13 @@ pub enum Reply {
 pub enum DecodeReplyError {
     /// The slice does not have the generation's record size.
     #[error("{found} bytes where a reply of this generation has {expected}")]
-    Length {
-        /// The generation's record size.
-        expected: usize,
-        /// Length of the slice.
-        found: usize,
-    },
+    Length { expected: usize, found: usize },
     /// The type byte is not one that a server sends.
     #[error("message type {found} is not a reply (4 or 7)")]
-    UnknownType {
-        /// The type byte.
-        found: u8,
-    },
+    UnknownType { found: u8 },
     /// A byte that no field of this kind of reply explains.
     #[error("byte {offset} of the reply is {found:#04x}, which no server of this generation sends")]
-    UnexpectedByte {
-        /// Offset within the record.
-        offset: usize,
-        /// The byte there.
-        found: u8,
-    },
+    UnexpectedByte { offset: usize, found: u8 },
 }
 
 /// Appends the answer to a QUERY to `out`.

@@ -39,7 +39,6 @@ pub struct Hello<'a> {
     pub pid: u32,
     /// How its events become known.
     pub source: Source,
-    /// The process's name.
     pub name: &'a str,
     /// The visible-device set that logical ids are counted in; empty = all.
     pub visible_devices: &'a str,
@@ -93,9 +92,7 @@ pub struct RingPosition {
 pub struct ResyncEnd {
     /// The sequence number of the next event.
     pub next_sequence: u64,
-    /// Events lost so far.
     pub lost_events: u64,
-    /// Events elided so far.
     pub elided_events: u64,
 }
 
@@ -106,10 +103,8 @@ pub struct Goodbye {
     pub next_sequence: u64,
 }
 
-/// The server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The version both speak.
     pub version: u16,
     /// Whether the server knows nothing of this instance and needs its live set.
     pub needs_resync: bool,
@@ -124,7 +119,6 @@ pub struct Welcome {
 pub enum RefusalCode {
     /// No common version or event table.
     Version,
-    /// Too many clients.
     Full,
     /// The client broke the protocol.
     Protocol,
@@ -184,7 +178,6 @@ pub enum Frame<'a> {
     State(&'a [u8]),
     /// Client: acknowledge as soon as all before this is applied.
     Flush,
-    /// Client: it leaves.
     Goodbye(Goodbye),
     /// Client: a segment of its rings or of its dictionary, the descriptor beside this frame.
     Handover {
@@ -196,11 +189,9 @@ pub enum Frame<'a> {
     /// Client: what its rings held before these positions comes with the next events or
     /// resync end.
     Drained(Vec<RingPosition>),
-    /// Server: accepted.
     Welcome(Welcome),
     /// Server: refused; the connection ends.
     Refused {
-        /// Why.
         code: RefusalCode,
         /// Why, for people.
         reason: &'a str,
@@ -363,7 +354,6 @@ impl Frame<'_> {
         out[start..start + 4].copy_from_slice(&len.to_le_bytes());
     }
 
-    /// Appends a hello.
     pub fn put_hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
         Self::put(out, FrameKind::Hello, |out| {
             out.extend_from_slice(&hello.instance);
@@ -434,7 +424,6 @@ impl Frame<'_> {
         }
     }
 
-    /// Appends a goodbye.
     pub fn put_goodbye(out: &mut Vec<u8>, goodbye: &Goodbye) {
         Self::put(out, FrameKind::Goodbye, |out| {
             out.extend_from_slice(&goodbye.next_sequence.to_le_bytes());
@@ -462,7 +451,6 @@ impl Frame<'_> {
         }
     }
 
-    /// Appends a welcome.
     pub fn put_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
         Self::put(out, FrameKind::Welcome, |out| {
             out.extend_from_slice(&welcome.version.to_le_bytes());
@@ -473,7 +461,6 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends a refusal.
     pub fn put_refused(out: &mut Vec<u8>, code: RefusalCode, reason: &str) {
         Self::put(out, FrameKind::Refused, |out| {
             out.extend_from_slice(&code.code().to_le_bytes());
@@ -481,7 +468,6 @@ impl Frame<'_> {
         });
     }
 
-    /// Appends an acknowledgement.
     pub fn put_ack(out: &mut Vec<u8>, next_sequence: u64) {
         Self::put(out, FrameKind::Ack, |out| {
             out.extend_from_slice(&next_sequence.to_le_bytes());

@@ -31,28 +31,20 @@ pub enum DecodeFrameError {
         "the peer speaks versions {oldest} to {version}, this end {OLDEST_VERSION} to {VERSION}"
     )]
     Version {
-        /// The peer's version.
         version: u16,
         /// The oldest version the peer speaks.
         oldest: u16,
     },
     /// The event table of the peer is another one.
     #[error("the peer's event layout is {theirs:#018x}, this end's is {ours:#018x}")]
-    Layout {
-        /// The peer's fingerprint.
-        theirs: u64,
-        /// This end's fingerprint.
-        ours: u64,
-    },
+    Layout { theirs: u64, ours: u64 },
     /// A frame is longer than any frame may be.
     #[error("a frame of {0} bytes is longer than the limit of {MAX_FRAME_BYTES}")]
     TooLong(u32),
     /// A payload ends early, or its parts do not add up.
     #[error("a {frame} frame of {len} bytes ends inside the field at byte {at}")]
     Truncated {
-        /// The kind of frame.
         frame: &'static str,
-        /// Where that field begins.
         at: usize,
         /// Bytes of the payload.
         len: usize,
@@ -60,9 +52,7 @@ pub enum DecodeFrameError {
     /// A field of a frame holds a value outside its range.
     #[error("a {frame} frame has an invalid {field}")]
     Invalid {
-        /// The kind of frame.
         frame: &'static str,
-        /// The field.
         field: &'static str,
     },
 }

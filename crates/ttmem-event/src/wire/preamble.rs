@@ -22,7 +22,6 @@ pub const PREAMBLE_BYTES: usize = 24;
 /// What a client sends before its first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
-    /// The client's version.
     pub version: u16,
     /// The oldest version the client speaks.
     pub oldest: u16,

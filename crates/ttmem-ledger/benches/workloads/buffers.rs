@@ -3,7 +3,7 @@
 use super::shuffle::Shuffle;
 use super::world::{World, banks};
 use ttmem_event::catalogue::BankedRegion;
-use ttmem_event::{BufferId, Class, CoresId, Direction, Event, Layout, What};
+use ttmem_event::{BufferId, Class, CoresId, Direction, Event, EventKind, Layout};
 
 /// Live buffers of each allocator while a workload runs.
 pub(crate) const LIVE_PER_ALLOCATOR: u64 = 10_000;
@@ -40,9 +40,9 @@ impl BufferSpace {
     }
 
     /// The buffer at a place is allocated. It leaves a gap behind it at every second place.
-    pub(crate) fn allocated(&self, place: u64) -> What {
+    pub(crate) fn allocated(&self, place: u64) -> EventKind {
         let per_bank_bytes = self.place_bytes - 32 * (place % 2).min(self.place_bytes / 64);
-        What::BufferAllocated {
+        EventKind::BufferAllocated {
             mesh: World::MESH,
             buffer: self.buffer(place),
             class: self.class,
@@ -59,8 +59,8 @@ impl BufferSpace {
     }
 
     /// The buffer at a place is freed.
-    pub(crate) fn freed(&self, place: u64) -> What {
-        What::BufferFreed {
+    pub(crate) fn freed(&self, place: u64) -> EventKind {
+        EventKind::BufferFreed {
             mesh: World::MESH,
             buffer: self.buffer(place),
         }
@@ -89,8 +89,11 @@ pub(crate) fn churn(devices: u16) -> (World, Vec<Event>) {
         let (leaving, coming) = (shuffle.order(leaving), shuffle.order(coming));
         for (leaving, coming) in leaving.into_iter().zip(coming) {
             for space in &spaces {
-                for what in [space.freed(leaving), space.allocated(coming)] {
-                    cycle.push(Event { time: 2, what });
+                for event in [space.freed(leaving), space.allocated(coming)] {
+                    cycle.push(Event {
+                        time: 2,
+                        kind: event,
+                    });
                 }
             }
         }

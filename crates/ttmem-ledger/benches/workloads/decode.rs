@@ -10,7 +10,6 @@ use ttmem_event::wire::{FRAME_HEADER_BYTES, Frame, FrameKind};
 const RECORDS_PER_READ: u64 = 455;
 /// The kind of frame that carries events.
 const KIND: u8 = FrameKind::Events as u8;
-/// Events of one batch.
 const EVENTS_PER_BATCH: usize = 1024;
 
 /// Records of the newest generation, in reads of whole records.

@@ -3,7 +3,7 @@
 use super::buffers::LIVE_PER_ALLOCATOR;
 use super::shuffle::Shuffle;
 use super::world::World;
-use ttmem_event::{Class, Event, KernelKind, What};
+use ttmem_event::{Class, Event, EventKind, KernelKind};
 
 /// The device it speaks of.
 const DEVICE: i32 = 0;
@@ -53,7 +53,10 @@ pub(crate) fn mix() -> (World, Vec<Event>) {
             }
         }
     }
-    let at = |what| Event { time: 2, what };
+    let at = |event| Event {
+        time: 2,
+        kind: event,
+    };
     (world, cycle.into_iter().map(at).collect())
 }
 
@@ -62,8 +65,8 @@ fn address(place: u64) -> u64 {
     0x10_0000 + place * BUFFER_BYTES
 }
 
-fn allocated(place: u64) -> What {
-    What::LegacyAllocated {
+fn allocated(place: u64) -> EventKind {
+    EventKind::LegacyAllocated {
         device: DEVICE,
         class: if place.is_multiple_of(2) {
             Class::Dram
@@ -75,31 +78,31 @@ fn allocated(place: u64) -> What {
     }
 }
 
-fn freed(place: u64) -> What {
-    What::LegacyFreed {
+fn freed(place: u64) -> EventKind {
+    EventKind::LegacyFreed {
         device: DEVICE,
         id: address(place),
     }
 }
 
-fn cb_allocated(program: u64) -> What {
-    What::LegacyCbAllocated {
+fn cb_allocated(program: u64) -> EventKind {
+    EventKind::LegacyCbAllocated {
         device: DEVICE,
         size_bytes: 4096,
         id: 0x2_0000 + program * 64,
     }
 }
 
-fn cb_freed(program: u64) -> What {
-    What::LegacyCbFreed {
+fn cb_freed(program: u64) -> EventKind {
+    EventKind::LegacyCbFreed {
         device: DEVICE,
         size_bytes: 4096,
         id: 0x2_0000 + program * 64,
     }
 }
 
-fn kernel_loaded(program: u64) -> What {
-    What::LegacyKernelLoaded {
+fn kernel_loaded(program: u64) -> EventKind {
+    EventKind::LegacyKernelLoaded {
         device: DEVICE,
         kind: KernelKind::Application,
         size_bytes: 64 << 10,
@@ -107,8 +110,8 @@ fn kernel_loaded(program: u64) -> What {
     }
 }
 
-fn kernel_unloaded(program: u64) -> What {
-    What::LegacyKernelUnloaded {
+fn kernel_unloaded(program: u64) -> EventKind {
+    EventKind::LegacyKernelUnloaded {
         device: DEVICE,
         id: 0x7f00_0000_0000 + program * 4096,
     }

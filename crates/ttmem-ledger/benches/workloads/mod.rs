@@ -24,7 +24,6 @@ pub(crate) type Runner = Box<dyn FnMut(u64)>;
 pub(crate) struct Workload {
     /// The name on the command line and in the baselines.
     pub(crate) name: &'static str,
-    /// Sets it up.
     pub(crate) prepare: fn() -> Runner,
 }
 

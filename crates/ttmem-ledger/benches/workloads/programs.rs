@@ -4,13 +4,12 @@ use super::shuffle::Shuffle;
 use super::world::World;
 use ttmem_event::core::CoreType;
 use ttmem_event::{
-    CacheResult, CbKind, CoreSet, CoresId, DispatchPath, Event, KernelId, KernelKind, ProgramId,
-    What,
+    CacheResult, CbKind, CoreSet, CoresId, DispatchPath, Event, EventKind, KernelId, KernelKind,
+    ProgramId,
 };
 
 /// Programs in the program cache: a large model has about as many.
 const PROGRAMS: u64 = 1000;
-/// Circular buffers of each.
 const CBS: u32 = 8;
 /// A reader, a writer and a computation.
 const KERNELS: u64 = 3;
@@ -31,8 +30,8 @@ pub(crate) fn dispatches() -> (World, Vec<Event>) {
         world.define_cores(CoresId(id), CoreSet::grid(columns, rows));
     }
     for program in 0..PROGRAMS {
-        for what in construction(program) {
-            world.apply(what);
+        for event in construction(program) {
+            world.apply(event);
         }
         world.apply(dispatch(program, CacheResult::Miss));
     }
@@ -40,25 +39,28 @@ pub(crate) fn dispatches() -> (World, Vec<Event>) {
     let mut cycle = Vec::new();
     for _round in 0..8 {
         for program in shuffle.order(0..PROGRAMS) {
-            let what = dispatch(program, CacheResult::Hit);
-            cycle.push(Event { time: 2, what });
+            let event = dispatch(program, CacheResult::Hit);
+            cycle.push(Event {
+                time: 2,
+                kind: event,
+            });
         }
     }
     (world, cycle)
 }
 
 /// A program is made: its storage and its kernels on one of the four shapes.
-fn construction(number: u64) -> Vec<What> {
+fn construction(number: u64) -> Vec<EventKind> {
     let (mesh, program) = (World::MESH, ProgramId(number));
     let cores = CoresId(u32::try_from(number % 4).expect("below four") + 1);
     let base = World::capacities().l1.base;
-    let mut made = vec![What::ProgramCreated {
+    let mut made = vec![EventKind::ProgramCreated {
         program,
         name: World::OPERATION,
         runtime_id: number,
         pointer: 0x7f00_0000_0000 + number * 4096,
     }];
-    made.extend((0..CBS).map(|cb| What::CbAllocated {
+    made.extend((0..CBS).map(|cb| EventKind::CbAllocated {
         mesh,
         program,
         cb,
@@ -67,7 +69,7 @@ fn construction(number: u64) -> Vec<What> {
         size_bytes: CB_BYTES,
         cores,
     }));
-    made.extend((0..KERNELS).map(|kernel| What::KernelLoaded {
+    made.extend((0..KERNELS).map(|kernel| EventKind::KernelLoaded {
         mesh,
         program,
         kernel: KernelId(number * KERNELS + kernel),
@@ -81,8 +83,8 @@ fn construction(number: u64) -> Vec<What> {
     made
 }
 
-fn dispatch(program: u64, program_cache: CacheResult) -> What {
-    What::Dispatched {
+fn dispatch(program: u64, program_cache: CacheResult) -> EventKind {
+    EventKind::Dispatched {
         mesh: World::MESH,
         program: ProgramId(program),
         runtime_id: program,

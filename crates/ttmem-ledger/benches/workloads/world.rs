@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use ttmem_event::catalogue::{BankedRegion, BoardKind, Capacities, DeviceOptions};
 use ttmem_event::{
-    Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,
-    MeshKind, Source, TextId, What,
+    Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, EventKind,
+    MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{Effect, Ledger, Limits, ProcessIdentity, View};
 
@@ -56,7 +56,7 @@ impl World {
             text: "ttnn.matmul".to_owned(),
         });
         for (class, region) in [(Class::Dram, board.dram), (Class::L1, board.l1)] {
-            world.apply(What::CapacityReported {
+            world.apply(EventKind::CapacityReported {
                 mesh: Self::MESH,
                 class,
                 banks: banks(&region),
@@ -94,7 +94,6 @@ impl World {
             .expect("a board can dispatch as it does by default")
     }
 
-    /// Introduces a core set.
     pub(crate) fn define_cores(&mut self, id: CoresId, cores: CoreSet) {
         self.define(&Definition::Cores { id, cores });
     }
@@ -106,8 +105,14 @@ impl World {
     }
 
     /// Applies an event of the set-up.
-    pub(crate) fn apply(&mut self, what: What) {
-        self.apply_to(&Event { time: 1, what }, None);
+    pub(crate) fn apply(&mut self, content: EventKind) {
+        self.apply_to(
+            &Event {
+                time: 1,
+                kind: content,
+            },
+            None,
+        );
     }
 
     /// Applies an event, and tells `effects` what it changed.

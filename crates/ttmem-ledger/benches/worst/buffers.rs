@@ -3,7 +3,7 @@
 use crate::shuffle::Shuffle;
 use crate::world::{BUFFER_BYTES, MESH, World, buffer, buffer_freed, narrow};
 use crate::{Case, Growth, Work};
-use ttmem_event::What;
+use ttmem_event::EventKind;
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -40,7 +40,6 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// Events of a cycle.
 const EVENTS: u64 = 4_000;
 
 fn live(devices: u32, count: u64) -> World {
@@ -51,7 +50,7 @@ fn live(devices: u32, count: u64) -> World {
 }
 
 /// Of the live ones a few go in no order, others come, and back.
-fn exchange(live: u64) -> Vec<What> {
+fn exchange(live: u64) -> Vec<EventKind> {
     let count = live.min(EVENTS / 4);
     let mut shuffle = Shuffle::new(2);
     let going = &shuffle.order(0..live)[..narrow(count)];
@@ -73,7 +72,7 @@ fn churn(size: u64) -> Work {
 /// Everything that was live at the peak is kept when it is freed.
 fn free_after_peak(size: u64) -> Work {
     let order = Shuffle::new(3).order(0..size);
-    let frees: Vec<What> = order.iter().map(|id| buffer_freed(MESH, *id)).collect();
+    let frees: Vec<EventKind> = order.iter().map(|id| buffer_freed(MESH, *id)).collect();
     let units = frees.len();
     live(1, size).once_of(frees, units)
 }
@@ -83,7 +82,7 @@ fn after_second_peak(size: u64) -> Work {
     let mut world = live(1, size);
     world.apply_all((0..size).map(|id| buffer_freed(MESH, id)));
     let mut huge = buffer(MESH, size);
-    if let What::BufferAllocated { per_bank_bytes, .. } = &mut huge {
+    if let EventKind::BufferAllocated { per_bank_bytes, .. } = &mut huge {
         *per_bank_bytes = 2 * BUFFER_BYTES * size;
     }
     world.apply(huge);

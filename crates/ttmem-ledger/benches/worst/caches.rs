@@ -2,7 +2,7 @@
 
 use crate::world::{MESH, World, narrow};
 use crate::{Case, Growth, Work};
-use ttmem_event::{CoreType, ProgramId, What};
+use ttmem_event::{CoreType, EventKind, ProgramId};
 
 /// Up to the most that a ring can have.
 const ENTRIES: &[u64] = &[10, 100, 1_000, 8_192];
@@ -37,8 +37,8 @@ pub(crate) const CASES: &[Case] = &[
 const EVENTS: u64 = 2_000;
 const ENTRY_BYTES: u64 = 16;
 
-fn placed(number: u64, size: u64) -> What {
-    What::RingAllocated {
+fn placed(number: u64, size: u64) -> EventKind {
+    EventKind::RingAllocated {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -51,7 +51,7 @@ fn placed(number: u64, size: u64) -> What {
 
 fn full_ring(size: u64) -> World {
     let mut world = World::with_devices(1);
-    world.apply(What::RingOpened {
+    world.apply(EventKind::RingOpened {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -70,7 +70,7 @@ fn place(size: u64) -> Work {
 }
 
 fn free(size: u64) -> Work {
-    let freed = What::RingFreed {
+    let freed = EventKind::RingFreed {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -83,11 +83,11 @@ fn prefetch(size: u64) -> Work {
     // A full cache takes no more: one entry is left out.
     let entries = size.min(8_191);
     let mut world = World::with_devices(1);
-    world.apply(What::PrefetchOpened {
+    world.apply(EventKind::PrefetchOpened {
         mesh: MESH,
         size_bytes: entries * ENTRY_BYTES,
     });
-    let placed = |number: u64| What::Prefetched {
+    let placed = |number: u64| EventKind::Prefetched {
         mesh: MESH,
         workload: number,
         offset: number % entries * ENTRY_BYTES,

@@ -5,7 +5,7 @@ use crate::world::{
 };
 use crate::{Case, Growth, Work};
 use std::sync::Arc;
-use ttmem_event::{DeviceId, MeshId, What};
+use ttmem_event::{DeviceId, EventKind, MeshId};
 
 const AROUND: &[u64] = &[10, 100, 1_000, 10_000];
 
@@ -83,8 +83,8 @@ pub(crate) const CASES: &[Case] = &[
 /// What is closed in a case about what stands around it.
 const OWN: u64 = 100;
 
-fn closed(mesh: MeshId) -> What {
-    What::MeshClosed { mesh }
+fn closed(mesh: MeshId) -> EventKind {
+    EventKind::MeshClosed { mesh }
 }
 
 fn other_mesh(number: u64) -> MeshId {
@@ -108,7 +108,7 @@ fn with_others(size: u64) -> World {
     world
 }
 
-fn program(mesh: MeshId, number: u64) -> [What; 4] {
+fn program(mesh: MeshId, number: u64) -> [EventKind; 4] {
     [
         created(number),
         cb(mesh, number, 0, ONE_CORE),
@@ -129,14 +129,14 @@ fn close_device_held(size: u64) -> Work {
         world.apply_all(program(MESH, number));
     }
     let device = DeviceId(0);
-    world.once_of(vec![What::DeviceClosed { device }], narrow(2 * size))
+    world.once_of(vec![EventKind::DeviceClosed { device }], narrow(2 * size))
 }
 
 fn close_device_beside(size: u64) -> Work {
     let mut world = with_others(size);
     world.apply_all((0..OWN).flat_map(|number| program(chip(0), number)));
     let device = DeviceId(0);
-    world.once_of(vec![What::DeviceClosed { device }], narrow(2 * OWN))
+    world.once_of(vec![EventKind::DeviceClosed { device }], narrow(2 * OWN))
 }
 
 fn define_mesh(size: u64) -> Work {

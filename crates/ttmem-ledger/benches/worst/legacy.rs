@@ -3,7 +3,7 @@
 use crate::shuffle::Shuffle;
 use crate::world::{World, narrow};
 use crate::{Case, Growth, Work};
-use ttmem_event::{Class, KernelKind, What};
+use ttmem_event::{Class, EventKind, KernelKind};
 
 const AT_ONE_ADDRESS: &[u64] = &[10, 100, 1_000, 10_000, 65_536];
 
@@ -53,8 +53,8 @@ pub(crate) const CASES: &[Case] = &[
 const EVENTS: u64 = 2_000;
 const DEVICE: i32 = 0;
 
-fn allocated(id: u64) -> What {
-    What::LegacyAllocated {
+fn allocated(id: u64) -> EventKind {
+    EventKind::LegacyAllocated {
         device: DEVICE,
         class: Class::L1,
         size_bytes: 64,
@@ -72,7 +72,7 @@ fn buffers(size: u64) -> Work {
         .into_iter()
         .take(narrow(EVENTS))
     {
-        let freed = What::LegacyFreed {
+        let freed = EventKind::LegacyFreed {
             device: DEVICE,
             id: id * 64,
         };
@@ -81,16 +81,16 @@ fn buffers(size: u64) -> Work {
     world.cycle(events)
 }
 
-fn cb(size_bytes: u64) -> What {
-    What::LegacyCbAllocated {
+fn cb(size_bytes: u64) -> EventKind {
+    EventKind::LegacyCbAllocated {
         device: DEVICE,
         size_bytes,
         id: 7,
     }
 }
 
-fn cb_freed(size_bytes: u64) -> What {
-    What::LegacyCbFreed {
+fn cb_freed(size_bytes: u64) -> EventKind {
+    EventKind::LegacyCbFreed {
         device: DEVICE,
         size_bytes,
         id: 7,
@@ -126,8 +126,8 @@ fn unsized_cb(size: u64) -> Work {
     world.cycle(events.collect())
 }
 
-fn kernel(id: u64) -> What {
-    What::LegacyKernelLoaded {
+fn kernel(id: u64) -> EventKind {
+    EventKind::LegacyKernelLoaded {
         device: DEVICE,
         kind: KernelKind::Application,
         size_bytes: 64,
@@ -141,7 +141,7 @@ fn kernels(size: u64) -> Work {
     let order = Shuffle::new(4).order(1..size + 1);
     let mut events = Vec::new();
     for id in order.into_iter().cycle().take(narrow(EVENTS)) {
-        let unloaded = What::LegacyKernelUnloaded { device: DEVICE, id };
+        let unloaded = EventKind::LegacyKernelUnloaded { device: DEVICE, id };
         events.extend([kernel(id), unloaded, kernel(id)]);
     }
     world.cycle(events)

@@ -31,7 +31,6 @@ enum Growth {
     Linear(&'static str),
 }
 
-/// A hostile input.
 struct Case {
     name: &'static str,
     /// What there is so many of.

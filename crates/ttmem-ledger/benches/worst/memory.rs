@@ -23,7 +23,6 @@ const ROWS: &[(&str, u64, u64, u32)] = &[
     ("10 kernels, mesh of 8", 0, 10, 8),
 ];
 
-/// Measures every row.
 pub(crate) fn report() -> ExitCode {
     let written = || -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
@@ -45,7 +44,6 @@ pub(crate) fn report() -> ExitCode {
     }
 }
 
-/// Measures one row.
 pub(crate) fn measure(name: &str) -> ExitCode {
     let row = ROWS.iter().find(|(each, ..)| *each == name);
     let Some((name, cbs, kernels, devices)) = row else {

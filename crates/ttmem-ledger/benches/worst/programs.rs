@@ -6,7 +6,7 @@ use crate::world::{
     sized_kernel, unloaded,
 };
 use crate::{Case, Growth, Work};
-use ttmem_event::{CoreSet, CoresId, KernelId, ProgramId, TextId, What};
+use ttmem_event::{CoreSet, CoresId, EventKind, KernelId, ProgramId, TextId};
 
 /// Up to the most cores that a set can have.
 const CORES: &[u64] = &[1, 10, 100, 1_000];
@@ -144,7 +144,7 @@ const MANY: CoresId = CoresId(2);
 /// One core elsewhere.
 const OTHER: CoresId = CoresId(3);
 
-fn repeated(round: &[What]) -> Vec<What> {
+fn repeated(round: &[EventKind]) -> Vec<EventKind> {
     let events = round.iter().copied().cycle();
     let rounds = narrow::<usize>(EVENTS).div_ceil(round.len());
     events.take(rounds * round.len()).collect()
@@ -213,7 +213,7 @@ fn dispatch_elsewhere(size: u64) -> Work {
     world.cycle(repeated(&[there, back].concat()))
 }
 
-fn life(program: u64, cores: CoresId) -> [What; 5] {
+fn life(program: u64, cores: CoresId) -> [EventKind; 5] {
     [
         created(program),
         cb(MESH, program, 0, cores),
@@ -251,7 +251,7 @@ fn cb_mesh(size: u64) -> Work {
 }
 
 /// A program whose entries lie on sets of their own: the lowest set comes and goes.
-fn with_sets(size: u64) -> (World, [What; 2]) {
+fn with_sets(size: u64) -> (World, [EventKind; 2]) {
     let mut world = World::with_devices(1);
     world.apply(created(0));
     let set = |number: u64| CoresId(narrow(10 + number));
@@ -319,7 +319,7 @@ fn kernel_sizes(size: u64) -> Work {
 }
 
 fn jit_lookup(size: u64) -> Work {
-    let lookup = What::JitDiskLookup {
+    let lookup = EventKind::JitDiskLookup {
         program: ProgramId(0),
         kernel: KernelId(0),
         name: TextId::NONE,

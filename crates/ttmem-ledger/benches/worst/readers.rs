@@ -7,7 +7,7 @@ use crate::world::{
     MESH, ONE_CORE, World, buffer, buffer_freed, cb, cb_freed, created, dispatched, kernel, narrow,
 };
 use crate::{Case, Growth, Work};
-use ttmem_event::{Definition, MeshId, TextId, TraceId, What};
+use ttmem_event::{Definition, EventKind, MeshId, TextId, TraceId};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -90,11 +90,11 @@ pub(crate) const CASES: &[Case] = &[
 const VIEWS: usize = 50;
 
 /// An event, a view, another event, a view: as many as it takes.
-fn viewed(mut world: World, round: Vec<What>) -> Work {
+fn viewed(mut world: World, round: Vec<EventKind>) -> Work {
     let mut held = world.view();
     let mut views = move || {
-        for what in round.iter().cycle().take(VIEWS) {
-            world.apply(*what);
+        for event in round.iter().cycle().take(VIEWS) {
+            world.apply(*event);
             held = world.view();
         }
         assert_eq!(held.anomalies.total(), 0, "a case is at fault");
@@ -174,7 +174,7 @@ fn captured(size: u64) -> Work {
         world.apply_all([created(program), cb(MESH, program, 0, ONE_CORE)]);
     }
     let trace = TraceId(1);
-    world.apply(What::TraceBegan { mesh: MESH, trace });
+    world.apply(EventKind::TraceBegan { mesh: MESH, trace });
     world.apply_all((0..size).map(|program| dispatched(MESH, program)));
     viewed(world, vec![dispatched(MESH, 7), dispatched(MESH, 8)])
 }
@@ -204,7 +204,7 @@ fn resync_beside(size: u64) -> Work {
     let mut states = Vec::new();
     for id in 1..=RESYNCS {
         let mut larger = buffer(MESH, id);
-        if let What::BufferAllocated { per_bank_bytes, .. } = &mut larger {
+        if let EventKind::BufferAllocated { per_bank_bytes, .. } = &mut larger {
             *per_bank_bytes = id << 30;
         }
         world.apply(larger);

@@ -4,7 +4,7 @@ use crate::world::{
     MESH, ONE_CORE, World, cb, chip, created, destroyed, dispatched, kernel, narrow,
 };
 use crate::{Case, Growth, Work};
-use ttmem_event::{MeshId, TraceId, What};
+use ttmem_event::{EventKind, MeshId, TraceId};
 
 /// Up to the most that a trace can have.
 const CAPTURED: &[u64] = &[10, 100, 1_000, 10_000, 65_536];
@@ -65,20 +65,20 @@ pub(crate) const CASES: &[Case] = &[
 const EVENTS: usize = 2_000;
 const TRACE: TraceId = TraceId(1);
 
-fn began(mesh: MeshId) -> What {
-    What::TraceBegan { mesh, trace: TRACE }
+fn began(mesh: MeshId) -> EventKind {
+    EventKind::TraceBegan { mesh, trace: TRACE }
 }
 
-const ENDED: What = What::TraceEnded {
+const ENDED: EventKind = EventKind::TraceEnded {
     mesh: MESH,
     trace: TRACE,
     bytes: 1,
 };
-const REPLAYED: What = What::TraceReplayed {
+const REPLAYED: EventKind = EventKind::TraceReplayed {
     mesh: MESH,
     trace: TRACE,
 };
-const RELEASED: What = What::TraceReleased {
+const RELEASED: EventKind = EventKind::TraceReleased {
     mesh: MESH,
     trace: TRACE,
 };

@@ -7,8 +7,8 @@ use ttmem_event::catalogue::Arch;
 use ttmem_event::wire::Clock;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, Event, KernelId, KernelKind, Layout, MeshDefinition, MeshId,
-    MeshKind, ProgramId, Source, TextId, What,
+    DeviceId, Direction, DispatchPath, Event, EventKind, KernelId, KernelKind, Layout,
+    MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity, Resync, View};
 
@@ -26,7 +26,6 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) process: u32,
     time: u64,
-    /// Everything that was defined.
     pub(crate) definitions: Vec<Definition>,
     /// The same process as its own client sees it, where a case wants its state.
     pub(crate) client: Option<Account>,
@@ -104,17 +103,14 @@ impl World {
         }
     }
 
-    /// Introduces a mesh.
     pub(crate) fn define_mesh(&mut self, id: MeshId, devices: std::ops::Range<u32>) {
         self.define(mesh_of(id, devices));
     }
 
-    /// Introduces a core set.
     pub(crate) fn define_cores(&mut self, id: CoresId, cores: CoreSet) {
         self.define(Definition::Cores { id, cores });
     }
 
-    /// Introduces something.
     pub(crate) fn define(&mut self, definition: Definition) {
         let defined = self.ledger.define(self.process, &definition);
         defined.expect("definitions of a case do not contradict each other");
@@ -126,13 +122,12 @@ impl World {
         }
     }
 
-    /// Applies an event.
     #[inline]
-    pub(crate) fn apply(&mut self, what: What) {
+    pub(crate) fn apply(&mut self, content: EventKind) {
         self.time += 1;
         let event = Event {
             time: self.time,
-            what,
+            kind: content,
         };
         let applied = self.ledger.apply(self.process, &event, None);
         applied.expect("events of a case do not contradict each other");
@@ -143,10 +138,9 @@ impl World {
         }
     }
 
-    /// Applies events.
-    pub(crate) fn apply_all(&mut self, events: impl IntoIterator<Item = What>) {
-        for what in events {
-            self.apply(what);
+    pub(crate) fn apply_all(&mut self, events: impl IntoIterator<Item = EventKind>) {
+        for content in events {
+            self.apply(content);
         }
     }
 
@@ -180,24 +174,24 @@ impl World {
     }
 
     /// A case whose events end in the state they begin in: once to warm up, once to count.
-    pub(crate) fn cycle(self, events: Vec<What>) -> Work {
+    pub(crate) fn cycle(self, events: Vec<EventKind>) -> Work {
         let units = events.len();
         self.cycle_of(events, units)
     }
 
     /// The same, counted by other units than events.
-    pub(crate) fn cycle_of(mut self, events: Vec<What>, units: usize) -> Work {
+    pub(crate) fn cycle_of(mut self, events: Vec<EventKind>, units: usize) -> Work {
         self.apply_all(events.iter().copied());
         self.once_of(events, units)
     }
 
     /// A case whose events can happen once.
-    pub(crate) fn once_of(self, events: Vec<What>, units: usize) -> Work {
+    pub(crate) fn once_of(self, events: Vec<EventKind>, units: usize) -> Work {
         self.assert_sound();
         let mut world = self;
         Work::new(units, move || {
-            for what in &events {
-                world.apply(*what);
+            for content in &events {
+                world.apply(*content);
             }
         })
     }
@@ -250,9 +244,8 @@ where
     fits.expect("the sizes of a case fit the fields of its events")
 }
 
-/// A buffer is allocated.
-pub(crate) fn buffer(mesh: MeshId, id: u64) -> What {
-    What::BufferAllocated {
+pub(crate) fn buffer(mesh: MeshId, id: u64) -> EventKind {
+    EventKind::BufferAllocated {
         mesh,
         buffer: BufferId(id),
         class: Class::Dram,
@@ -268,15 +261,13 @@ pub(crate) fn buffer(mesh: MeshId, id: u64) -> What {
     }
 }
 
-/// It is freed.
-pub(crate) fn buffer_freed(mesh: MeshId, id: u64) -> What {
+pub(crate) fn buffer_freed(mesh: MeshId, id: u64) -> EventKind {
     let buffer = BufferId(id);
-    What::BufferFreed { mesh, buffer }
+    EventKind::BufferFreed { mesh, buffer }
 }
 
-/// A program is made.
-pub(crate) fn created(program: u64) -> What {
-    What::ProgramCreated {
+pub(crate) fn created(program: u64) -> EventKind {
+    EventKind::ProgramCreated {
         program: ProgramId(program),
         name: TextId::NONE,
         runtime_id: program,
@@ -285,8 +276,8 @@ pub(crate) fn created(program: u64) -> What {
 }
 
 /// A circular buffer of a program.
-pub(crate) fn cb(mesh: MeshId, program: u64, number: u64, cores: CoresId) -> What {
-    What::CbAllocated {
+pub(crate) fn cb(mesh: MeshId, program: u64, number: u64, cores: CoresId) -> EventKind {
+    EventKind::CbAllocated {
         mesh,
         program: ProgramId(program),
         cb: narrow(number),
@@ -297,9 +288,8 @@ pub(crate) fn cb(mesh: MeshId, program: u64, number: u64, cores: CoresId) -> Wha
     }
 }
 
-/// It is freed.
-pub(crate) fn cb_freed(mesh: MeshId, program: u64, number: u64) -> What {
-    What::CbFreed {
+pub(crate) fn cb_freed(mesh: MeshId, program: u64, number: u64) -> EventKind {
+    EventKind::CbFreed {
         mesh,
         program: ProgramId(program),
         cb: Some(narrow(number)),
@@ -307,7 +297,7 @@ pub(crate) fn cb_freed(mesh: MeshId, program: u64, number: u64) -> What {
 }
 
 /// A kernel of a program.
-pub(crate) fn kernel(mesh: MeshId, program: u64, kernel: u64, cores: CoresId) -> What {
+pub(crate) fn kernel(mesh: MeshId, program: u64, kernel: u64, cores: CoresId) -> EventKind {
     sized_kernel(mesh, program, kernel, cores, 64)
 }
 
@@ -318,8 +308,8 @@ pub(crate) fn sized_kernel(
     kernel: u64,
     cores: CoresId,
     binary_bytes: u64,
-) -> What {
-    What::KernelLoaded {
+) -> EventKind {
+    EventKind::KernelLoaded {
         mesh,
         program: ProgramId(program),
         kernel: KernelId(kernel),
@@ -332,18 +322,16 @@ pub(crate) fn sized_kernel(
     }
 }
 
-/// It is unloaded.
-pub(crate) fn unloaded(mesh: MeshId, program: u64, kernel: u64) -> What {
-    What::KernelUnloaded {
+pub(crate) fn unloaded(mesh: MeshId, program: u64, kernel: u64) -> EventKind {
+    EventKind::KernelUnloaded {
         mesh,
         program: ProgramId(program),
         kernel: Some(KernelId(kernel)),
     }
 }
 
-/// A program runs.
-pub(crate) fn dispatched(mesh: MeshId, program: u64) -> What {
-    What::Dispatched {
+pub(crate) fn dispatched(mesh: MeshId, program: u64) -> EventKind {
+    EventKind::Dispatched {
         mesh,
         program: ProgramId(program),
         runtime_id: program,
@@ -354,9 +342,8 @@ pub(crate) fn dispatched(mesh: MeshId, program: u64) -> What {
     }
 }
 
-/// A program ends.
-pub(crate) fn destroyed(program: u64) -> What {
-    What::ProgramDestroyed {
+pub(crate) fn destroyed(program: u64) -> EventKind {
+    EventKind::ProgramDestroyed {
         program: ProgramId(program),
     }
 }

@@ -13,15 +13,12 @@ use ttmem_event::{Class, CoreType, CoresId};
 /// What one compute core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreL1 {
-    /// Its column.
     pub x: u16,
-    /// Its row.
     pub y: u16,
     /// In use for anything; none where something on the device has no place.
     pub occupied_bytes: Option<u64>,
     /// Storage of the program that ran last, without what it borrows.
     pub cb_bytes: u64,
-    /// Where that ends.
     pub cb_end: Option<u64>,
     /// The lowest address of a buffer.
     pub lowest_buffer: Option<u64>,
@@ -32,24 +29,18 @@ pub struct CoreL1 {
 /// Something that lies on a core.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'v> {
-    /// Where it begins.
     pub address: u64,
-    /// Its length.
     pub size_bytes: u64,
-    /// What it is.
     pub occupant: Occupant<'v>,
 }
 
-/// What lies somewhere.
 #[derive(Clone, Copy, Debug)]
 pub enum Occupant<'v> {
-    /// The runtime's own part.
     Reserved,
     /// A config ring, inside the runtime's own part.
     ConfigRing(&'v ProcessView, &'v ConfigRing),
     /// Storage of the program that ran last.
     Cb(&'v ProcessView, &'v Program, &'v Cb),
-    /// A buffer.
     Buffer(&'v ProcessView, &'v BufferRow),
 }
 

@@ -1,7 +1,7 @@
 //! What a trace captures on its mesh and on parts of it, and where a replay puts it.
 
 use crate::world::{Board, Process, World};
-use ttmem_event::{CoreSet, CoreType, MeshId, TraceId, What};
+use ttmem_event::{CoreSet, CoreType, EventKind, MeshId, TraceId};
 use ttmem_ledger::Anomaly;
 
 const L1_BASE: u64 = 105_824;
@@ -39,23 +39,23 @@ fn world() -> (World, Process) {
     (world, model)
 }
 
-fn began(mesh: u32) -> What {
-    What::TraceBegan {
+fn began(mesh: u32) -> EventKind {
+    EventKind::TraceBegan {
         mesh: MeshId(mesh),
         trace: TraceId(TRACE),
     }
 }
 
-fn ended(mesh: u32) -> What {
-    What::TraceEnded {
+fn ended(mesh: u32) -> EventKind {
+    EventKind::TraceEnded {
         mesh: MeshId(mesh),
         trace: TraceId(TRACE),
         bytes: 4096,
     }
 }
 
-fn released(mesh: u32) -> What {
-    What::TraceReleased {
+fn released(mesh: u32) -> EventKind {
+    EventKind::TraceReleased {
         mesh: MeshId(mesh),
         trace: TraceId(TRACE),
     }
@@ -218,7 +218,7 @@ fn a_trace_released_while_it_is_captured_captures_no_more() {
         .on(BOTH)
         .capture(TRACE + 1, &[2])
         .tell(began(BOTH))
-        .tell(What::TraceReleased { mesh, trace: other })
+        .tell(EventKind::TraceReleased { mesh, trace: other })
         .on(SECOND)
         .dispatch(3);
     assert_eq!(on_cores(&world, model, 1), []);

@@ -4,7 +4,7 @@
 //! behaviour described there.
 
 use crate::world::{Board, World, buffer, capacity, capacity_of};
-use ttmem_event::{CbKind, Class, CoreSet, CoreType, KernelKind, MeshId, ProgramId, What};
+use ttmem_event::{CbKind, Class, CoreSet, CoreType, EventKind, KernelKind, MeshId, ProgramId};
 use ttmem_ledger::{Anomaly, Change, Departure, Released};
 
 const APPLICATION: (KernelKind, CoreType) = (KernelKind::Application, CoreType::Tensix);
@@ -259,7 +259,7 @@ fn defect_32_kernels_are_no_l1_use_and_the_ring_they_lie_in_is_shown_by_itself()
 
     let mesh = MeshId(0);
     let (sub_device, core_type) = (0, CoreType::Tensix);
-    let place = |program, address, sync| What::RingAllocated {
+    let place = |program, address, sync| EventKind::RingAllocated {
         mesh,
         sub_device,
         core_type,
@@ -270,7 +270,7 @@ fn defect_32_kernels_are_no_l1_use_and_the_ring_they_lie_in_is_shown_by_itself()
     };
     world
         .by(model)
-        .tell(What::RingOpened {
+        .tell(EventKind::RingOpened {
             mesh,
             sub_device,
             core_type,
@@ -353,7 +353,7 @@ fn defect_36_several_owners_of_one_allocation_are_one_record() {
 fn defect_37_what_no_event_tells_is_shown_as_reserved_or_found_by_the_allocators_statistics() {
     let (mut world, model) = World::n150();
     assert_eq!(world.geometry(0).occupied_bytes, Some(105_824 * 64));
-    let statistics = |allocated_bytes| What::StatisticsReported {
+    let statistics = |allocated_bytes| EventKind::StatisticsReported {
         mesh: MeshId(0),
         class: Class::Dram,
         allocated_bytes,

@@ -101,7 +101,6 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A live buffer.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     mesh: usize,
@@ -110,7 +109,6 @@ struct Buffer {
     requested: u64,
 }
 
-/// What one process holds.
 #[derive(Clone, Debug, Default)]
 struct Holder {
     buffers: HashMap<u64, Buffer>,

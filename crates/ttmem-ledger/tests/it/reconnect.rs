@@ -16,7 +16,7 @@ use ttmem_account::Account;
 use ttmem_event::wire::Clock;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreType, CoresId, Definition, DeviceId, DispatchPath,
-    Event, KernelKind, MeshId, ProgramId, Source, TextId, TraceId, What,
+    Event, EventKind, KernelKind, MeshId, ProgramId, Source, TextId, TraceId,
 };
 use ttmem_ledger::{AccountLimits, Ledger, Limits, Resync, View};
 
@@ -39,8 +39,11 @@ impl Server {
             Step::Define(definition) => {
                 let _refused = self.ledger.define(self.process, definition);
             }
-            Step::Say(what) => {
-                let event = Event { time, what: *what };
+            Step::Say(content) => {
+                let event = Event {
+                    time,
+                    kind: *content,
+                };
                 let _refused = self.ledger.apply(self.process, &event, None);
             }
             Step::Resync(_) | Step::Leave(_) => {}
@@ -71,8 +74,11 @@ impl Client {
                     let _refused = account.define(definition, &limits, &mut ());
                     definitions.push(definition.clone());
                 }
-                Step::Say(what) => {
-                    let event = Event { time, what: *what };
+                Step::Say(content) => {
+                    let event = Event {
+                        time,
+                        kind: *content,
+                    };
                     let _refused = account.apply(&event, &limits, &mut ());
                 }
                 Step::Resync(_) | Step::Leave(_) => {}
@@ -185,9 +191,9 @@ fn with_prelude(steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value 
     steps.prop_map(|mut steps| {
         let mut lives: BTreeMap<u64, u64> = BTreeMap::new();
         for step in &mut steps {
-            let Step::Say(what) = step else { continue };
-            let is_end = matches!(what, What::ProgramDestroyed { .. });
-            if let Some(program) = program_mut(what) {
+            let Step::Say(content) = step else { continue };
+            let is_end = matches!(content, EventKind::ProgramDestroyed { .. });
+            if let Some(program) = program_mut(content) {
                 let life = lives.entry(program.0).or_insert(0);
                 program.0 += 100 * *life;
                 *life += u64::from(is_end);
@@ -202,20 +208,20 @@ fn with_prelude(steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value 
     })
 }
 
-fn program_mut(what: &mut What) -> Option<&mut ProgramId> {
-    match what {
-        What::ProgramCreated { program, .. }
-        | What::ProgramFinalized { program, .. }
-        | What::CommandsCached { program, .. }
-        | What::BinarySent { program, .. }
-        | What::BinaryStatusChanged { program, .. }
-        | What::CbAllocated { program, .. }
-        | What::CbFreed { program, .. }
-        | What::KernelLoaded { program, .. }
-        | What::KernelUnloaded { program, .. }
-        | What::JitDiskLookup { program, .. }
-        | What::ProgramDestroyed { program }
-        | What::Dispatched { program, .. } => Some(program),
+fn program_mut(content: &mut EventKind) -> Option<&mut ProgramId> {
+    match content {
+        EventKind::ProgramCreated { program, .. }
+        | EventKind::ProgramFinalized { program, .. }
+        | EventKind::CommandsCached { program, .. }
+        | EventKind::BinarySent { program, .. }
+        | EventKind::BinaryStatusChanged { program, .. }
+        | EventKind::CbAllocated { program, .. }
+        | EventKind::CbFreed { program, .. }
+        | EventKind::KernelLoaded { program, .. }
+        | EventKind::KernelUnloaded { program, .. }
+        | EventKind::JitDiskLookup { program, .. }
+        | EventKind::ProgramDestroyed { program }
+        | EventKind::Dispatched { program, .. } => Some(program),
         _other => None,
     }
 }
@@ -231,14 +237,14 @@ fn any_script(most: usize) -> impl Strategy<Value = Vec<Step>> {
 
 /// Programs, and traces that capture them on meshes and on parts of them.
 fn any_script_of_captures(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let what = any_what_as_often(|kind| match kind {
+    let content = any_what_as_often(|kind| match kind {
         14 => 12,
         4 | 24..=26 => 5,
         11 => 3,
         5 | 10 | 27 => 1,
         _other => 0,
     });
-    with_prelude(vec(what.prop_map(Step::Say), 0..most))
+    with_prelude(vec(content.prop_map(Step::Say), 0..most))
 }
 
 proptest! {
@@ -270,7 +276,7 @@ proptest! {
     }
 }
 
-fn script(whats: impl IntoIterator<Item = What>) -> Vec<Step> {
+fn script(whats: impl IntoIterator<Item = EventKind>) -> Vec<Step> {
     let whats = whats.into_iter().map(Step::Say);
     prelude().into_iter().chain(whats).collect()
 }
@@ -283,8 +289,8 @@ fn assert_carried(steps: &[Step], source: Source) {
     }
 }
 
-fn cb(program: u64, number: u32, cores: u32) -> What {
-    What::CbAllocated {
+fn cb(program: u64, number: u32, cores: u32) -> EventKind {
+    EventKind::CbAllocated {
         mesh: MeshId(0),
         program: ProgramId(program),
         cb: number,
@@ -295,16 +301,16 @@ fn cb(program: u64, number: u32, cores: u32) -> What {
     }
 }
 
-fn cbs_freed(program: u64) -> What {
-    What::CbFreed {
+fn cbs_freed(program: u64) -> EventKind {
+    EventKind::CbFreed {
         mesh: MeshId(0),
         program: ProgramId(program),
         cb: None,
     }
 }
 
-fn run(program: u64) -> What {
-    What::Dispatched {
+fn run(program: u64) -> EventKind {
+    EventKind::Dispatched {
         mesh: MeshId(0),
         program: ProgramId(program),
         runtime_id: program,
@@ -315,8 +321,8 @@ fn run(program: u64) -> What {
     }
 }
 
-fn destroyed(program: u64) -> What {
-    What::ProgramDestroyed {
+fn destroyed(program: u64) -> EventKind {
+    EventKind::ProgramDestroyed {
         program: ProgramId(program),
     }
 }
@@ -364,17 +370,17 @@ fn programs_of_a_released_trace_stay_where_its_last_replay_put_them() {
     let steps = script([
         cb(1, 0, 1),
         cb(2, 0, 2),
-        What::TraceBegan { mesh, trace },
+        EventKind::TraceBegan { mesh, trace },
         run(1),
         run(2),
-        What::TraceEnded {
+        EventKind::TraceEnded {
             mesh,
             trace,
             bytes: 0,
         },
-        What::TraceReplayed { mesh, trace },
+        EventKind::TraceReplayed { mesh, trace },
         cb(2, 0, 3),
-        What::TraceReleased { mesh, trace },
+        EventKind::TraceReleased { mesh, trace },
     ]);
     assert_eq!(resident(&steps), [(1, 8), (2, 4)]);
     assert_carried(&steps, Source::Attached);
@@ -394,14 +400,14 @@ fn what_is_live_is_all_that_a_state_has() {
 
 #[test]
 fn an_old_senders_aliases_and_kernels_are_carried_one_by_one() {
-    let allocated = |size_bytes| What::LegacyAllocated {
+    let allocated = |size_bytes| EventKind::LegacyAllocated {
         device: 0,
         class: Class::Dram,
         size_bytes,
         id: 64,
     };
-    let freed = What::LegacyFreed { device: 0, id: 64 };
-    let loaded = |size_bytes| What::LegacyKernelLoaded {
+    let freed = EventKind::LegacyFreed { device: 0, id: 64 };
+    let loaded = |size_bytes| EventKind::LegacyKernelLoaded {
         device: 0,
         kind: KernelKind::Application,
         size_bytes,
@@ -423,14 +429,14 @@ fn an_old_senders_aliases_and_kernels_are_carried_one_by_one() {
 
 #[test]
 fn the_highest_buffer_counts_refused_ones_too() {
-    let freed = What::BufferFreed {
+    let freed = EventKind::BufferFreed {
         mesh: MeshId(0),
         buffer: BufferId(3),
     };
     let client = Client::after(&script([freed]), Source::Attached);
     assert_eq!(client.account.highest_buffer(), 0);
     let mut whats = vec![crate::world::buffer(MeshId(0), 9, Class::Dram, 64, 0, 0)];
-    whats.push(What::DeviceClosed {
+    whats.push(EventKind::DeviceClosed {
         device: DeviceId(0),
     });
     let client = Client::after(&script(whats), Source::Attached);

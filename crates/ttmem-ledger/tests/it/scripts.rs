@@ -15,7 +15,7 @@ use ttmem_event::event::{EVENT_BYTES, Event};
 use ttmem_event::wire::Clock;
 use ttmem_event::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, CoreRange, CoreSet, CoreType, CoresId,
-    Definition, Direction, DispatchPath, KernelKind, Layout, MeshId, Source, TextId, What,
+    Definition, Direction, DispatchPath, EventKind, KernelKind, Layout, MeshId, Source, TextId,
 };
 use ttmem_ledger::{Capacity, Departure, DeviceFacts, Ledger, Limits, Resync};
 
@@ -34,18 +34,17 @@ pub(crate) const SMALL: Board = Board {
     ],
 };
 
-/// Something a process does.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Define(Definition),
-    Say(What),
+    Say(EventKind),
     Resync(Box<Sent>),
     /// It leaves, and another process takes its place.
     Leave(Departure),
 }
 
 /// What a state is made of: definitions, what the client lived through, damage on the way.
-pub(crate) type Sent = (Vec<Definition>, Vec<What>, Vec<(usize, u8)>);
+pub(crate) type Sent = (Vec<Definition>, Vec<EventKind>, Vec<(usize, u8)>);
 
 /// What one process does, in order.
 #[derive(Clone, Debug)]
@@ -115,7 +114,7 @@ fn field_value(field: &FieldLayout, pick: u32) -> u64 {
 }
 
 /// An event of the vocabulary, old or new.
-pub(crate) fn any_what(old: bool) -> impl Strategy<Value = What> {
+pub(crate) fn any_what(old: bool) -> impl Strategy<Value = EventKind> {
     any_what_as_often(move |kind| match kind {
         _other if old != (kind >= 64) => 0,
         // Buffers, storage, kernels and runs make most of what is live.
@@ -126,7 +125,7 @@ pub(crate) fn any_what(old: bool) -> impl Strategy<Value = What> {
 }
 
 /// An event of one of the kinds that `often` gives a weight.
-pub(crate) fn any_what_as_often(often: impl Fn(u8) -> usize) -> impl Strategy<Value = What> {
+pub(crate) fn any_what_as_often(often: impl Fn(u8) -> usize) -> impl Strategy<Value = EventKind> {
     let rows: Vec<_> = LAYOUT
         .iter()
         .flat_map(|row| std::iter::repeat_n(row, often(row.kind)))
@@ -140,7 +139,7 @@ pub(crate) fn any_what_as_often(often: impl Fn(u8) -> usize) -> impl Strategy<Va
             record[field.offset..][..field.width].copy_from_slice(&value[..field.width]);
         }
         let event = Event::decode(&record).expect("every field holds a value of its type");
-        event.what
+        event.kind
     })
 }
 
@@ -269,8 +268,8 @@ pub(crate) fn prelude() -> Vec<Step> {
         .collect();
     for mesh in 0..3 {
         for (class, banks, base, per_bank) in SMALL.classes {
-            let what = capacity(MeshId(mesh), *class, *banks, *base, *per_bank);
-            steps.push(Step::Say(what));
+            let content = capacity(MeshId(mesh), *class, *banks, *base, *per_bank);
+            steps.push(Step::Say(content));
         }
     }
     steps
@@ -365,17 +364,20 @@ impl Stage {
             Step::Define(definition) => {
                 let _refused = self.ledger.define(slot, definition);
             }
-            Step::Say(what) => {
+            Step::Say(content) => {
                 let mut effects = Vec::new();
-                let event = Event { time, what: *what };
+                let event = Event {
+                    time,
+                    kind: *content,
+                };
                 let _refused = self.ledger.apply(slot, &event, Some(&mut effects));
             }
             Step::Resync(state) => {
                 let (definitions, whats, mutations) = &**state;
                 // The same bytes in every order of the processes, so that they are damaged alike.
-                let events = whats.iter().map(|what| Event {
+                let events = whats.iter().map(|content| Event {
                     time: 7,
-                    what: *what,
+                    kind: *content,
                 });
                 let mut state = state_of(Source::Attached, definitions, events);
                 damage(&mut state, mutations);

@@ -4,7 +4,7 @@
 //! chosen by the runtime, and both figures are the allocator's answer.
 
 use crate::world::World;
-use ttmem_event::{Class, CoreSet, MeshId, What};
+use ttmem_event::{Class, CoreSet, EventKind, MeshId};
 
 /// One thing the runtime did.
 enum Did {
@@ -115,7 +115,7 @@ fn charged_and_largest_free_equal_the_allocators_own_view_after_every_step() {
                 "step {step} {class:?}"
             );
             // The ledger says the same when the runtime itself asks.
-            world.by(model).tell(What::StatisticsReported {
+            world.by(model).tell(EventKind::StatisticsReported {
                 mesh: MeshId(0),
                 class,
                 allocated_bytes: taken,

@@ -13,8 +13,8 @@ use ttmem_account::Account;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::wire::Clock;
 use ttmem_event::{
-    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, Layout,
-    MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, EventKind,
+    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::geometry::{AllocatorGeometry, ClassGeometry, DeviceGeometry};
 use ttmem_ledger::{
@@ -160,14 +160,14 @@ impl World {
         &mut self,
         process: Process,
         definitions: &[Definition],
-        whats: &[What],
+        whats: &[EventKind],
         (lost_events, elided_events): (u64, u64),
     ) {
         let ledger = self.ledger.get_mut();
         let identity = ledger.identity(process.0).expect("the process lives");
-        let events = whats.iter().map(|what| Event {
+        let events = whats.iter().map(|content| Event {
             time: self.now,
-            what: *what,
+            kind: *content,
         });
         let resync = Resync {
             definitions: definitions.to_vec(),
@@ -273,15 +273,20 @@ impl Speaker<'_> {
     }
 
     /// Says it, and checks that it was taken or refused as expected.
-    pub(crate) fn tell(&mut self, what: What) -> &mut Self {
+    pub(crate) fn tell(&mut self, content: EventKind) -> &mut Self {
         self.world.now += 1;
         let time = self.world.now;
         let (ledger, effects) = (&mut self.world.ledger, &mut self.world.effects);
         effects.clear();
-        let outcome = ledger
-            .get_mut()
-            .apply(self.process.0, &Event { time, what }, Some(effects));
-        assert_eq!(outcome.err(), self.expected.take(), "{what:?}");
+        let outcome = ledger.get_mut().apply(
+            self.process.0,
+            &Event {
+                time,
+                kind: content,
+            },
+            Some(effects),
+        );
+        assert_eq!(outcome.err(), self.expected.take(), "{content:?}");
         self
     }
 
@@ -304,8 +309,8 @@ pub(crate) fn buffer(
     address: u64,
     per_bank_bytes: u64,
     requested_bytes: u64,
-) -> What {
-    What::BufferAllocated {
+) -> EventKind {
+    EventKind::BufferAllocated {
         mesh,
         buffer: BufferId(id),
         class,
@@ -327,8 +332,8 @@ pub(crate) fn capacity(
     banks: u16,
     base: u64,
     per_bank_bytes: u64,
-) -> What {
-    What::CapacityReported {
+) -> EventKind {
+    EventKind::CapacityReported {
         mesh,
         class,
         banks,

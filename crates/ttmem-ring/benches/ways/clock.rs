@@ -2,9 +2,7 @@
 
 use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 
-/// Where stamps come from.
 pub(crate) trait Clock: Copy + Send + Sync + 'static {
-    /// Reads it.
     fn now() -> u64;
 }
 

@@ -11,7 +11,6 @@ const SECONDS: u64 = 2;
 /// Reads between two looks at the time.
 const READS: u64 = 100_000;
 
-/// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Inversions {
     /// Reads that found a new stamp.

@@ -21,10 +21,8 @@ const BLOCK: u64 = 64;
 const BURSTS: usize = 200;
 const WARMING: usize = 20;
 
-/// Runs of each measurement.
 const RUNS: usize = 5;
 
-/// What an event costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) median_nanos: f64,

@@ -17,19 +17,14 @@ type Words = [u64; EVENT_BYTES / 8];
 
 /// A way of handing events over.
 pub(crate) trait Way: Send + Sync {
-    /// A producing thread's end.
     type Sending<'w>: Send
     where
         Self: 'w;
-    /// The consuming end.
     type Receiving<'w>: Send
     where
         Self: 'w;
-    /// Every producer's end.
     fn senders(&self) -> [Self::Sending<'_>; THREADS];
-    /// The consumer's end.
     fn receiver(&self) -> Self::Receiving<'_>;
-    /// Hands one event over.
     fn send(sender: &Self::Sending<'_>, value: u64);
     /// Takes all there is; says how many.
     fn take(receiver: &mut Self::Receiving<'_>) -> u64;
@@ -227,7 +222,6 @@ impl Way for Locked {
     }
 }
 
-/// A bounded channel.
 pub(crate) struct Channel(Sender<Words>, Receiver<Words>);
 
 impl Channel {

@@ -25,7 +25,6 @@ const SENT_BEFORE_FREED: [Step; 6] = [
     Step::Free,
 ];
 
-/// What would lose events.
 const FREED_BEFORE_SENT: [Step; 3] = [Step::Read, Step::Free, Step::Send];
 
 /// What the server has of a ring.

@@ -15,7 +15,6 @@ use loom::thread;
 /// Three threads: bounded to so many forced switches.
 const PREEMPTIONS: Option<usize> = Some(2);
 
-/// The counter.
 #[derive(Debug)]
 struct Counter(AtomicU64);
 

@@ -15,7 +15,6 @@ struct Orderings {
     own: Ordering,
 }
 
-/// Those of the ring.
 const REAL: Orderings = Orderings {
     publish: Ordering::Release,
     free: Ordering::Release,

@@ -1,7 +1,7 @@
 //! Honest remains are read whole; every lie is told from them by its name.
 
 use super::*;
-use ttmem_event::What;
+use ttmem_event::EventKind;
 
 const SLOTS: u32 = 16;
 const FILE_BYTES: u64 = 4096 + 8 * 16 * 64;
@@ -234,16 +234,16 @@ fn a_dictionary_tells_what_it_published_and_no_more_than_it_has() {
 
 fn records(events: &[(u64, u64)]) -> Vec<u8> {
     let encoded = events.iter().map(|(time, count)| {
-        let what = What::EventsLost { count: *count };
-        Event { time: *time, what }.encode()
+        let kind = EventKind::EventsLost { count: *count };
+        Event { time: *time, kind }.encode()
     });
     encoded.collect::<Vec<_>>().concat()
 }
 
 fn merge(rings: &[Vec<u8>]) -> (Vec<(u64, u64)>, u64) {
     let mut merged = Merged::new(rings.iter().map(Vec::as_slice));
-    let events = merged.by_ref().map(|event| match event.what {
-        What::EventsLost { count } => (event.time, count),
+    let events = merged.by_ref().map(|event| match event.kind {
+        EventKind::EventsLost { count } => (event.time, count),
         other => panic!("nobody wrote {other:?}"),
     });
     let events = events.collect();

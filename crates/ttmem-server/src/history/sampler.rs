@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use ttmem_event::Class;
 use ttmem_ledger::{DeviceKey, Geometry, View};
 
-/// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where everything lies is worked out only so often that it takes a twentieth of the time.

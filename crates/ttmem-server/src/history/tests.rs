@@ -2,7 +2,6 @@ use super::*;
 use ttmem_ledger::DeviceKey;
 
 const SECOND: u64 = 1_000_000_000;
-/// A minute's beginning.
 const START: u64 = 1_794_731_100 * SECOND;
 
 fn key(id: u32) -> DeviceKey {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
-use ttmem_event::{Definition, Event, Source, What};
+use ttmem_event::{Definition, Event, EventKind, Source};
 use ttmem_ledger::Anomaly;
 use ttmem_ring::remains::MAX_RINGS;
 
@@ -57,7 +57,6 @@ pub(super) enum Heard {
     All,
     /// It introduced itself: the caller finds the process and calls [`ClientTalk::accept`].
     Hello(Introduced),
-    /// It left.
     Goodbye,
 }
 
@@ -74,7 +73,6 @@ pub(super) struct Collected {
     wants_answer: bool,
 }
 
-/// A client's connection.
 #[derive(Debug)]
 pub(super) struct ClientTalk {
     preamble: Vec<u8>,
@@ -420,10 +418,10 @@ fn take_events(
     let missing = first_sequence.saturating_sub(*next_sequence);
     *next_sequence = (*next_sequence).max(first_sequence.saturating_add(count));
     if missing > 0 {
-        let what = What::EventsLost { count: missing };
+        let kind = EventKind::EventsLost { count: missing };
         collected.events.push(Event {
             time: unix_nanos(),
-            what,
+            kind,
         });
     }
     for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {

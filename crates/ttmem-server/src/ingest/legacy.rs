@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
-use ttmem_event::{Class, Event, KernelKind, What};
+use ttmem_event::{Class, Event, EventKind, KernelKind};
 
-/// An old client's connection.
 #[derive(Debug, Default)]
 pub(super) struct LegacyTalk {
     framer: Framer,
@@ -68,7 +67,6 @@ impl LegacyTalk {
         self.framer.generation().is_none()
     }
 
-    /// The quiet is over.
     pub(super) fn quiet(&mut self) {
         let requests = &mut self.requests;
         self.framer
@@ -80,7 +78,6 @@ impl LegacyTalk {
         self.unheard = true;
     }
 
-    /// The connection ended.
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
         let requests = &mut self.requests;
         self.framer
@@ -116,9 +113,9 @@ impl LegacyTalk {
                     };
                 };
                 match event_of(&request, asker.numbering) {
-                    Some(what) => events.push(Event {
+                    Some(kind) => events.push(Event {
                         time: asker.time,
-                        what,
+                        kind,
                     }),
                     None => {
                         let anomaly = ttmem_ledger::Anomaly::InvalidClass;
@@ -208,39 +205,39 @@ fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut H
 }
 
 /// A report as an event; `None` when it names no class.
-fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<What> {
+fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKind> {
     let (device, size_bytes, id) = (request.device_id, request.size, request.buffer_id);
     Some(match request.kind {
         RequestKind::Alloc => {
             let class = Class::from_code(numbering.class_code(request.buffer_type)?)?;
-            What::LegacyAllocated {
+            EventKind::LegacyAllocated {
                 device,
                 class,
                 size_bytes,
                 id,
             }
         }
-        RequestKind::Free => What::LegacyFreed { device, id },
-        RequestKind::CbAlloc => What::LegacyCbAllocated {
+        RequestKind::Free => EventKind::LegacyFreed { device, id },
+        RequestKind::CbAlloc => EventKind::LegacyCbAllocated {
             device,
             size_bytes,
             id,
         },
-        RequestKind::CbFree => What::LegacyCbFreed {
+        RequestKind::CbFree => EventKind::LegacyCbFreed {
             device,
             size_bytes,
             id,
         },
         RequestKind::KernelLoad => {
             let kind = KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown);
-            What::LegacyKernelLoaded {
+            EventKind::LegacyKernelLoaded {
                 device,
                 kind,
                 size_bytes,
                 id,
             }
         }
-        RequestKind::KernelUnload => What::LegacyKernelUnloaded { device, id },
+        RequestKind::KernelUnload => EventKind::LegacyKernelUnloaded { device, id },
         _no_report => return None,
     })
 }

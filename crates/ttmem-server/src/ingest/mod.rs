@@ -69,9 +69,7 @@ const MAX_PROCESSES: usize = 65_536;
 /// What other threads can see of this one.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Connections of clients now.
     pub(crate) clients: AtomicU64,
-    /// Connections that were refused.
     pub(crate) refused: AtomicU64,
     /// Set to end the thread; it looks when it is woken.
     pub(crate) stop: AtomicBool,
@@ -106,7 +104,6 @@ pub(crate) struct IngestConfig {
     pub(crate) server_instance: u64,
 }
 
-/// The thread's state.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     config: IngestConfig,

@@ -12,11 +12,9 @@ use std::time::Duration;
 pub(super) enum Token {
     /// A listening socket, by its place.
     Listener(u64),
-    /// Signals to the server.
     Signals,
     /// Answers from the ledger thread, or the wish to stop.
     Wake,
-    /// A connection.
     Session(SessionNumber),
     /// The death of a process.
     Process(ProcessNumber),
@@ -48,7 +46,6 @@ impl Token {
     }
 }
 
-/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interest {
     pub(super) read: bool,
@@ -79,7 +76,6 @@ pub(super) struct Ready {
     pub(super) token: Token,
     /// Something can be read, or the other end is gone: reading tells which.
     pub(super) read: bool,
-    /// Something can be written.
     pub(super) write: bool,
 }
 

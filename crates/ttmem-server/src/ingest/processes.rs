@@ -17,7 +17,6 @@ use ttmem_event::wire::Clock;
 pub(super) enum ProcessKey {
     /// An old sender; all its connections are one process.
     Old { pid: u32, start_time: u64 },
-    /// A client.
     Client {
         pid: u32,
         start_time: u64,

@@ -29,7 +29,6 @@ use ttmem_ring::{MAX_DICTIONARY_SEGMENTS, MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
 const MAX_RING_SEGMENT_BYTES: u64 =
     RING_HEADER_BYTES as u64 + RINGS_PER_SEGMENT as u64 * (1 << 20) * EVENT_BYTES as u64;
 
-/// The longest dictionary segment.
 const MAX_DICTIONARY_SEGMENT_BYTES: u64 = 16 << 20;
 
 /// Events that are read of one dead process; what it left beyond that is counted as lost.
@@ -46,12 +45,9 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-/// What a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentKind {
-    /// Rings of events.
     Rings,
-    /// Definitions.
     Dictionary,
 }
 
@@ -69,7 +65,6 @@ pub(super) struct Handed {
 /// Why memory that was handed over is not kept.
 #[derive(Debug, thiserror::Error)]
 enum KeepSegmentError {
-    /// There are too many.
     #[error("it is number {0} of its kind, more than are kept")]
     Number(usize),
     /// It is larger than any may be.
@@ -81,17 +76,11 @@ enum KeepSegmentError {
     /// It is a memory of another kind.
     #[error("it is no regular file")]
     Irregular,
-    /// Its length may change.
     #[error("it is not sealed against a change of its length")]
     Unsealed,
     /// It is longer or shorter than its frame says.
     #[error("it has {actual} bytes and not {claimed}")]
-    Length {
-        /// What the frame says.
-        claimed: u64,
-        /// What it has.
-        actual: i64,
-    },
+    Length { claimed: u64, actual: i64 },
 }
 
 /// Sealed memory of a process.
@@ -294,7 +283,6 @@ struct Found {
     gone_events: u64,
     /// Events that found no room in their ring, ever.
     lost_events: u64,
-    /// Rings that tell nothing.
     malformed: u64,
     leaving: bool,
 }

@@ -19,21 +19,17 @@ pub(super) const MAX_OUTSTANDING: u32 = 8;
 /// Bytes that may wait for a peer that does not read them.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 
-/// What a connection speaks.
 #[derive(Debug)]
 pub(super) enum Talk {
     /// Nothing yet. Old clients connect long before they first report.
     Silent,
-    /// The old protocol.
     Legacy(Box<LegacyTalk>),
-    /// The new protocol.
     Client(Box<ClientTalk>),
     /// Its process is dead and a child holds the connection: what comes is read and
     /// dropped, because closing would kill an old client's child at its next report.
     Left,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) stream: UnixStream,
@@ -44,7 +40,6 @@ pub(super) struct Session {
     pub(super) process: Option<ProcessNumber>,
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
-    /// Answers it waits for.
     pub(super) outstanding: u32,
     /// When its last bytes came.
     pub(super) heard: Option<Instant>,
@@ -58,9 +53,7 @@ pub(super) struct Session {
 pub(super) enum ReadOutcome {
     /// So many bytes.
     Bytes(usize),
-    /// Nothing now.
     Empty,
-    /// The peer ended it.
     End,
 }
 

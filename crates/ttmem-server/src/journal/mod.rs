@@ -72,8 +72,8 @@ impl Batch {
                 pid: self.pid,
                 process: names.process(),
                 recovered: self.recovered,
-                event: event.what.json_name(),
-                fields: names.fields(&event.what, self.anomaly(place)),
+                event: event.kind.json_name(),
+                fields: names.fields(&event.kind, self.anomaly(place)),
             },
         }
     }
@@ -119,7 +119,6 @@ impl History {
         }
     }
 
-    /// Whose they are.
     fn pid(&self) -> Option<u32> {
         self.batches.back().and_then(|batch| batch.pid)
     }
@@ -233,7 +232,6 @@ impl Journal {
 #[derive(Debug)]
 pub(crate) struct Last {
     count: usize,
-    /// By the ledger's slot.
     live: Vec<(u32, History)>,
     departed: Vec<Arc<Departed>>,
 }
@@ -281,13 +279,11 @@ struct Shared {
     newest: watch::Sender<u64>,
 }
 
-/// All that is kept.
 #[derive(Debug, Default)]
 struct Kept {
     /// The newest of all processes.
     batches: VecDeque<Arc<Batch>>,
     events: usize,
-    /// By the ledger's slot.
     processes: Vec<History>,
     /// Oldest first.
     departed: VecDeque<Arc<Departed>>,
@@ -318,7 +314,6 @@ impl Kept {
     }
 }
 
-/// Events behind an id.
 #[derive(Debug)]
 pub(crate) struct Since {
     /// The id of the first event that is still kept, or of the first there will be.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use ttmem_api::EventFields;
 use ttmem_api::FieldValue as Shown;
 use ttmem_event::event::FieldValue;
-use ttmem_event::{Event, What};
+use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{Anomaly, ProcessRef};
 
 /// What the ids in some events of a process stand for; by default nothing is known.
@@ -61,7 +61,7 @@ impl Names {
         };
         let mut known = HashMap::new();
         for event in events {
-            event.what.visit(|_name, value| {
+            event.kind.visit(|_name, value| {
                 if is_id(value) {
                     let name = || name(value).unwrap_or(Shown::Unknown);
                     known.entry(value).or_insert_with(name);
@@ -80,11 +80,11 @@ impl Names {
     }
 
     /// The fields of an event; what was wrong with it comes first.
-    pub(super) fn fields(&self, what: &What, anomaly: Option<Anomaly>) -> EventFields {
+    pub(super) fn fields(&self, kind: &EventKind, anomaly: Option<Anomaly>) -> EventFields {
         let anomaly = anomaly.map(|anomaly| Shown::Text(anomaly.name().to_owned()));
         let mut fields: Vec<(String, Shown)> = Vec::new();
         fields.extend(anomaly.map(|anomaly| (EventFields::ANOMALY.to_owned(), anomaly)));
-        what.visit(|name, value| {
+        kind.visit(|name, value| {
             let name = match value {
                 FieldValue::Mesh(_) => "devices",
                 _other => name,

@@ -5,17 +5,20 @@ use ttmem_api::FieldValue;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition,
-    DeviceId, DispatchPath, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId,
-    Source, TextId, What,
+    DeviceId, DispatchPath, EventKind, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind,
+    ProgramId, Source, TextId,
 };
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
 
 fn marked(time: u64) -> Event {
-    let what = What::Marked {
+    let content = EventKind::Marked {
         name: TextId(1),
         number: time,
     };
-    Event { time, what }
+    Event {
+        time,
+        kind: content,
+    }
 }
 
 fn join(ledger: &mut Ledger, pid: u32) -> u32 {
@@ -268,7 +271,7 @@ fn ids_are_shown_by_what_they_stand_for() {
     let slot = join(&mut ledger, 11);
     define(&mut ledger, slot);
     let whats = [
-        What::KernelLoaded {
+        EventKind::KernelLoaded {
             mesh: MeshId(9),
             program: ProgramId(4),
             kernel: KernelId(0xab),
@@ -279,7 +282,7 @@ fn ids_are_shown_by_what_they_stand_for() {
             core_count: 12,
             name: TextId(7),
         },
-        What::Dispatched {
+        EventKind::Dispatched {
             mesh: MeshId(8),
             program: ProgramId(4),
             runtime_id: 1,
@@ -288,22 +291,25 @@ fn ids_are_shown_by_what_they_stand_for() {
             binary_reused: false,
             path: DispatchPath::Fast,
         },
-        What::DeviceOpened {
+        EventKind::DeviceOpened {
             device: DeviceId(51),
         },
-        What::BuffersReleased {
+        EventKind::BuffersReleased {
             mesh: MeshId(9),
             class: Some(Class::L1Small),
         },
-        What::LegacyFreed { device: -1, id: 16 },
-        What::BufferFreed {
+        EventKind::LegacyFreed { device: -1, id: 16 },
+        EventKind::BufferFreed {
             mesh: MeshId(9),
             buffer: BufferId(255),
         },
     ];
     let events: Vec<Event> = (1..)
         .zip(whats)
-        .map(|(time, what)| Event { time, what })
+        .map(|(time, content)| Event {
+            time,
+            kind: content,
+        })
         .collect();
     journal.push(Batch {
         slot,

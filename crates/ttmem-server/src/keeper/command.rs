@@ -18,34 +18,28 @@ pub struct SessionNumber(pub u64);
 /// One thing for the ledger thread to do. They are done in the order they come.
 #[derive(Debug)]
 pub enum Command {
-    /// A process appears.
     Join {
         /// Its number from now on.
         process: ProcessNumber,
-        /// Who it is.
         identity: ProcessIdentity,
         /// The pid it claims to have.
         claimed_pid: i64,
     },
     /// A process's connections ended, or it came back.
     State {
-        /// The process.
         process: ProcessNumber,
-        /// Its state.
         state: ProcessState,
         /// How many connections it has.
         connections: u32,
     },
     /// What the process's next events refer to.
     Define {
-        /// The process.
         process: ProcessNumber,
         /// In the order they came.
         definitions: Vec<Definition>,
     },
     /// Events of a process, times in nanoseconds since the epoch.
     Events {
-        /// The process.
         process: ProcessNumber,
         /// In the order they came.
         events: Vec<Event>,
@@ -54,23 +48,18 @@ pub enum Command {
     },
     /// A report was refused while it was read.
     Refuse {
-        /// The process.
         process: ProcessNumber,
-        /// Why.
         anomaly: Anomaly,
-        /// How many reports.
         count: u64,
     },
     /// Events that a process recorded and that were read from its memory after its death.
     Recovered {
-        /// The process.
         process: ProcessNumber,
         /// In the order of their times, in nanoseconds since the epoch.
         events: Vec<Event>,
     },
     /// Events of a process that nobody will ever see.
     Lost {
-        /// The process.
         process: ProcessNumber,
         /// Events that it still had to send when it died.
         gone_events: u64,
@@ -81,41 +70,30 @@ pub enum Command {
     },
     /// A process sends its whole state; until it is complete the old view stays.
     ResyncBegan {
-        /// The process.
         process: ProcessNumber,
     },
     /// The whole state of a process, to replace what is known.
     Resync {
-        /// The process.
         process: ProcessNumber,
-        /// The state.
         resync: Resync,
     },
-    /// A process is gone.
     Depart {
-        /// The process.
         process: ProcessNumber,
-        /// Why.
         departure: Departure,
-        /// When.
         time: u64,
     },
     /// An old client asks for the totals of a device.
     LegacyQuery {
-        /// The asker.
         session: SessionNumber,
         /// In which form to answer.
         generation: Generation,
-        /// The device.
         device: i32,
     },
     /// An old client asks for the size of a device, or how many there are (−1).
     LegacyDeviceInfo {
-        /// The asker.
         session: SessionNumber,
         /// In which form to answer.
         generation: Generation,
-        /// The device.
         device: i32,
     },
     /// A dump or summary is to be printed on the server's log.
@@ -124,30 +102,23 @@ pub enum Command {
     Publish,
     /// Somebody wants to know when all commands before this one are done.
     CatchUp {
-        /// Where to.
         reply: Sender<()>,
     },
     /// Somebody asks to forget a process.
     Forget {
-        /// Which pid.
         pid: u32,
         /// The asker's user: only the owner, root and the server's own user may.
         uid: u32,
-        /// When.
         time: u64,
         /// What was released, or that it may not.
         reply: Sender<Result<Vec<Released>, ForgetError>>,
     },
     /// A reader sets a mark.
     Mark {
-        /// Its name.
         name: Arc<str>,
-        /// When.
         time: u64,
-        /// Its number.
         reply: Sender<u64>,
     },
-    /// The server ends.
     Stop,
 }
 
@@ -186,14 +157,9 @@ pub enum ForgetError {
 pub enum Answer {
     /// Bytes to send as they are.
     Bytes {
-        /// To whom.
         session: SessionNumber,
-        /// What.
         bytes: Vec<u8>,
     },
     /// A process was forgotten on request: its numbers mean nothing any more.
-    Forgotten {
-        /// The process.
-        process: ProcessNumber,
-    },
+    Forgotten { process: ProcessNumber },
 }

@@ -26,7 +26,7 @@ use ttmem_event::legacy::{
     DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
 };
 use ttmem_event::wire::Frame;
-use ttmem_event::{Class, Event, What};
+use ttmem_event::{Class, Event, EventKind};
 use ttmem_ledger::{
     Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
 };
@@ -124,7 +124,6 @@ impl LedgerHandle {
 pub struct KeeperConfig {
     /// Devices that are known from the start.
     pub devices: Vec<KnownDevice>,
-    /// Where log entries go.
     pub log: LogHandle,
     /// Where answers to sessions go; must have room for all that can be outstanding.
     pub answers: Sender<Answer>,
@@ -375,8 +374,15 @@ impl Keeper {
             .saturating_sub(reported)
             .saturating_add(gone_events);
         if count > 0 {
-            let what = What::EventsLost { count };
-            self.applied(slot, vec![Event { time, what }], true);
+            let content = EventKind::EventsLost { count };
+            self.applied(
+                slot,
+                vec![Event {
+                    time,
+                    kind: content,
+                }],
+                true,
+            );
         }
     }
 

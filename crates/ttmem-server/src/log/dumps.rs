@@ -31,14 +31,12 @@ const BOX_COLUMNS: usize = 64;
 pub enum DumpKind {
     /// Everything that is still held.
     Remaining,
-    /// Every kernel in detail.
     Kernels,
     /// Totals, anomalies and whether the books agree.
     Summary,
 }
 
 impl DumpKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Remaining, Self::Kernels, Self::Summary];
 }
 

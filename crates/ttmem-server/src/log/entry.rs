@@ -6,7 +6,7 @@
 
 use serde::{Serialize, Serializer};
 use ttmem_event::catalogue::Arch;
-use ttmem_event::{Class, What};
+use ttmem_event::{Class, EventKind};
 use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
 
 use crate::journal::Batch;
@@ -16,7 +16,6 @@ use crate::read::words;
 /// An effect with the names that a reader of the log knows its process and device by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogEntry {
-    /// What an event did.
     pub effect: Effect,
     /// The pid of the process, where the server can see it.
     pub pid: Option<u32>,
@@ -28,7 +27,7 @@ impl LogEntry {
     /// Whether a log shows it: what programs and caches do all the time only a verbose one.
     pub(super) fn is_shown(&self, verbose: bool) -> bool {
         match &self.effect.change {
-            Change::Happened(what) => verbose || !is_routine(what),
+            Change::Happened(event) => verbose || !is_routine(event),
             _ => true,
         }
     }
@@ -36,7 +35,7 @@ impl LogEntry {
     /// Whether it belongs on the error stream.
     pub(super) fn is_error(&self) -> bool {
         match &self.effect.change {
-            Change::Contradicted { anomaly, what } => is_error(*anomaly, what),
+            Change::Contradicted { anomaly, event } => is_error(*anomaly, event),
             _ => false,
         }
     }
@@ -45,40 +44,40 @@ impl LogEntry {
 /// Whether an event of a batch belongs on the error stream.
 pub(super) fn is_error_at(batch: &Batch, place: usize) -> bool {
     let anomaly = batch.anomaly(place);
-    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].what))
+    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].kind))
 }
 
 /// Whether an event belongs on the error stream: an old sender's report that made no sense.
 ///
 /// The old server wrote exactly these to standard error, and `--quiet` must not hide them.
-fn is_error(anomaly: Anomaly, what: &What) -> bool {
+fn is_error(anomaly: Anomaly, event: &EventKind) -> bool {
     use Anomaly::{AbsurdSize, InvalidDevice, ZeroSize};
-    what.is_legacy() && matches!(anomaly, InvalidDevice | ZeroSize | AbsurdSize)
+    event.is_legacy() && matches!(anomaly, InvalidDevice | ZeroSize | AbsurdSize)
 }
 
 /// Far more frequent than a log is read for, and none of them changes what is held.
-pub(super) fn is_routine(what: &What) -> bool {
+pub(super) fn is_routine(event: &EventKind) -> bool {
     matches!(
-        what,
-        What::ProgramCreated { .. }
-            | What::ProgramFinalized { .. }
-            | What::CommandsCached { .. }
-            | What::BinarySent { .. }
-            | What::BinaryStatusChanged { .. }
-            | What::ProgramDestroyed { .. }
-            | What::Dispatched { .. }
-            | What::RingOpened { .. }
-            | What::RingReserved { .. }
-            | What::RingAllocated { .. }
-            | What::RingFreed { .. }
-            | What::RingFilled { .. }
-            | What::PrefetchOpened { .. }
-            | What::Prefetched { .. }
-            | What::PrefetchReset { .. }
-            | What::JitDiskLookup { .. }
-            | What::TraceReplayed { .. }
-            | What::StatisticsReported { .. }
-            | What::StackNoted { .. }
+        event,
+        EventKind::ProgramCreated { .. }
+            | EventKind::ProgramFinalized { .. }
+            | EventKind::CommandsCached { .. }
+            | EventKind::BinarySent { .. }
+            | EventKind::BinaryStatusChanged { .. }
+            | EventKind::ProgramDestroyed { .. }
+            | EventKind::Dispatched { .. }
+            | EventKind::RingOpened { .. }
+            | EventKind::RingReserved { .. }
+            | EventKind::RingAllocated { .. }
+            | EventKind::RingFreed { .. }
+            | EventKind::RingFilled { .. }
+            | EventKind::PrefetchOpened { .. }
+            | EventKind::Prefetched { .. }
+            | EventKind::PrefetchReset { .. }
+            | EventKind::JitDiskLookup { .. }
+            | EventKind::TraceReplayed { .. }
+            | EventKind::StatisticsReported { .. }
+            | EventKind::StackNoted { .. }
     )
 }
 
@@ -86,7 +85,6 @@ pub(super) fn is_routine(what: &What) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Note {
-    /// The server is ready.
     #[serde(rename = "server_started")]
     Started {
         /// Where it listens: paths, and the URL for readers over TCP.
@@ -94,33 +92,23 @@ pub enum Note {
         /// The devices it knows of.
         devices: Vec<NotedDevice>,
     },
-    /// The server ends.
     #[serde(rename = "server_stopped")]
     Stopped,
-    /// A process appeared.
     #[serde(rename = "process_joined")]
     Joined {
-        /// Its pid.
         pid: Option<u32>,
         /// Its name, as it or the system calls it.
         name: String,
     },
     /// The connections of a process ended, but it lives and keeps what it holds.
     #[serde(rename = "process_detached")]
-    Detached {
-        /// Its pid.
-        pid: Option<u32>,
-    },
+    Detached { pid: Option<u32> },
     /// A detached process is connected again.
     #[serde(rename = "process_returned")]
-    Returned {
-        /// Its pid.
-        pid: Option<u32>,
-    },
+    Returned { pid: Option<u32> },
     /// A process was let go.
     #[serde(rename = "process_departed")]
     Departed {
-        /// Its pid.
         pid: Option<u32>,
         /// Why, and what it released.
         #[serde(rename = "released", serialize_with = "as_released")]
@@ -131,7 +119,6 @@ pub enum Note {
     Refused {
         /// The pid of the peer.
         pid: Option<u32>,
-        /// Why.
         reason: String,
     },
     /// A connection was closed for what it sent.
@@ -139,16 +126,13 @@ pub enum Note {
     Dropped {
         /// The pid of the peer.
         pid: Option<u32>,
-        /// What was wrong.
         reason: String,
     },
     /// An old sender reported a buffer in a class that does not exist.
     InvalidBufferType {
         /// The pid of the sender.
         pid: Option<u32>,
-        /// The number it sent.
         buffer_type: u8,
-        /// The buffer's address.
         #[serde(serialize_with = "in_hex")]
         id: u64,
         /// The device number it sent.
@@ -158,7 +142,6 @@ pub enum Note {
     UnknownMessage {
         /// The pid of the sender.
         pid: Option<u32>,
-        /// The message's type byte.
         message_type: u8,
     },
     /// Something of the server's own went wrong, and it carries on.
@@ -168,10 +151,7 @@ pub enum Note {
         reason: String,
     },
     /// Log lines cannot be written.
-    LogFailed {
-        /// Which, and why.
-        reason: String,
-    },
+    LogFailed { reason: String },
 }
 
 impl Note {
@@ -198,9 +178,7 @@ impl Note {
 /// A device that the server knows of when it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotedDevice {
-    /// Its logical id.
     pub id: u32,
-    /// Its architecture.
     #[serde(serialize_with = "by_name")]
     pub arch: Option<Arch>,
     /// What its DRAM can hold.

@@ -13,9 +13,7 @@ use super::dumps::DumpKind;
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum OwnLine<'a> {
-    /// Lines are missing here.
     LogGap { lines: u64, reason: &'a str },
-    /// A printed dump.
     Dump { kind: DumpKind, text: &'a str },
 }
 
@@ -33,7 +31,6 @@ pub(super) fn write_timed<T: Serialize>(out: &mut String, time_nanos: u64, line:
     write_line(out, &Timed { time, line });
 }
 
-/// Appends a line.
 pub(super) fn write_line<T: Serialize>(out: &mut String, line: &T) {
     let line = serde_json::to_string(line).expect("every line has a JSON form");
     for character in line.chars() {

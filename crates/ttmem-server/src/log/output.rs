@@ -52,18 +52,10 @@ impl LogFileOptions {
 pub enum OpenLogFileError {
     /// The system refused; a symbolic link at the path counts as that.
     #[error("cannot open the log file {}", path.display())]
-    Open {
-        /// The log file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// The path names a directory, device, pipe or socket.
     #[error("the log file {} exists and is not a regular file", path.display())]
-    NotRegular {
-        /// The log file.
-        path: PathBuf,
-    },
+    NotRegular { path: PathBuf },
 }
 
 /// Where the text of a thread goes.
@@ -71,7 +63,6 @@ pub enum OpenLogFileError {
 pub(super) struct Output {
     file: File,
     size_bytes: u64,
-    /// What messages call it.
     name: String,
     /// Set for a file of our own.
     options: Option<LogFileOptions>,

@@ -7,7 +7,7 @@
 use std::fmt::{self, Write as _};
 
 use ttmem_event::event::FieldValue;
-use ttmem_event::{CoresId, DeviceId, KernelKind, MeshId, TextId, What};
+use ttmem_event::{CoresId, DeviceId, EventKind, KernelKind, MeshId, TextId};
 use ttmem_ledger::{Anomaly, Change};
 
 use super::entry::LogEntry;
@@ -24,8 +24,13 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
 }
 
 /// Appends the line of an event that contradicts the ledger.
-pub(super) fn write_refusal(out: &mut String, pid: Option<u32>, anomaly: Anomaly, what: &What) {
-    write_anomaly(out, Known(pid), anomaly, what).expect("a String takes any text");
+pub(super) fn write_refusal(
+    out: &mut String,
+    pid: Option<u32>,
+    anomaly: Anomaly,
+    event: &EventKind,
+) {
+    write_anomaly(out, Known(pid), anomaly, event).expect("a String takes any text");
 }
 
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
@@ -129,26 +134,26 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 "[{uptime_ms}ms] L1 Peak on device {device}: {peak} MB ({buffers} buffers)"
             )
         }
-        Change::Happened(what) => write_happened(out, entry, &what),
-        Change::Contradicted { anomaly, what } => write_anomaly(out, pid, anomaly, &what),
+        Change::Happened(event) => write_happened(out, entry, &event),
+        Change::Contradicted { anomaly, event } => write_anomaly(out, pid, anomaly, &event),
     }
 }
 
 /// An event that changes no bytes.
-fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Result {
+fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt::Result {
     let pid = Known(entry.pid);
-    match *what {
-        What::DeviceOpened { device } => {
+    match *event {
+        EventKind::DeviceOpened { device } => {
             let device = entry.device.unwrap_or(device.0);
             writeln!(out, "✓ [PID {pid}] Opened device {device}")
         }
-        What::DeviceClosed { device } => {
+        EventKind::DeviceClosed { device } => {
             let device = entry.device.unwrap_or(device.0);
             writeln!(out, "✗ [PID {pid}] Closed device {device}")
         }
-        What::MeshOpened { mesh } => writeln!(out, "✓ [PID {pid}] Opened mesh {}", mesh.0),
-        What::MeshClosed { mesh } => writeln!(out, "✗ [PID {pid}] Closed mesh {}", mesh.0),
-        What::CapacityReported {
+        EventKind::MeshOpened { mesh } => writeln!(out, "✓ [PID {pid}] Opened mesh {}", mesh.0),
+        EventKind::MeshClosed { mesh } => writeln!(out, "✗ [PID {pid}] Closed mesh {}", mesh.0),
+        EventKind::CapacityReported {
             mesh,
             class,
             banks,
@@ -163,22 +168,22 @@ fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Resul
                  {banks} banks of {per_bank_bytes} bytes ({total} MB)"
             )
         }
-        What::TraceBegan { mesh, trace } => {
+        EventKind::TraceBegan { mesh, trace } => {
             let (mesh, trace) = (mesh.0, trace.0);
             writeln!(out, "✓ [PID {pid}] Trace {trace} began on mesh {mesh}")
         }
-        What::TraceEnded { mesh, trace, bytes } => {
+        EventKind::TraceEnded { mesh, trace, bytes } => {
             let (mesh, trace) = (mesh.0, trace.0);
             writeln!(
                 out,
                 "✓ [PID {pid}] Trace {trace} ended on mesh {mesh} ({bytes} bytes)"
             )
         }
-        What::TraceReleased { mesh, trace } => {
+        EventKind::TraceReleased { mesh, trace } => {
             let (mesh, trace) = (mesh.0, trace.0);
             writeln!(out, "✗ [PID {pid}] Released trace {trace} on mesh {mesh}")
         }
-        What::AllocationFailed {
+        EventKind::AllocationFailed {
             mesh,
             class,
             banks,
@@ -197,7 +202,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Resul
                  {free_bytes}, largest block {largest_free_bytes}): {cause}"
             )
         }
-        What::Clashed {
+        EventKind::Clashed {
             mesh,
             program,
             kind,
@@ -212,56 +217,61 @@ fn write_happened(out: &mut String, entry: &LogEntry, what: &What) -> fmt::Resul
                  {region_end}, limit {limit} ({kind})"
             )
         }
-        What::Marked { number, .. } => writeln!(out, "✓ [PID {pid}] Mark {number}"),
-        What::EventsLost { count } => {
+        EventKind::Marked { number, .. } => writeln!(out, "✓ [PID {pid}] Mark {number}"),
+        EventKind::EventsLost { count } => {
             writeln!(
                 out,
                 "⚠ [PID {pid}] Lost {count} events: its totals are not exact"
             )
         }
-        What::EventsElided { count } => {
+        EventKind::EventsElided { count } => {
             writeln!(
                 out,
                 "⚠ [PID {pid}] Left out {count} events: its totals are exact"
             )
         }
         _ => {
-            write!(out, "· [PID {pid}] {}", what.name())?;
-            write_fields(out, what)
+            write!(out, "· [PID {pid}] {}", event.name())?;
+            write_fields(out, event)
         }
     }
 }
 
 /// An event that contradicts the ledger; for old reports in the old server's words.
-fn write_anomaly(out: &mut String, pid: Known<u32>, anomaly: Anomaly, what: &What) -> fmt::Result {
-    match (anomaly, *what, what.legacy_device()) {
+fn write_anomaly(
+    out: &mut String,
+    pid: Known<u32>,
+    anomaly: Anomaly,
+    event: &EventKind,
+) -> fmt::Result {
+    match (anomaly, *event, event.legacy_device()) {
         (Anomaly::InvalidDevice, _, Some(device)) => {
             writeln!(out, "⚠️  Invalid device_id {device} - ignoring message")
         }
         (Anomaly::ZeroSize | Anomaly::AbsurdSize, _, Some(_)) => {
             let mut size_bytes = 0;
-            what.visit(|name, value| {
+            event.visit(|name, value| {
                 if let ("size_bytes", FieldValue::Number(number)) = (name, value) {
                     size_bytes = number;
                 }
             });
             writeln!(out, "⚠️  Invalid size {size_bytes} - ignoring message")
         }
-        (Anomaly::UnknownFree, What::LegacyFreed { device, id }, _) => writeln!(
+        (Anomaly::UnknownFree, EventKind::LegacyFreed { device, id }, _) => writeln!(
             out,
             "⚠ [PID {pid}] Deallocation for unknown buffer {id:#x} on device {device} \
              (allocated before tracking started)"
         ),
         _ => {
-            write!(out, "⚠ [PID {pid}] {}: {}", anomaly.name(), what.name())?;
-            write_fields(out, what)
+            write!(out, "⚠ [PID {pid}] {}: {}", anomaly.name(), event.name())?;
+            write_fields(out, event)
         }
     }
 }
 
-fn write_fields(out: &mut String, what: &What) -> fmt::Result {
+fn write_fields(out: &mut String, event: &EventKind) -> fmt::Result {
     let mut outcome = Ok(());
-    what.visit(|name, value| {
+    event.visit(|name, value| {
         let written = match value {
             FieldValue::Number(number) => write!(out, " {name}={number}"),
             FieldValue::Signed(number) => write!(out, " {name}={number}"),
@@ -294,7 +304,6 @@ pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
 /// Why an allocator had no room, as far as its figures tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureCause {
-    /// Too little is free.
     Capacity,
     /// Enough is free, but not in one piece.
     Fragmentation,

@@ -30,16 +30,12 @@ const ERROR_LIMITS: Limits = Limits {
     entries: 1 << 13,
 };
 
-/// Where event lines go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// The server's standard output.
     Stdout,
-    /// A rotating file.
     File(LogFileOptions),
 }
 
-/// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Lines for people, as the old server wrote them.
@@ -52,7 +48,6 @@ pub enum LogFormat {
 /// How a log looks and what it leaves out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// How its lines look.
     pub format: LogFormat,
     /// Leave out events; errors, dumps and summaries stay.
     pub quiet: bool,
@@ -69,9 +64,7 @@ pub enum StartLogError {
     /// No descriptor was left for a standard stream.
     #[error("cannot duplicate {stream}")]
     Stream {
-        /// Its name.
         stream: &'static str,
-        /// What the system said.
         source: io::Error,
     },
     /// No thread could be started.

@@ -28,11 +28,9 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Which lines an output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
-    /// Events and errors.
     Everything,
     /// What is no error.
     Events,
-    /// Errors alone.
     Errors,
 }
 
@@ -148,14 +146,14 @@ impl Writer {
     fn write_events(&mut self, NamedBatch { batch, names }: &NamedBatch) {
         for (place, event) in batch.events.iter().enumerate() {
             let anomaly = batch.anomaly(place);
-            if anomaly.is_none() && !self.options.verbose && is_routine(&event.what) {
+            if anomaly.is_none() && !self.options.verbose && is_routine(&event.kind) {
                 continue;
             }
             let format = self.options.format;
             self.write(is_error_at(batch, place), |out| match (format, anomaly) {
                 (LogFormat::Json, _) => json::write_line(out, &batch.event(place, names)),
                 (LogFormat::Plain, Some(anomaly)) => {
-                    plain::write_refusal(out, batch.pid, anomaly, &event.what);
+                    plain::write_refusal(out, batch.pid, anomaly, &event.kind);
                 }
                 // Sound events come by their effects.
                 (LogFormat::Plain, None) => {}

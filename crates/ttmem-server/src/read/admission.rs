@@ -24,7 +24,6 @@ const SEC_FETCH_SITE: &str = "sec-fetch-site";
 pub(super) enum Who {
     /// A user of this machine, at the other end of a Unix socket.
     User(u32),
-    /// Anybody: may read.
     Guest,
     /// Somebody who showed the token: may read, and set marks.
     Bearer,

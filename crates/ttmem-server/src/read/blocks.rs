@@ -10,7 +10,6 @@ use ttmem_ledger::{BufferRow, Capacity, Geometry, ProcessView, View};
 /// Cells when the reader does not say.
 pub(super) const DEFAULT_CELLS: u32 = 256;
 
-/// The most cells.
 pub(super) const MAX_CELLS: u32 = 4096;
 
 /// The most blocks and the most holes that are listed.

@@ -224,7 +224,6 @@ pub(super) struct Asker {
 /// A connection for one request.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Those of its listener.
     pub(super) permits: Arc<Permits>,
     stage: Mutex<Stage>,
 }
@@ -239,7 +238,6 @@ pub(super) enum Stage {
         /// There was one, and the reader learns why it was not.
         is_refused: bool,
     },
-    /// Its request is answered.
     Request(#[expect(dead_code, reason = "held until it is answered")] OwnedSemaphorePermit),
     /// Its answer is a stream, which has a permit of its own.
     Stream(Option<StreamEnd>),

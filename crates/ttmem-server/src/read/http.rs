@@ -28,15 +28,12 @@ use ttmem_ledger::{Geometry, View};
 /// What readers are answered from.
 #[derive(Clone)]
 pub struct ReadState {
-    /// The ledger thread.
     pub ledger: LedgerHandle,
     /// What the server knows about itself, asked once per request.
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
     /// Where everything lies, as last worked out.
     pub places: Places,
-    /// Totals over time.
     pub(crate) histories: Histories,
-    /// What was applied lately.
     pub(crate) journal: JournalReader,
     /// What happens, for readers that stay.
     pub(crate) streams: Streams,
@@ -61,7 +58,6 @@ impl ReadState {
         }
     }
 
-    /// The present time.
     pub(super) fn time(&self) -> Timestamp {
         (self.facts)().time
     }
@@ -234,7 +230,6 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Where everything lay.
     pub(super) fn geometry(&self) -> Arc<Geometry> {
         self.state.places.of(&self.view)
     }

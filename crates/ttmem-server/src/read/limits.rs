@@ -19,7 +19,6 @@ const DESCRIPTORS: u64 = 8;
 /// What the readers of one listener may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Requests at once.
     pub requests: usize,
     /// Documents that are made at once, each on a thread.
     pub documents: usize,

@@ -48,7 +48,6 @@ struct Filter {
     device: Option<u32>,
     unique_id: Option<u64>,
     class: Option<MemoryClass>,
-    /// In lower case.
     operation: Option<String>,
     min_bytes: u64,
     since: u64,

@@ -21,23 +21,17 @@ pub(super) const MAX_LISTED: usize = 65_536;
 /// What the server knows about itself when a snapshot is taken.
 #[derive(Clone, Debug)]
 pub struct ServerFacts {
-    /// Now.
     pub time: Timestamp,
-    /// The machine's name.
     pub host: String,
-    /// The server's pid.
     pub pid: u32,
-    /// Its version.
     pub version: String,
     /// When it started.
     pub started: Timestamp,
     /// Where it listens: paths of sockets, and the URL for readers over TCP.
     pub sockets: Vec<String>,
-    /// Connections that send events.
     pub clients: u64,
     /// How many it accepts at once.
     pub clients_limit: Option<u64>,
-    /// Connections refused so far.
     pub clients_refused: u64,
     /// Lines left out of the event log.
     pub log_lines_elided: u64,

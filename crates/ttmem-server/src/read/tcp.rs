@@ -54,9 +54,7 @@ pub enum BindHttpError {
     /// The address cannot be had.
     #[error("cannot listen on {address}")]
     Bind {
-        /// The address.
         address: SocketAddr,
-        /// What the system said.
         source: io::Error,
     },
 }
@@ -102,7 +100,6 @@ impl BoundHttp {
         })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn url(&self) -> HttpUrl {
         HttpUrl::from(self.address)

@@ -27,7 +27,7 @@ use ttmem_api::{ApiClient, Timestamp};
 use ttmem_event::catalogue::{Arch, BankedRegion, BoardKind, Capacities, DeviceOptions};
 use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
-    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+    EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
 
@@ -79,8 +79,11 @@ fn n150() -> Capacities {
     BoardKind::N150.capacities(&options).unwrap()
 }
 
-fn apply(ledger: &mut Ledger, process: u32, time: u64, what: What) {
-    let event = Event { time, what };
+fn apply(ledger: &mut Ledger, process: u32, time: u64, content: EventKind) {
+    let event = Event {
+        time,
+        kind: content,
+    };
     ledger.apply(process, &event, None).unwrap();
 }
 
@@ -141,8 +144,8 @@ fn joined(ledger: &mut Ledger, pid: u32) -> u32 {
     process
 }
 
-fn capacity(mesh: MeshId, class: Class, region: BankedRegion) -> What {
-    What::CapacityReported {
+fn capacity(mesh: MeshId, class: Class, region: BankedRegion) -> EventKind {
+    EventKind::CapacityReported {
         mesh,
         class,
         banks: u16::try_from(region.banks).unwrap(),
@@ -152,8 +155,8 @@ fn capacity(mesh: MeshId, class: Class, region: BankedRegion) -> What {
     }
 }
 
-fn allocated(buffer: u64, class: Class, address: u64, per_bank_bytes: u64) -> What {
-    What::BufferAllocated {
+fn allocated(buffer: u64, class: Class, address: u64, per_bank_bytes: u64) -> EventKind {
+    EventKind::BufferAllocated {
         mesh: BOTH,
         buffer: BufferId(buffer),
         class,

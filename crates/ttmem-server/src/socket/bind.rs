@@ -33,7 +33,6 @@ const ATTEMPTS: usize = 16;
 /// Where to listen and who may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindOptions {
-    /// The socket's path.
     pub path: PathBuf,
     /// Permission bits of the socket; connecting takes write permission.
     pub mode: u32,
@@ -66,7 +65,6 @@ impl BoundSocket {
         self.listener.try_clone()
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.place.path()

@@ -11,17 +11,13 @@ use super::probe::Holder;
 pub enum BindSocketError {
     /// The path ends in nothing that could be a file's name.
     #[error("{} does not name a file", path.display())]
-    NoFileName {
-        /// The socket's path.
-        path: PathBuf,
-    },
+    NoFileName { path: PathBuf },
     /// The system's addresses cannot hold the path.
     #[error(
         "the socket path {} has {length} bytes and may have {limit}; choose a shorter --socket",
         path.display()
     )]
     PathTooLong {
-        /// The socket's path.
         path: PathBuf,
         /// Its length in bytes.
         length: usize,
@@ -30,35 +26,20 @@ pub enum BindSocketError {
     },
     /// The directory of the socket is not there.
     #[error("the directory {} for the socket does not exist", directory.display())]
-    MissingDirectory {
-        /// The directory.
-        directory: PathBuf,
-    },
+    MissingDirectory { directory: PathBuf },
     /// A server runs on this path.
     #[error("{} is served by {holder}; stop it or choose another --socket", path.display())]
-    Served {
-        /// The socket's path.
-        path: PathBuf,
-        /// Who serves it.
-        holder: Holder,
-    },
+    Served { path: PathBuf, holder: Holder },
     /// Something that no server made is at the path; it is left alone.
     #[error("{} is {kind}, not a socket; remove it or choose another --socket", path.display())]
-    NotASocket {
-        /// The socket's path.
-        path: PathBuf,
-        /// What is there.
-        kind: FileKind,
-    },
+    NotASocket { path: PathBuf, kind: FileKind },
     /// A socket is at the path, and whether it is in use cannot be found out.
     #[error(
         "cannot tell whether {}, which belongs to uid {uid}, is in use; choose another --socket",
         path.display()
     )]
     Unclear {
-        /// The socket's path.
         path: PathBuf,
-        /// The file's owner.
         uid: u32,
         /// What the attempt to connect said.
         source: io::Error,
@@ -69,18 +50,12 @@ pub enum BindSocketError {
          the superuser; choose another --socket",
         path.display()
     )]
-    StaleOfOtherUser {
-        /// The socket's path.
-        path: PathBuf,
-        /// The file's owner.
-        uid: u32,
-    },
+    StaleOfOtherUser { path: PathBuf, uid: u32 },
     /// The lock file's name is taken by something else.
     #[error("the lock file {} is {kind}, not a regular file; remove it", lock.display())]
     LockNotRegular {
         /// The lock file's path.
         lock: PathBuf,
-        /// What is there.
         kind: FileKind,
     },
     /// The lock file is another user's.
@@ -91,7 +66,6 @@ pub enum BindSocketError {
     LockOfOtherUser {
         /// The lock file's path.
         lock: PathBuf,
-        /// The file's owner.
         uid: u32,
     },
     /// The lock file cannot be created or locked.
@@ -99,33 +73,24 @@ pub enum BindSocketError {
     Lock {
         /// The lock file's path.
         lock: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// The socket cannot be given to the group asked for.
     #[error("cannot give {} to group {gid}", path.display())]
     Group {
-        /// The socket's path.
         path: PathBuf,
-        /// The group.
         gid: u32,
-        /// What the system said.
         source: io::Error,
     },
     /// Others kept changing what is at the path.
     #[error("{} keeps changing; is another server being started?", path.display())]
-    Contended {
-        /// The socket's path.
-        path: PathBuf,
-    },
+    Contended { path: PathBuf },
     /// The system refused a step.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was being done.
         action: &'static str,
         /// What it was done to.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
 }

@@ -34,36 +34,16 @@ pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf
 pub enum EnsureRuntimeDirError {
     /// It is not there and cannot be made.
     #[error("cannot create the directory {}", path.display())]
-    Create {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Create { path: PathBuf, source: io::Error },
     /// Something else has its name; a link is not followed.
     #[error("{} is {kind}, not a directory", path.display())]
-    NotADirectory {
-        /// The directory.
-        path: PathBuf,
-        /// What is there instead.
-        kind: FileKind,
-    },
+    NotADirectory { path: PathBuf, kind: FileKind },
     /// Another user could replace the socket in it.
     #[error("the directory {} belongs to uid {uid}; choose another --socket", path.display())]
-    OtherOwner {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-    },
+    OtherOwner { path: PathBuf, uid: u32 },
     /// Others could replace the socket in it.
     #[error("the directory {} can be written by others (mode {mode:03o}); chmod go-w", path.display())]
-    Writable {
-        /// The directory.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    Writable { path: PathBuf, mode: u32 },
 }
 
 /// Makes sure that `path` is a directory in which only we can put things.

@@ -36,7 +36,6 @@ pub(super) enum AcquireLockError {
     NotRegular(FileKind),
     /// The file belongs to a user whom we do not trust with it.
     OtherOwner(u32),
-    /// The system refused.
     Io(io::Error),
 }
 

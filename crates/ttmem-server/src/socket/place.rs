@@ -53,17 +53,13 @@ pub(super) fn file_id_at(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Fil
 /// What kind of file something is, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     Regular,
-    /// A directory.
     Directory,
     /// A symbolic link, wherever it leads.
     Link,
-    /// A named pipe.
     Pipe,
     /// A block or character device.
     Device,
-    /// A socket.
     Socket,
     /// None of those.
     Unknown,
@@ -108,11 +104,9 @@ pub(super) struct Place {
 /// What is at the place, if it does not forbid to put a socket there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Occupant {
-    /// Nothing.
     None,
     /// The socket of a server that is gone.
     Stale {
-        /// The file's owner.
         uid: u32,
     },
 }

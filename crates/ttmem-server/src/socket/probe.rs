@@ -16,7 +16,6 @@ use crate::peer::process_name;
 pub(super) enum Probe {
     /// Someone listens; the credentials are those at the time of `listen`.
     Served(Option<UnixCredentials>),
-    /// Its server is gone.
     Stale,
     /// The file itself is gone.
     Missing,
@@ -44,9 +43,7 @@ pub(super) fn probe(path: &Path) -> Probe {
 pub struct Holder {
     /// Its pid; none if it is unknown or of another PID namespace.
     pub pid: Option<u32>,
-    /// Its program's name.
     pub name: Option<String>,
-    /// Its user.
     pub uid: Option<u32>,
 }
 

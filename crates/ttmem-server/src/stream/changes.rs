@@ -14,7 +14,6 @@ use ttmem_api::{HexId, StreamChanges, StreamDevice, StreamMessage, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{Device, DeviceKey, View};
 
-/// Between two messages.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Works out what changed while there is anybody to send it to.
@@ -44,7 +43,6 @@ struct Sent {
     devices: Totals,
 }
 
-/// Totals by device.
 type Totals = BTreeMap<DeviceKey, StreamDevice>;
 
 /// What there was to send at one moment.

@@ -33,11 +33,9 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(crate) enum Pace {
     /// What changed, at most ten times a second.
     Changes,
-    /// Every event.
     Raw,
 }
 
-/// Gives readers their streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     ledger: LedgerHandle,
@@ -114,7 +112,6 @@ struct Reader {
 
 /// What a reader was waited for with.
 enum Waited {
-    /// There is something new.
     News,
     /// The reader is still there, and there is nothing to send.
     Nothing,
@@ -157,7 +154,6 @@ fn message(message: &StreamMessage) -> Bytes {
     Bytes::from(text)
 }
 
-/// Appends a message.
 fn put_message(text: &mut Vec<u8>, message: &StreamMessage) {
     let (name, id) = match message {
         StreamMessage::Hello(_) => ("hello", None),

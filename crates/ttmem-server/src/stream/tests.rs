@@ -3,13 +3,13 @@
 use super::raw::{AT_ONCE, Behind, write};
 use super::*;
 use crate::journal::{Batch, Journal};
-use ttmem_event::{BufferId, Event, MeshId, What};
+use ttmem_event::{BufferId, Event, EventKind, MeshId};
 use ttmem_ledger::{Ledger, Limits};
 
 fn freed(id: u64) -> Event {
     Event {
         time: id,
-        what: What::BufferFreed {
+        kind: EventKind::BufferFreed {
             mesh: MeshId(1),
             buffer: BufferId(id),
         },

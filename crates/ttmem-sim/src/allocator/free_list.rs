@@ -33,16 +33,13 @@ pub struct Block {
     pub address: u64,
     /// Bytes; never 0.
     pub size: u64,
-    /// Whether it is taken.
     pub allocated: bool,
 }
 
 /// Bytes per bank, as the runtime's allocator reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What can be allocated.
     pub total: u64,
-    /// What is.
     pub allocated: u64,
     /// What is not, in all holes together.
     pub free: u64,

@@ -58,7 +58,6 @@ pub enum AllocateError {
     OutOfMemory {
         /// Bytes over all banks, with every page aligned.
         requested: u64,
-        /// Of which class.
         class: Class,
         /// Banks it would be spread over.
         banks: u32,
@@ -66,30 +65,22 @@ pub enum AllocateError {
         per_bank: u64,
         /// Bytes of a bank.
         bank_size: u64,
-        /// Of these, taken.
         allocated: u64,
-        /// Of these, free.
         free: u64,
         /// Of these, in one piece.
         largest_free: u64,
     },
     /// The class has no banks on a device.
     #[error("{} is not device memory: it has no banks", .class.name())]
-    NoBanks {
-        /// The class.
-        class: Class,
-    },
+    NoBanks { class: Class },
     /// L1_SMALL is never interleaved; the text is the runtime's own.
     #[error("L1_SMALL only supports sharded allocations, see validate_num_banks")]
     InterleavedL1Small,
     /// There are more shards than banks to hold them.
     #[error("{shards} shards do not fit into the {banks} banks of {}", .class.name())]
     TooManyShards {
-        /// Cores with a shard.
         shards: u32,
-        /// Banks of the class.
         banks: u32,
-        /// The class.
         class: Class,
     },
     /// Nothing was asked for, a page is empty, or the pages do not make up the size.
@@ -99,7 +90,6 @@ pub enum AllocateError {
         .class.name()
     )]
     Pages {
-        /// The class.
         class: Class,
         /// Bytes asked for.
         size: u64,

@@ -32,7 +32,6 @@ const MAX_GROUPS: usize = 254;
 /// Whether kernel text takes memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextPlace {
-    /// On a chip.
     Silicon,
     /// On the runtime's mock device, which loads no binaries.
     Mock,
@@ -45,13 +44,9 @@ pub struct CoreConfig {
     pub runtime_args_at: u64,
     /// Arguments that all cores share.
     pub common_args_at: u64,
-    /// Semaphores.
     pub semaphores_at: u64,
-    /// Circular buffer configs.
     pub cbs_at: u64,
-    /// Dataflow buffer configs.
     pub dataflow_at: u64,
-    /// Kernel text.
     pub text_at: u64,
     /// Bytes of kernel text in the ring.
     pub text_bytes: u64,
@@ -104,7 +99,6 @@ pub fn finalize(programs: &mut [&mut Program], text: TextPlace) -> Result<(), Pr
     Ok(())
 }
 
-/// What finalizing fixes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finalized {
     pub(super) layout: ConfigLayout,

@@ -15,21 +15,14 @@ pub enum ProgramError {
     Compiled {
         /// What was added, as the runtime calls it.
         what: &'static str,
-        /// The program.
         program: u64,
     },
     /// A kernel, a buffer or a semaphore on no core, or on cores that do not exist.
     #[error("model: {what} of program {program} has no cores")]
-    NoCores {
-        /// What was added.
-        what: &'static str,
-        /// The program.
-        program: u64,
-    },
+    NoCores { what: &'static str, program: u64 },
     /// The chip has no such cores, or they have no such processor.
     #[error("model: kernel \"{kernel}\" cannot run on {} cores", .core_type.name())]
     WrongCore {
-        /// The kernel.
         kernel: String,
         /// The cores it was meant for.
         core_type: CoreType,
@@ -49,30 +42,20 @@ pub enum ProgramError {
     /// More sets of kernels than the runtime can number.
     #[error("model: program {program} has {groups} kernel groups, more than {limit}")]
     TooManyGroups {
-        /// The program.
         program: u64,
-        /// How many.
         groups: usize,
         /// How many there may be.
         limit: usize,
     },
     /// A circular buffer index beyond what the chip has.
     #[error("Buffer index ({index}) exceeds max number of circular buffers per core ({limit})")]
-    IndexTooLarge {
-        /// The index.
-        index: u8,
-        /// How many there are.
-        limit: u32,
-    },
+    IndexTooLarge { index: u8, limit: u32 },
     /// A circular buffer index that is taken on one of the cores.
     #[error(
         "Invalid circular buffer index: Cannot add circular buffer at index {index}, \
          another circular buffer already exists"
     )]
-    IndexTaken {
-        /// The index.
-        index: u8,
-    },
+    IndexTaken { index: u8 },
     /// Local indices reach into those of global circular buffers.
     #[error(
         "Circular buffer indices overlap for KernelGroup {group} on programmable core type \
@@ -85,22 +68,17 @@ pub enum ProgramError {
         core_type: u8,
         /// Behind the highest local index.
         local_end: u32,
-        /// The lowest remote index.
         remote_start: u32,
     },
     /// Pages of no bytes.
     #[error("model: circular buffer index {index} has pages of 0 B")]
-    EmptyPage {
-        /// The index.
-        index: u8,
-    },
+    EmptyPage { index: u8 },
     /// A new circular buffer that is not a whole number of pages.
     #[error(
         "Failed allocation attempt on buffer index {index}. Total circular buffer size {size} B \
          must be divisible by page size {page} B"
     )]
     PartialPage {
-        /// The index.
         index: u8,
         /// Bytes of the buffer.
         size: u64,
@@ -121,9 +99,7 @@ pub enum ProgramError {
          Would cause wraparound in the CB calculations."
     )]
     TooManyPages {
-        /// The index.
         index: u8,
-        /// How many pages.
         pages: u64,
         /// How many there may be.
         limit: u64,
@@ -141,20 +117,10 @@ pub enum ProgramError {
     },
     /// No circular buffer has that number.
     #[error("No circular buffer with id {cb} exists in Program {program}")]
-    NoSuchCb {
-        /// The number.
-        cb: u32,
-        /// The program.
-        program: u64,
-    },
+    NoSuchCb { cb: u32, program: u64 },
     /// The address of a circular buffer that the program itself places.
     #[error("model: circular buffer {cb} of program {program} is not globally allocated")]
-    NotGlobal {
-        /// The circular buffer.
-        cb: u32,
-        /// The program.
-        program: u64,
-    },
+    NotGlobal { cb: u32, program: u64 },
     /// The address of a `GlobalCircularBuffer`, which never moves.
     #[error("CircularBuffer must not be a GlobalCircularBuffer!")]
     RemoteCannotMove,
@@ -190,9 +156,7 @@ pub enum ProgramError {
     /// Every semaphore of a core is taken.
     #[error("Cannot add semaphore on core {}. Max number of semaphores ({limit}) reached!", CoreText(*.x, *.y))]
     CoreOutOfSemaphores {
-        /// Column of the core.
         x: u16,
-        /// Row of the core.
         y: u16,
         /// How many semaphores a core has.
         limit: u32,
@@ -200,7 +164,6 @@ pub enum ProgramError {
     /// No semaphore is free on all of the cores.
     #[error("Unable to initialize semaphore on CoreRangeSet {cores}: all {limit} IDs are in use")]
     NoCommonSemaphore {
-        /// The cores.
         cores: CoreRanges,
         /// How many semaphores a core has.
         limit: u32,
@@ -211,7 +174,6 @@ pub enum ProgramError {
          or be at a higher address"
     )]
     BelowLastRegion {
-        /// Where it would lie.
         address: u64,
         /// Start of the last region.
         first: u64,
@@ -227,11 +189,8 @@ pub enum ProgramError {
     BeyondL1 {
         /// Circular or dataflow buffers.
         family: StorageFamily,
-        /// The program.
         program: u64,
-        /// The cores.
         range: CoreRange,
-        /// Where the storage ends.
         region_end: u64,
         /// The size of L1.
         limit: u64,
@@ -246,11 +205,8 @@ pub enum ProgramError {
     Clash {
         /// Circular or dataflow buffers.
         family: StorageFamily,
-        /// The program.
         program: u64,
-        /// The cores.
         range: CoreRange,
-        /// Where the storage ends.
         region_end: u64,
         /// The lowest address of an L1 buffer.
         limit: u64,
@@ -262,11 +218,8 @@ pub enum ProgramError {
         RangeText(*.range)
     )]
     OutsideGrid {
-        /// The program.
         program: u64,
-        /// The cores.
         range: CoreRange,
-        /// Where its storage ends.
         region_end: u64,
         /// The size of L1.
         limit: u64,
@@ -280,7 +233,6 @@ pub enum ProgramError {
     OffsetOverflow {
         /// `RTA` or `CRTA`.
         arguments: &'static str,
-        /// The offset.
         offset: u64,
     },
     /// A program whose config does not fit the ring of its cores.
@@ -293,7 +245,6 @@ pub enum ProgramError {
         size: u64,
         /// Bytes of the ring.
         ring: u64,
-        /// The cores.
         core_type: CoreType,
     },
 }

@@ -10,7 +10,6 @@ use ttmem_event::{CoreSet, CoreType};
 /// Cores that run the same kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelGroup {
-    /// The cores.
     pub cores: CoreSet,
     /// Places of the kernels in the program, in the order of their processors.
     pub kernels: Vec<usize>,

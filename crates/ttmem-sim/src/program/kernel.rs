@@ -48,9 +48,7 @@ pub struct KernelSpec {
     pub source: String,
     /// Where on each core it runs.
     pub processor: Processor,
-    /// The kind of cores.
     pub core_type: CoreType,
-    /// The cores.
     pub cores: CoreRanges,
     /// Arguments that the compiler sees: other arguments, another binary.
     pub compile_args: Vec<u64>,
@@ -90,7 +88,6 @@ impl KernelSpec {
         Self::new(source, Processor::DataMovement0, CoreType::Tensix, cores)
     }
 
-    /// A compute kernel.
     #[must_use]
     pub fn compute(source: &str, cores: CoreRanges) -> Self {
         Self::new(source, Processor::Compute, CoreType::Tensix, cores)
@@ -138,7 +135,6 @@ impl KernelSpec {
 /// A kernel of a program, with its binaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// What was asked for.
     pub spec: KernelSpec,
     /// Equal for equal binaries, in every program and every process.
     pub id: KernelId,

@@ -30,7 +30,6 @@ use self::semaphores::Semaphores;
 use ttmem_event::catalogue::{Grid, MemoryMap};
 use ttmem_event::{CoreSet, CoreType, ProgramId};
 
-/// One program.
 #[derive(Debug)]
 pub struct Program {
     id: ProgramId,
@@ -59,7 +58,6 @@ impl Program {
         }
     }
 
-    /// Its id.
     #[must_use]
     pub const fn id(&self) -> ProgramId {
         self.id
@@ -172,7 +170,6 @@ impl Program {
         self.compiled = true;
     }
 
-    /// Whether it is closed.
     #[must_use]
     pub const fn is_compiled(&self) -> bool {
         self.compiled

@@ -34,7 +34,6 @@ impl CoreRanges {
         Self::from_ranges([range]).unwrap_or_default()
     }
 
-    /// One core.
     #[must_use]
     pub fn core(x: u16, y: u16) -> Self {
         Self::of(CoreRange {

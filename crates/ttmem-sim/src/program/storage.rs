@@ -11,14 +11,12 @@ pub enum CbPlace {
     Local,
     /// Inside an L1 buffer.
     Global {
-        /// The buffer's address.
         address: u64,
         /// The buffer's bytes in each bank.
         bank_bytes: u64,
     },
     /// Inside the buffer of a `GlobalCircularBuffer`: its index is a remote one.
     Remote {
-        /// The buffer's address.
         address: u64,
         /// The buffer's bytes in each bank.
         bank_bytes: u64,
@@ -36,7 +34,6 @@ pub struct CbSpec {
     pub size: u64,
     /// Bytes of a page.
     pub page: u64,
-    /// Where it lies.
     pub place: CbPlace,
 }
 
@@ -60,10 +57,7 @@ pub enum StorageKind {
     /// A dataflow buffer that the program places.
     Dataflow,
     /// A dataflow buffer inside an L1 buffer.
-    DataflowBorrowed {
-        /// The buffer's address.
-        address: u64,
-    },
+    DataflowBorrowed { address: u64 },
     /// Scratch memory, placed above the dataflow buffers.
     Scratchpad,
 }
@@ -71,7 +65,6 @@ pub enum StorageKind {
 /// A dataflow buffer or scratchpad as a program asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageSpec {
-    /// What it is.
     pub kind: StorageKind,
     /// The cores that have it.
     pub cores: CoreRanges,
@@ -84,7 +77,6 @@ pub struct StorageSpec {
 pub struct PlacedStorage {
     /// The number it was given when it was added.
     pub number: u32,
-    /// What it is.
     pub kind: CbKind,
     /// The cores that have it.
     pub cores: CoreRanges,
@@ -97,9 +89,7 @@ pub struct PlacedStorage {
 /// What the runtime calls storage in the texts of its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageFamily {
-    /// Circular buffers.
     Circular,
-    /// Dataflow buffers and scratchpads.
     Dataflow,
 }
 

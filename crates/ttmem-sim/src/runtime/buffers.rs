@@ -3,9 +3,8 @@
 use super::{Buffer, Mesh, Runtime, RuntimeError};
 use crate::allocator::{AllocateError, Placement};
 use crate::buffer::BufferSpec;
-use ttmem_event::{Class, CoreSet, CoresId, What};
+use ttmem_event::{Class, CoreSet, CoresId, EventKind};
 
-/// A live buffer.
 #[derive(Debug)]
 pub(super) struct BufferState {
     pub(super) mesh: Mesh,
@@ -73,7 +72,7 @@ impl Runtime {
                     ..
                 } = error
                 {
-                    self.track(What::AllocationFailed {
+                    self.track(EventKind::AllocationFailed {
                         mesh: id,
                         class,
                         banks: u16::try_from(banks).unwrap_or(u16::MAX),
@@ -103,7 +102,7 @@ impl Runtime {
                 sub_device: local.map(|(sub_device, _cores)| sub_device),
             },
         );
-        self.track(What::BufferAllocated {
+        self.track(EventKind::BufferAllocated {
             mesh: id,
             buffer: buffer.0,
             class: spec.class,
@@ -130,7 +129,7 @@ impl Runtime {
         let state = self.mesh_state(live.mesh)?;
         let mesh = state.id;
         // The runtime tells its tracker before the block is given back.
-        self.track(What::BufferFreed {
+        self.track(EventKind::BufferFreed {
             mesh,
             buffer: buffer.0,
         });

@@ -4,8 +4,8 @@ use super::{Runtime, RuntimeError};
 use crate::board::linked_channels;
 use ttmem_event::catalogue::{BoardKind, ChipAttachment};
 use ttmem_event::{
-    CoreRange, CoreSet, DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId,
-    TextId, What,
+    CoreRange, CoreSet, DeviceDefinition, DeviceId, EventKind, MeshDefinition, MeshId, MeshKind,
+    ProgramId, TextId,
 };
 
 /// A chip of the board.
@@ -78,7 +78,7 @@ impl Runtime {
             chip,
             system_programs: Vec::new(),
         });
-        self.track(What::DeviceOpened { device: id });
+        self.track(EventKind::DeviceOpened { device: id });
         self.launch_system_programs(index)?;
         Ok(id)
     }
@@ -119,7 +119,7 @@ impl Runtime {
                 for program in open.system_programs {
                     self.end_program(program, open.chip);
                 }
-                self.track(What::DeviceClosed { device: open.id });
+                self.track(EventKind::DeviceClosed { device: open.id });
             }
         }
     }

@@ -5,7 +5,7 @@ use super::sub_devices::SubDeviceState;
 use super::workloads::Part;
 use super::{Mesh, Runtime, RuntimeError};
 use crate::program::{Program, TextPlace};
-use ttmem_event::{CoreSet, CoreType, KernelId, KernelKind, MeshId, What};
+use ttmem_event::{CoreSet, CoreType, EventKind, KernelId, KernelKind, MeshId};
 
 impl Runtime {
     /// Compiles a program's kernels, or finds them on disk; a program is compiled once.
@@ -23,7 +23,7 @@ impl Runtime {
                 self.counts.jit_disk_misses += 1;
             }
             let name = self.hooks.text(&kernel.spec.source);
-            self.track(What::JitDiskLookup {
+            self.track(EventKind::JitDiskLookup {
                 program: id,
                 kernel: kernel.id,
                 name,
@@ -62,7 +62,7 @@ impl Runtime {
             let cores = self.hooks.cores(&placed.cores.set());
             for device in devices {
                 let mesh = self.chip(*device);
-                self.track(What::CbAllocated {
+                self.track(EventKind::CbAllocated {
                     mesh,
                     program: program.id(),
                     cb: placed.number,
@@ -97,7 +97,7 @@ impl Runtime {
         {
             let cores = CoreSet::from_ranges([range]).unwrap_or_default();
             let cores = self.hooks.cores(&cores);
-            self.track(What::Clashed {
+            self.track(EventKind::Clashed {
                 mesh: part.mesh,
                 program: part.program.id(),
                 kind,
@@ -109,7 +109,6 @@ impl Runtime {
         checked.map_err(RuntimeError::from)
     }
 
-    /// Whether kernel text counts.
     pub(super) const fn text_place(&self) -> TextPlace {
         match self.options.target {
             Target::Silicon => TextPlace::Silicon,
@@ -123,7 +122,7 @@ impl Runtime {
         let layouts = config.unwrap_or_default();
         let total: u64 = layouts.iter().map(|layout| layout.total).sum();
         let text: u64 = layouts.iter().map(|layout| layout.text_bytes).sum();
-        self.track(What::ProgramFinalized {
+        self.track(EventKind::ProgramFinalized {
             mesh,
             program: program.id(),
             config_bytes: total.saturating_sub(text),
@@ -149,7 +148,7 @@ impl Runtime {
             let name = self.hooks.text(&kernel.spec.source);
             let core_count = cores.len();
             let cores = self.hooks.cores(&cores);
-            self.track(What::KernelLoaded {
+            self.track(EventKind::KernelLoaded {
                 mesh,
                 program: program.id(),
                 kernel: kernel.id,

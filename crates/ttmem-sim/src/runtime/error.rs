@@ -12,17 +12,13 @@ pub enum RuntimeError {
         "{board} cannot dispatch on {dispatch} cores, or a region of its memory is larger than it"
     )]
     Options {
-        /// The board.
         board: &'static str,
-        /// The cores.
         dispatch: &'static str,
     },
     /// The mesh does not lie on the machine.
     #[error("a mesh of {rows}x{columns} at ({row}, {column}) does not fit {parent}")]
     MeshShape {
-        /// Rows asked for.
         rows: u16,
-        /// Columns asked for.
         columns: u16,
         /// First row.
         row: u16,
@@ -37,15 +33,11 @@ pub enum RuntimeError {
     /// The buffer is not live.
     #[error("the buffer is not live")]
     BufferFreed,
-    /// The workload is gone.
     #[error("the workload is gone")]
     WorkloadGone,
     /// The trace is gone, or not in the state that the call needs.
     #[error("the trace is not {expected}")]
-    TraceState {
-        /// What it should be.
-        expected: &'static str,
-    },
+    TraceState { expected: &'static str },
     /// The runtime does not do this.
     #[error("{0}")]
     Refused(&'static str),
@@ -61,7 +53,6 @@ pub enum RuntimeError {
          allocated for trace region."
     )]
     TraceTooLarge {
-        /// The commands.
         bytes: u64,
         /// The runtime's number of the mesh.
         mesh: u32,
@@ -88,7 +79,6 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Every kind.
     pub const ALL: [Self; 6] = [
         Self::OutOfMemory,
         Self::Clash,

@@ -12,8 +12,8 @@ use crate::buffer::BufferSpec;
 use crate::program::{Program, finalize};
 use ttmem_event::catalogue::MemoryMap;
 use ttmem_event::{
-    BinaryStatus, CacheResult, Class, CoreSet, CoreType, DispatchPath, KernelKind, MeshId,
-    ProgramId, What,
+    BinaryStatus, CacheResult, Class, CoreSet, CoreType, DispatchPath, EventKind, KernelKind,
+    MeshId, ProgramId,
 };
 
 /// Binaries lie in DRAM in pages of this size.
@@ -96,7 +96,7 @@ impl Runtime {
         for part in &workload.parts {
             let bytes = part.program.binary_bytes();
             if bytes > 0 {
-                self.track(What::BinarySent {
+                self.track(EventKind::BinarySent {
                     mesh: part.mesh,
                     program: part.program.id(),
                     bytes,
@@ -110,7 +110,7 @@ impl Runtime {
     fn set_status(&mut self, workload: &mut WorkloadState, status: BinaryStatus) {
         workload.status = status;
         for part in &workload.parts {
-            self.track(What::BinaryStatusChanged {
+            self.track(EventKind::BinaryStatusChanged {
                 mesh: part.mesh,
                 program: part.program.id(),
                 status,
@@ -124,7 +124,7 @@ impl Runtime {
         }
         workload.commands_generated = true;
         for part in &workload.parts {
-            self.track(What::CommandsCached {
+            self.track(EventKind::CommandsCached {
                 mesh: part.mesh,
                 program: part.program.id(),
                 bytes: command_bytes(&part.program),
@@ -199,7 +199,7 @@ impl Runtime {
         } = *taken;
         for (core_type, _address, size_bytes) in &taken.places {
             self.counts.ring_stalls += u64::from(waited_for.is_some());
-            self.track(What::RingReserved {
+            self.track(EventKind::RingReserved {
                 mesh,
                 sub_device,
                 core_type: *core_type,
@@ -211,7 +211,7 @@ impl Runtime {
         if let Some(sync) = waited_for {
             // What is waited for has left the rings of every kind of core.
             for core_type in ring_core_types(self.map) {
-                self.track(What::RingFreed {
+                self.track(EventKind::RingFreed {
                     mesh,
                     sub_device,
                     core_type,
@@ -220,7 +220,7 @@ impl Runtime {
             }
         }
         for (core_type, address, size_bytes) in &taken.places {
-            self.track(What::RingAllocated {
+            self.track(EventKind::RingAllocated {
                 mesh,
                 sub_device,
                 core_type: *core_type,
@@ -251,7 +251,7 @@ impl Runtime {
                 } else {
                     self.counts.prefetch_misses += 1;
                 }
-                self.track(What::Prefetched {
+                self.track(EventKind::Prefetched {
                     mesh,
                     workload: id.0,
                     offset: found.offset,
@@ -259,7 +259,7 @@ impl Runtime {
                     hit: found.hit,
                 });
             }
-            None => self.track(What::PrefetchReset { mesh }),
+            None => self.track(EventKind::PrefetchReset { mesh }),
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Runtime {
             let devices = u64::try_from(part.devices.len()).unwrap_or(u64::MAX);
             self.counts.dispatches += devices;
             self.counts.program_cache_hits += if hit { devices } else { 0 };
-            self.track(What::Dispatched {
+            self.track(EventKind::Dispatched {
                 mesh: part.mesh,
                 program: part.program.id(),
                 runtime_id,
@@ -290,7 +290,7 @@ impl Runtime {
         let id = state.id;
         if let Some(cache) = state.prefetcher.as_mut() {
             cache.reset();
-            self.track(What::PrefetchReset { mesh: id });
+            self.track(EventKind::PrefetchReset { mesh: id });
         }
         Ok(())
     }
@@ -304,7 +304,6 @@ struct RingTaken {
     program: ProgramId,
     /// Completions that it waits for; what they belong to may go.
     waited_for: Option<u64>,
-    /// Completions that end it.
     done: u64,
     /// Kind of core, address, bytes.
     places: Vec<(CoreType, u64, u64)>,

@@ -5,17 +5,15 @@ use super::{Mesh, Runtime, RuntimeError};
 use crate::allocator::{Allocator, Statistics};
 use crate::board::{mesh_order, whole_mesh};
 use crate::prefetcher::PrefetcherCache;
-use ttmem_event::{Class, DeviceId, MeshDefinition, MeshId, MeshKind, What};
+use ttmem_event::{Class, DeviceId, EventKind, MeshDefinition, MeshId, MeshKind};
 
 /// Classes that an allocator of the device hands out.
 pub(super) const DEVICE_CLASSES: [Class; 4] =
     [Class::Dram, Class::L1, Class::L1Small, Class::Trace];
 
-/// An open mesh.
 #[derive(Debug)]
 pub(super) struct MeshState {
     pub(super) id: MeshId,
-    /// The runtime's own number.
     pub(super) handle: u32,
     pub(super) rows: u16,
     pub(super) columns: u16,
@@ -151,11 +149,11 @@ impl Runtime {
                 capturing: None,
             },
         );
-        self.track(What::MeshOpened { mesh: id });
+        self.track(EventKind::MeshOpened { mesh: id });
         self.report_capacities(mesh)?;
         self.divide(mesh, &[])?;
         if let Some(size_bytes) = cache_bytes {
-            self.track(What::PrefetchOpened {
+            self.track(EventKind::PrefetchOpened {
                 mesh: id,
                 size_bytes,
             });
@@ -177,7 +175,7 @@ impl Runtime {
             if region.bytes_per_bank == 0 {
                 continue;
             }
-            self.track(What::CapacityReported {
+            self.track(EventKind::CapacityReported {
                 mesh: id,
                 class,
                 banks: u16::try_from(region.banks).unwrap_or(u16::MAX),
@@ -204,7 +202,7 @@ impl Runtime {
             }
             let statistics = self.mesh_state(mesh)?.allocator.statistics(class);
             if statistics.total > 0 {
-                self.track(What::StatisticsReported {
+                self.track(EventKind::StatisticsReported {
                     mesh: id,
                     class,
                     allocated_bytes: statistics.allocated,
@@ -238,7 +236,7 @@ impl Runtime {
         self.report_statistics(mesh)?;
         if let Some(state) = self.meshes.remove(&mesh) {
             self.buffers.retain(|_buffer, live| live.mesh != mesh);
-            self.track(What::MeshClosed { mesh: state.id });
+            self.track(EventKind::MeshClosed { mesh: state.id });
         }
         self.close_unused_devices();
         Ok(())

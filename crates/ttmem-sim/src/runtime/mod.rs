@@ -31,10 +31,9 @@ use meshes::MeshState;
 use std::collections::BTreeMap;
 use traces::TraceState;
 use ttmem_event::catalogue::{Capacities, Grid, MemoryMap};
-use ttmem_event::{BufferId, What};
+use ttmem_event::{BufferId, EventKind};
 use workloads::{ProgramPlaces, WorkloadState};
 
-/// An open mesh device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mesh(u32);
 
@@ -53,9 +52,7 @@ pub struct Trace(u32);
 /// What the model counted itself, to hold an account of its events against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tracker calls.
     pub events: u64,
-    /// Buffers placed.
     pub allocations: u64,
     /// Programs sent to run or captured to be run, one per device.
     pub dispatches: u64,
@@ -73,11 +70,9 @@ pub struct Counts {
     pub ring_wraps: u64,
     /// Reservations in a config ring that had to wait.
     pub ring_stalls: u64,
-    /// Traces run.
     pub trace_replays: u64,
 }
 
-/// A process's TT-Metal.
 pub struct Runtime {
     hooks: Box<dyn Hooks>,
     options: RuntimeOptions,
@@ -177,12 +172,12 @@ impl Runtime {
     /// The user sets a mark.
     pub fn mark(&mut self, name: &str, number: u64) {
         let name = self.hooks.text(name);
-        self.track(What::Marked { name, number });
+        self.track(EventKind::Marked { name, number });
     }
 
-    fn track(&mut self, what: What) {
+    fn track(&mut self, event: EventKind) {
         self.counts.events += 1;
-        self.hooks.track(what);
+        self.hooks.track(event);
     }
 
     fn mesh_state(&self, mesh: Mesh) -> Result<&MeshState, RuntimeError> {

@@ -2,10 +2,8 @@
 
 use ttmem_event::catalogue::{BoardKind, Capacities, ChipAttachment, DeviceOptions, DispatchCores};
 
-/// What the runtime drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A board.
     Silicon,
     /// The runtime's own stand-in for one: no kernel text is placed and no binary is sent.
     Mock,
@@ -14,7 +12,6 @@ pub enum Target {
 /// The parameters of a process's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeOptions {
-    /// The machine.
     pub board: BoardKind,
     /// Where it dispatches; [`DispatchCores::Slow`] for the host itself.
     pub dispatch: DispatchCores,
@@ -24,7 +21,6 @@ pub struct RuntimeOptions {
     pub trace_region_size: u64,
     /// Whether Ethernet cores with a link run the fabric.
     pub fabric: bool,
-    /// What is driven.
     pub target: Target,
 }
 

@@ -6,7 +6,7 @@
 use super::workloads::{Run, WorkloadState};
 use super::{Runtime, RuntimeError};
 use crate::program::finalize;
-use ttmem_event::{CacheResult, DispatchPath, KernelKind, What};
+use ttmem_event::{CacheResult, DispatchPath, EventKind, KernelKind};
 
 impl Runtime {
     /// Launches every program of a workload on every device of its range.
@@ -34,7 +34,7 @@ impl Runtime {
                 self.counts.dispatches += 1;
                 let hit = run.program_cache == CacheResult::Hit;
                 self.counts.program_cache_hits += u64::from(hit);
-                self.track(What::Dispatched {
+                self.track(EventKind::Dispatched {
                     mesh: chip,
                     program: part.program.id(),
                     runtime_id,

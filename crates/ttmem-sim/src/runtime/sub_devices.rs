@@ -7,12 +7,11 @@ use crate::config_ring::{ConfigRings, RingSpace};
 use crate::program::CoreRanges;
 use std::collections::BTreeMap;
 use ttmem_event::catalogue::{DispatchCores, MemoryMap};
-use ttmem_event::{Class, CoreSet, CoreType, What};
+use ttmem_event::{Class, CoreSet, CoreType, EventKind};
 
 /// A part of the compute grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubDevice {
-    /// Its cores.
     pub cores: CoreRanges,
     /// L1 that only its own buffers use: bytes per core, at the bottom of what is unreserved.
     pub local_l1: u64,
@@ -193,7 +192,7 @@ impl Runtime {
         let (id, count) = (state.id, state.sub_devices.len());
         for sub_device in 0..count {
             for (core_type, space) in rings.iter().flatten() {
-                self.track(What::RingOpened {
+                self.track(EventKind::RingOpened {
                     mesh: id,
                     sub_device: number(sub_device),
                     core_type: *core_type,

@@ -9,7 +9,7 @@ use crate::program::{CoreRanges, KernelSpec, Processor, Program, finalize};
 use ttmem_event::catalogue::{
     Arch, ChipAttachment, DispatchCores, WORMHOLE_ETHERNET_DISPATCH_CORES,
 };
-use ttmem_event::{CacheResult, CoreRange, CoreSet, CoreType, DispatchPath, KernelKind, What};
+use ttmem_event::{CacheResult, CoreRange, CoreSet, CoreType, DispatchPath, EventKind, KernelKind};
 
 const ROUTER: &str = "fabric_erisc_router.cpp";
 
@@ -172,7 +172,7 @@ impl Runtime {
         let operation = self.hooks.text(program.name());
         let runtime_id = self.next_run;
         self.counts.dispatches += 1;
-        self.track(What::Dispatched {
+        self.track(EventKind::Dispatched {
             mesh: chip,
             program: program.id(),
             runtime_id,

@@ -8,7 +8,7 @@ use crate::buffer::BufferSpec;
 use crate::trace_layout::{TraceNode, lay_out};
 use std::collections::BTreeMap;
 use ttmem_event::catalogue::TRACE_PAGE_BYTES;
-use ttmem_event::{Class, CoreType, TextId, TraceId, What};
+use ttmem_event::{Class, CoreType, EventKind, TextId, TraceId};
 
 /// Pages of a trace are between this and [`TRACE_PAGE_BYTES`].
 const SMALLEST_PAGE_BYTES: u64 = 1024;
@@ -16,7 +16,6 @@ const SMALLEST_PAGE_BYTES: u64 = 1024;
 /// Launches that one trace may have: far beyond any model, and what the account keeps of one.
 const MAX_LAUNCHES: usize = 1 << 16;
 
-/// A trace.
 #[derive(Debug)]
 pub(super) struct TraceState {
     mesh: Mesh,
@@ -61,7 +60,7 @@ impl Runtime {
                 commands: None,
             },
         );
-        self.track(What::TraceBegan {
+        self.track(EventKind::TraceBegan {
             mesh: id,
             trace: TraceId(trace.0),
         });
@@ -131,7 +130,7 @@ impl Runtime {
         let id = self.mesh_state(mesh)?.id;
         let stored = self.store(trace);
         let bytes = stored.as_ref().map_or(0, |(_buffer, bytes)| *bytes);
-        self.track(What::TraceEnded {
+        self.track(EventKind::TraceEnded {
             mesh: id,
             trace: TraceId(trace.0),
             bytes,
@@ -185,7 +184,7 @@ impl Runtime {
             let statistics = state.allocator.statistics(Class::Trace);
             let per_bank = spec.per_bank(banks, self.map.dram_alignment);
             // Its own text names no bank; people ask the same question all the same.
-            self.track(What::AllocationFailed {
+            self.track(EventKind::AllocationFailed {
                 mesh: id,
                 class: Class::Trace,
                 banks: u16::try_from(banks).unwrap_or(u16::MAX),
@@ -242,7 +241,7 @@ impl Runtime {
             filled.push((number(index), part.expected_completed));
         }
         self.counts.trace_replays += 1;
-        self.track(What::TraceReplayed {
+        self.track(EventKind::TraceReplayed {
             mesh: id,
             trace: TraceId(trace.0),
         });
@@ -250,7 +249,7 @@ impl Runtime {
         let spaces = self.ring_spaces().unwrap_or_default();
         for (sub_device, sync) in filled {
             for (core_type, _space) in &spaces {
-                self.track(What::RingFilled {
+                self.track(EventKind::RingFilled {
                     mesh: id,
                     sub_device,
                     core_type: *core_type,
@@ -273,7 +272,7 @@ impl Runtime {
         let capturing = mesh.capturing == Some(trace);
         if capturing {
             mesh.capturing = None;
-            self.track(What::TraceEnded {
+            self.track(EventKind::TraceEnded {
                 mesh: id,
                 trace: TraceId(trace.0),
                 bytes: 0,
@@ -282,7 +281,7 @@ impl Runtime {
         if let Some((commands, _bytes)) = state.commands {
             self.free(commands)?;
         }
-        self.track(What::TraceReleased {
+        self.track(EventKind::TraceReleased {
             mesh: id,
             trace: TraceId(trace.0),
         });

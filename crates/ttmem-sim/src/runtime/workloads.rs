@@ -7,7 +7,7 @@ use crate::program::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use ttmem_event::catalogue::DispatchCores;
 use ttmem_event::{
-    BinaryStatus, CacheResult, DeviceId, MeshDefinition, MeshId, MeshKind, ProgramId, What,
+    BinaryStatus, CacheResult, DeviceId, EventKind, MeshDefinition, MeshId, MeshKind, ProgramId,
 };
 
 /// Where the first program object of a process might lie, and how far the next one is.
@@ -17,23 +17,18 @@ const PROGRAM_STRIDE: u64 = 0x1_0000;
 /// Which devices of a mesh a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceRange {
-    /// All of them.
     All,
-    /// A rectangle.
     Part {
         /// First row.
         row: u16,
         /// First column.
         column: u16,
-        /// Rows.
         rows: u16,
-        /// Columns.
         columns: u16,
     },
 }
 
 impl DeviceRange {
-    /// One device.
     #[must_use]
     pub const fn one(row: u16, column: u16) -> Self {
         Self::Part {
@@ -54,7 +49,6 @@ pub struct Run<'a> {
     pub program_cache: CacheResult,
 }
 
-/// A workload.
 #[derive(Debug)]
 pub(super) struct WorkloadState {
     pub(super) mesh: Mesh,
@@ -88,7 +82,7 @@ impl Runtime {
         let id = self.hooks.next_program();
         let place = self.program_places.take(id);
         let text = self.hooks.text(name);
-        self.track(What::ProgramCreated {
+        self.track(EventKind::ProgramCreated {
             program: id,
             name: text,
             runtime_id: 0,
@@ -105,7 +99,7 @@ impl Runtime {
     pub fn discard_program(&mut self, program: Program) {
         self.forget_place(program.id());
         let program = program.id();
-        self.track(What::ProgramDestroyed { program });
+        self.track(EventKind::ProgramDestroyed { program });
     }
 
     /// Puts programs together; each device runs at most one of them.
@@ -253,7 +247,7 @@ impl Runtime {
             };
             for device in storage_on {
                 let mesh = self.chip(device);
-                self.track(What::CbFreed {
+                self.track(EventKind::CbFreed {
                     mesh,
                     program,
                     cb: None,
@@ -266,13 +260,13 @@ impl Runtime {
 
     /// A program's kernels leave their cores, and it is gone.
     pub(super) fn end_program(&mut self, program: ProgramId, mesh: MeshId) {
-        self.track(What::KernelUnloaded {
+        self.track(EventKind::KernelUnloaded {
             mesh,
             program,
             kernel: None,
         });
         self.forget_place(program);
-        self.track(What::ProgramDestroyed { program });
+        self.track(EventKind::ProgramDestroyed { program });
     }
 
     fn forget_place(&mut self, program: ProgramId) {

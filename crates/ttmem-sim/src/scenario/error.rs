@@ -10,7 +10,6 @@ pub struct ScenarioError {
     pub file: String,
     /// The line, counted from 1, where one can be named.
     pub line: Option<usize>,
-    /// What is wrong there.
     pub problem: Problem,
 }
 
@@ -20,76 +19,48 @@ pub struct ScenarioError {
 pub enum Problem {
     /// More text than a scenario needs.
     #[error("{bytes} bytes are too many for a scenario, {limit} are allowed")]
-    TextTooLong {
-        /// What it has.
-        bytes: usize,
-        /// What it may have.
-        limit: usize,
-    },
+    TextTooLong { bytes: usize, limit: usize },
     /// Not TOML, or a field that is unknown, missing or of another type.
     #[error("{message}")]
-    Format {
-        /// The parser's own words.
-        message: String,
-    },
+    Format { message: String },
     /// More of something than a scenario may have.
     #[error("{count} {what} are too many, {limit} are allowed")]
     TooMany {
-        /// Of what.
         what: &'static str,
-        /// How many there are.
         count: usize,
         /// How many there may be.
         limit: usize,
     },
     /// A list that needs something in it.
     #[error("{what} must not be empty")]
-    Empty {
-        /// The list.
-        what: &'static str,
-    },
+    Empty { what: &'static str },
     /// A name with letters that names do not have.
     #[error(
         "{what} {name:?}: a name has letters, digits and `_`, and begins with none of the digits"
     )]
-    BadName {
-        /// What is named.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    BadName { what: &'static str, name: String },
     /// A name that means something else already.
     #[error("`{name}` is a {meaning}, choose another name for this {what}")]
     TakenName {
-        /// What is named.
         what: &'static str,
-        /// The name.
         name: String,
-        /// What it means already.
         meaning: &'static str,
     },
     /// A word that is none of those it may be.
     #[error("unknown {what} {name:?}, expected one of: {expected}")]
     UnknownWord {
-        /// What it names.
         what: &'static str,
-        /// The word.
         name: String,
         /// The words it may be.
         expected: String,
     },
     /// A step without a verb.
     #[error("this step does nothing, expected one of: {expected}")]
-    NoVerb {
-        /// The verbs there are.
-        expected: String,
-    },
+    NoVerb { expected: String },
     /// A step with a field of another kind of step.
     #[error("`{field}` does not belong to step `{verb}`{}", takes(.allowed))]
     ForeignField {
-        /// The step's verb.
         verb: &'static str,
-        /// The field.
         field: &'static str,
         /// The fields it may have.
         allowed: &'static [&'static str],
@@ -97,35 +68,21 @@ pub enum Problem {
     /// A step without a field that it needs.
     #[error("step `{verb}` needs `{field}`")]
     MissingField {
-        /// The step's verb.
         verb: &'static str,
-        /// The field.
         field: &'static str,
     },
     /// A field whose value makes no sense.
     #[error("`{field}`: {reason}")]
-    BadField {
-        /// The field.
-        field: &'static str,
-        /// Why not.
-        reason: String,
-    },
+    BadField { field: &'static str, reason: String },
     /// A block that nobody wrote.
     #[error("there is no block `{name}`")]
-    UnknownBlock {
-        /// Its name.
-        name: String,
-    },
+    UnknownBlock { name: String },
     /// A scenario to take blocks of that is not in the library.
     #[error("there is no scenario {name:?} to take blocks of")]
-    UnknownScenario {
-        /// Its name.
-        name: String,
-    },
+    UnknownScenario { name: String },
     /// A block that runs itself.
     #[error("block `{name}` runs itself: {path}")]
     Recursion {
-        /// Its name.
         name: String,
         /// From the block to itself.
         path: String,
@@ -138,32 +95,19 @@ pub enum Problem {
     },
     /// A trace that is never captured.
     #[error("no step captures a trace `{name}`")]
-    UnknownTrace {
-        /// Its name.
-        name: String,
-    },
+    UnknownTrace { name: String },
     /// A value that nobody gives.
     #[error("nothing gives `{name}` a value here: neither [values] nor a `for` around it")]
-    UnknownValue {
-        /// Its name.
-        name: String,
-    },
+    UnknownValue { name: String },
     /// A value that is no choice, so nothing can be drawn.
     #[error("`{name}` is no choice: only values with `among` or `from` can be picked")]
-    NothingToPick {
-        /// Its name.
-        name: String,
-    },
+    NothingToPick { name: String },
     /// Values that need each other.
     #[error("the values {names} need each other")]
-    CircularValues {
-        /// Their names.
-        names: String,
-    },
+    CircularValues { names: String },
     /// A mesh that the board does not have.
     #[error("{board} has a mesh of {whole} chips: {wanted} cannot be taken from it")]
     MeshTooLarge {
-        /// The board.
         board: &'static str,
         /// Rows x columns of the mesh it is taken from.
         whole: String,
@@ -173,9 +117,7 @@ pub enum Problem {
     /// A way to dispatch that the board does not have.
     #[error("{board} cannot dispatch {dispatch}")]
     NoSuchDispatch {
-        /// The board.
         board: &'static str,
-        /// How.
         dispatch: &'static str,
     },
     /// An expression that cannot be read.

@@ -32,48 +32,29 @@ impl Lookup for () {
 pub enum EvaluateError {
     /// A name without a value.
     #[error("in `{expression}`: `{name}` has no value here")]
-    UnknownValue {
-        /// The expression.
-        expression: String,
-        /// The name.
-        name: String,
-    },
+    UnknownValue { expression: String, name: String },
     /// A result that does not fit 64 bits.
     #[error("in `{expression}`: {left} {operator} {right} is too large")]
     Overflow {
-        /// The expression.
         expression: String,
-        /// The left side.
         left: u64,
-        /// The operator.
         operator: Operator,
-        /// The right side.
         right: u64,
     },
     /// A result below 0.
     #[error("in `{expression}`: {left} - {right} is below 0")]
     BelowZero {
-        /// The expression.
         expression: String,
-        /// The left side.
         left: u64,
-        /// The right side.
         right: u64,
     },
     /// A division by 0.
     #[error("in `{expression}`: {left} is divided by 0")]
-    DivisionByZero {
-        /// The expression.
-        expression: String,
-        /// The left side.
-        left: u64,
-    },
+    DivisionByZero { expression: String, left: u64 },
     /// A number beyond what its place allows.
     #[error("`{expression}` is {value}, at most {limit} is allowed")]
     BeyondLimit {
-        /// The expression.
         expression: String,
-        /// Its value.
         value: u64,
         /// The most it may be.
         limit: u64,
@@ -87,7 +68,6 @@ pub enum EvaluateError {
         from: u64,
         /// The last.
         to: u64,
-        /// The distance between two.
         step: u64,
     },
 }
@@ -95,21 +75,13 @@ pub enum EvaluateError {
 /// What is done with two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Sum.
     Add,
-    /// Difference.
     Subtract,
-    /// Product.
     Multiply,
-    /// Quotient, rounded down.
     Divide,
-    /// What a division leaves.
     Remainder,
-    /// The smaller.
     Min,
-    /// The larger.
     Max,
-    /// Quotient, rounded up.
     DivideUp,
 }
 
@@ -231,7 +203,6 @@ impl Expression {
 /// A number of a scenario file: written out, or computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// Written out.
     Literal(u64),
     /// Computed when it is needed.
     Expression(Expression),

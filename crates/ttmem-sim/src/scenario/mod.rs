@@ -24,7 +24,6 @@ pub use script::Scenario;
 /// A scenario that comes with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// Its name.
     pub name: &'static str,
     text: &'static str,
 }

@@ -21,10 +21,8 @@ pub const MAX_STEPS: u64 = 1_000_000_000;
 /// Failures that are told one by one.
 const MAX_FAILURES: usize = 1000;
 
-/// What is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Play<'a> {
-    /// The story.
     pub scenario: &'a Scenario,
     /// The machine; the scenario's first if `None`.
     pub board: Option<BoardKind>,
@@ -51,7 +49,6 @@ pub struct StepDone<'a> {
 
 /// Asked after every step: waits as long as it likes, and may end the play.
 pub trait Pace {
-    /// A step was taken.
     fn after(&mut self, step: &StepDone<'_>) -> ControlFlow<()>;
 }
 
@@ -68,9 +65,7 @@ impl Pace for FullSpeed {
 /// A failure that was planted, and came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantedFailure {
-    /// What kind it is.
     pub kind: FailureKind,
-    /// What the runtime said.
     pub text: String,
     /// The line of the attempt.
     pub line: usize,
@@ -81,23 +76,19 @@ pub struct PlantedFailure {
 /// What a play came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The machine.
     pub board: BoardKind,
     /// Meshes that the story ran on.
     pub replicas: usize,
-    /// Steps taken.
     pub steps: u64,
     /// Operations run, replays of traces not counted.
     pub operations: u64,
     /// Failures that were planted and came, the first thousand of them.
     pub failures: Vec<PlantedFailure>,
-    /// How many came.
     pub failure_count: u64,
     /// Tensors that were still there when their mesh closed, as planted.
     pub leaked_buffers: u64,
     /// Whether the pace ended the play before its end.
     pub interrupted: bool,
-    /// What the model counted.
     pub counts: Counts,
 }
 
@@ -107,37 +98,28 @@ pub enum PlayError {
     /// The scenario does not say that it runs there.
     #[error("{scenario} does not run on {board}, only on {boards}")]
     Board {
-        /// The scenario.
         scenario: String,
-        /// The board asked for.
         board: &'static str,
-        /// Those it runs on.
         boards: String,
     },
     /// The devices cannot be opened.
     #[error("{scenario}: {reason}")]
     Open {
-        /// The scenario.
         scenario: String,
-        /// Why.
         reason: RuntimeError,
     },
     /// A number has no value.
     #[error("{scenario}: {reason}")]
     Value {
-        /// The scenario.
         scenario: String,
-        /// Why.
         reason: EvaluateError,
     },
     /// A step failed that should not.
     #[error("{scenario}:{line}: {reason}")]
     Step {
-        /// The scenario.
         scenario: String,
         /// The line of the step.
         line: usize,
-        /// Why.
         reason: StepError,
     },
     /// Tensors were left that should not, or the other way round.
@@ -145,23 +127,15 @@ pub enum PlayError {
         "{scenario}: {left} tensors are left at the end of replica {replica}, not {expected}: {names}"
     )]
     Leaked {
-        /// The scenario.
         scenario: String,
-        /// Which mesh.
         replica: usize,
-        /// How many are left.
         left: u64,
-        /// How many were expected.
         expected: u64,
-        /// Some of them.
         names: String,
     },
     /// The story does not come to an end.
     #[error("{scenario} takes more than {MAX_STEPS} steps")]
-    TooLong {
-        /// The scenario.
-        scenario: String,
-    },
+    TooLong { scenario: String },
 }
 
 /// Plays a scenario from the opening of its devices to their closing.

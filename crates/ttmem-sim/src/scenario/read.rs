@@ -32,7 +32,6 @@ const STEPS: usize = 10_000;
 /// Entries of `[values]`.
 const VALUES: usize = 256;
 
-/// Numbers to choose from.
 const CHOICES: usize = 1_024;
 
 /// Longest description, so that a list of scenarios stays a list of lines.
@@ -152,7 +151,6 @@ struct RawChoice {
 
 /// Lines of a text, by the place of a character.
 struct Lines {
-    /// Where each line begins.
     starts: Vec<usize>,
 }
 

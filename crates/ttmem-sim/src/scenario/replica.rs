@@ -25,13 +25,10 @@ const REPLAY_TAKES: Duration = Duration::from_millis(25);
 /// The operation that makes a tensor when the file does not name one.
 const MAKES_TENSORS: &str = "ttnn.from_torch";
 
-/// Why a step failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// An operation failed.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// The runtime refused.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// A number has no value.
@@ -65,9 +62,7 @@ impl StepError {
 /// What happened when a replica was asked for a step.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// The story is over.
     Over,
-    /// It took one.
     Took(Taken),
     /// It failed as planted: the attempt, how, and the runtime's words.
     Failed(Taken, FailureKind, String),
@@ -126,7 +121,6 @@ pub(super) struct Replica<'a> {
     values: Values<'a>,
     /// By name, with a number that tells which was made first.
     tensors: BTreeMap<String, (u64, Tensor)>,
-    /// Tensors made so far.
     made: u64,
     traces: BTreeMap<String, Trace>,
     frames: Vec<Frame<'a>>,
@@ -179,7 +173,6 @@ impl<'a> Replica<'a> {
         }
     }
 
-    /// Takes the next step.
     pub(super) fn step(&mut self, ttnn: &mut Ttnn) -> Result<Turn, (usize, StepError)> {
         loop {
             let Some(frame) = self.frames.last_mut() else {

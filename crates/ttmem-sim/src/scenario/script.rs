@@ -38,11 +38,9 @@ pub struct Scenario {
     pub device: DeviceSetup,
     /// The values of expressions, in an order in which each needs only those before it.
     pub values: Vec<Declared>,
-    /// Named lists of steps.
     pub blocks: BTreeMap<String, Vec<Step>>,
     /// The steps that are played.
     pub story: Vec<Step>,
-    /// What is planted.
     pub expect: Expect,
 }
 
@@ -150,41 +148,31 @@ pub struct Expect {
 pub struct Step {
     /// The line in the file, from 1; that of `blocks_of` for a step of another file.
     pub line: usize,
-    /// What it does.
     pub action: Action,
 }
 
-/// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Creates a tensor on the mesh.
     Tensor(TensorStep),
-    /// Runs an operation.
     Op(OpStep),
-    /// Gives tensors back.
     Free {
-        /// Their names.
         names: Vec<NameTemplate>,
     },
     /// Runs a block.
     Run {
-        /// Its name.
         block: String,
         /// A value that counts the runs from 0.
         variable: Option<String>,
         /// How often; at most [`MAX_TIMES`].
         times: Number,
     },
-    /// Draws a choice anew.
     Pick {
-        /// The value.
         value: String,
     },
     /// Leaves a mark in the record.
     Mark {
-        /// What it says.
         name: NameTemplate,
-        /// A number beside it.
         number: Number,
     },
     /// Runs a block while a trace is captured.
@@ -194,30 +182,23 @@ pub enum Action {
         /// The block.
         block: String,
     },
-    /// Replays a trace.
     Replay {
-        /// What it is called.
         trace: String,
         /// How often; at most [`MAX_TIMES`].
         times: Number,
     },
-    /// Gives a trace back.
     Release {
-        /// What it is called.
         trace: String,
     },
     /// Runs a block that must end in this failure.
     Attempt {
-        /// Its name.
         block: String,
-        /// The planted failure.
         failure: FailureKind,
     },
     /// Drops every program that is kept.
     ClearProgramCache,
     /// Divides the compute cores; an empty list puts them together again.
     SubDevices(Vec<SubDeviceStep>),
-    /// Lets time pass.
     Pause {
         /// How much; at most [`MAX_PAUSE_MILLIS`].
         millis: Number,
@@ -264,11 +245,9 @@ pub struct TensorStep {
     pub name: NameTemplate,
     /// Its dimensions, outermost first.
     pub shape: Vec<Number>,
-    /// Its elements.
     pub data_type: DataType,
     /// Their order.
     pub layout: TileLayout,
-    /// Where it lives.
     pub memory: Memory,
     /// The operation that creates it; the player's choice if `None`.
     pub by: Option<String>,
@@ -293,9 +272,7 @@ impl TensorStep {
 /// An operation that a step runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpStep {
-    /// Which.
     pub operation: String,
-    /// The tensors it reads.
     pub inputs: Vec<NameTemplate>,
     /// The tensor it makes; `None` for one that works in place.
     pub output: Option<OutputStep>,
@@ -355,7 +332,6 @@ impl OutputStep {
 /// Where a tensor lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// In which memory.
     pub class: Class,
     /// How it is cut over cores; interleaved if `None`.
     pub sharding: Option<MemorySharding>,
@@ -373,7 +349,6 @@ impl Default for Memory {
 /// How a tensor is cut over cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySharding {
-    /// Along which dimension.
     pub shard: Shard,
     /// Columns and rows of cores.
     pub grid: [Number; 2],

@@ -33,7 +33,6 @@ impl Seeded {
         Self::new(Self::new(seed ^ hash).next_u64())
     }
 
-    /// The next number.
     pub const fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -69,7 +68,6 @@ pub struct Givens {
 }
 
 impl Givens {
-    /// Their names in expressions.
     pub const NAMES: [&'static str; 7] = [
         "devices",
         "cores",
@@ -96,7 +94,6 @@ impl Givens {
 /// One entry of `[values]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Its name.
     pub name: String,
     /// Where its value comes from.
     pub source: Source,
@@ -107,7 +104,6 @@ pub struct Declared {
 pub enum Source {
     /// Written: always what the number says.
     Fixed(Number),
-    /// One of these.
     Among(Vec<Number>),
     /// One of `from`, `from + step`, … up to `to`.
     Range {
@@ -115,13 +111,11 @@ pub enum Source {
         from: Number,
         /// The last.
         to: Number,
-        /// The distance between two.
         step: Number,
     },
 }
 
 impl Source {
-    /// Every number in it.
     pub fn numbers(&self) -> impl Iterator<Item = &Number> {
         let (list, range): (&[Number], _) = match self {
             Self::Fixed(number) => (std::slice::from_ref(number), [None; 3]),
@@ -217,7 +211,6 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Ends the innermost loop.
     pub fn leave_loop(&mut self) {
         self.loops.pop();
     }

@@ -10,18 +10,10 @@ use crate::tensor::TensorError;
 pub enum OperationError {
     /// There is no operation of that name.
     #[error("there is no operation `{name}`; there are: {}", known())]
-    Unknown {
-        /// The name asked for.
-        name: String,
-    },
+    Unknown { name: String },
     /// The operation cannot be called like that.
     #[error("{operation}: {reason}")]
-    Call {
-        /// The operation.
-        operation: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Call { operation: String, reason: String },
     /// There is no buffer for a tensor like that.
     #[error(transparent)]
     Tensor(#[from] TensorError),

@@ -20,7 +20,6 @@ pub(super) struct View<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct ShardView {
     pub(super) cores: CoreRanges,
-    /// Pages on each core.
     pub(super) pages: u64,
 }
 
@@ -63,7 +62,6 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Columns of tiles.
     pub(super) fn tiles_wide(&self) -> u64 {
         self.dim(0).div_ceil(TILE_SIDE)
     }
@@ -160,7 +158,6 @@ impl<'a> Job<'a> {
             .unwrap_or_else(|| spread(units, self.chip.grid))
     }
 
-    /// All compute cores.
     pub(super) fn all_cores(&self) -> CoreRanges {
         CoreRanges::grid(self.chip.grid.x, self.chip.grid.y)
     }

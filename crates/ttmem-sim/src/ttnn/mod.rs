@@ -29,11 +29,8 @@ use ttmem_event::CacheResult;
 /// A tensor on the devices of a mesh.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Its memory.
     pub buffer: Buffer,
-    /// What it is.
     pub spec: TensorSpec,
-    /// Where it is.
     pub mesh: Mesh,
 }
 
@@ -42,11 +39,9 @@ pub struct Tensor {
 pub struct Call<'a> {
     /// The operation's name: one of [`operations()`].
     pub operation: &'a str,
-    /// Its operands.
     pub inputs: &'a [&'a Tensor],
     /// What it returns; `None` for what follows from the inputs.
     pub output: Option<TensorSpec>,
-    /// Further arguments by name.
     pub attributes: &'a [(&'a str, u64)],
 }
 
@@ -55,7 +50,6 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
     operations::names()
 }
 
-/// A process's ttnn.
 #[derive(Debug)]
 pub struct Ttnn {
     runtime: Runtime,
@@ -74,7 +68,6 @@ impl Ttnn {
         }
     }
 
-    /// The runtime below.
     pub const fn runtime(&mut self) -> &mut Runtime {
         &mut self.runtime
     }

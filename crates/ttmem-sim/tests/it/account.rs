@@ -2,7 +2,7 @@
 //!
 //! An event that the ledger refuses fails the test; every reading audits all totals.
 
-use ttmem_event::{CbKind, Class, CoreType, Event, KernelKind, MeshId, Source, What};
+use ttmem_event::{CbKind, Class, CoreType, Event, EventKind, KernelKind, MeshId, Source};
 use ttmem_ledger::Allocator;
 use ttmem_ledger::CacheCounters;
 use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
@@ -56,7 +56,7 @@ impl Account {
     }
 
     /// Books what was reported since the last reading; the events themselves.
-    pub(crate) fn news(&mut self) -> Vec<What> {
+    pub(crate) fn news(&mut self) -> Vec<EventKind> {
         let mut events = Vec::new();
         for entry in self.journal.news() {
             match entry {
@@ -64,11 +64,11 @@ impl Account {
                     let outcome = self.ledger.define(self.process, &definition);
                     assert_eq!(outcome, Ok(()), "{definition:?}");
                 }
-                Entry::Happened(what) => {
-                    match what {
-                        What::MeshClosed { mesh }
+                Entry::Happened(content) => {
+                    match content {
+                        EventKind::MeshClosed { mesh }
                         // The first of a new division.
-                        | What::RingOpened {
+                        | EventKind::RingOpened {
                             mesh,
                             sub_device: 0,
                             core_type: CoreType::Tensix,
@@ -76,8 +76,8 @@ impl Account {
                         } => self.keep_rings_of(mesh),
                         _other => {}
                     }
-                    self.book(what);
-                    events.push(what);
+                    self.book(content);
+                    events.push(content);
                 }
             }
         }
@@ -110,24 +110,24 @@ impl Account {
     }
 
     /// Everything that was reported so far.
-    pub(crate) fn events(&self) -> Vec<What> {
+    pub(crate) fn events(&self) -> Vec<EventKind> {
         self.journal.events()
     }
 
-    fn book(&mut self, what: What) {
+    fn book(&mut self, content: EventKind) {
         self.now += 1;
         let event = Event {
             time: self.now,
-            what,
+            kind: content,
         };
         let outcome = self.ledger.apply(self.process, &event, None);
-        assert_eq!(outcome, Ok(()), "{what:?}");
+        assert_eq!(outcome, Ok(()), "{content:?}");
     }
 
     /// Books an event once more, as a runtime that reports in two places would.
-    pub(crate) fn repeat(&mut self, what: What) {
+    pub(crate) fn repeat(&mut self, content: EventKind) {
         self.news();
-        self.book(what);
+        self.book(content);
     }
 
     /// The ledger at this moment, audited.

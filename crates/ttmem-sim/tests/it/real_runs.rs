@@ -10,7 +10,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CbKind, MeshId, What};
+use ttmem_event::{CbKind, EventKind, MeshId};
 use ttmem_sim::runtime::{Mesh, RuntimeOptions, Target};
 use ttmem_sim::tensor::TensorSpec;
 use ttmem_sim::ttnn::{Call, Tensor, Ttnn};
@@ -51,9 +51,9 @@ impl Machine {
     }
 
     /// What a step did to the allocator: what was reported of it.
-    fn placed(news: &[What]) -> Option<Placed> {
-        news.iter().find_map(|what| match *what {
-            What::BufferAllocated {
+    fn placed(news: &[EventKind]) -> Option<Placed> {
+        news.iter().find_map(|event| match *event {
+            EventKind::BufferAllocated {
                 class,
                 layout,
                 address,
@@ -131,7 +131,7 @@ impl Machine {
                 );
                 let ran = news
                     .iter()
-                    .any(|what| matches!(what, What::Dispatched { .. }));
+                    .any(|event| matches!(event, EventKind::Dispatched { .. }));
                 assert_eq!(step.program, ran, "{at}: {operation}");
                 self.check_cbs(&step.cbs, &news, &at);
             }
@@ -177,16 +177,16 @@ impl Machine {
     }
 
     /// Circular buffers became known where the runtime put them, each on every chip in turn.
-    fn check_cbs(&mut self, cbs: &[Cb], news: &[What], at: &str) {
+    fn check_cbs(&mut self, cbs: &[Cb], news: &[EventKind], at: &str) {
         let mut seen: Vec<(u64, u64, MeshId)> = Vec::new();
-        for what in news {
-            if let What::CbAllocated {
+        for event in news {
+            if let EventKind::CbAllocated {
                 mesh,
                 kind: CbKind::Local,
                 address,
                 size_bytes,
                 ..
-            } = *what
+            } = *event
             {
                 seen.push((address, size_bytes, mesh));
             }

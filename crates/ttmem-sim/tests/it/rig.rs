@@ -2,7 +2,7 @@
 
 use crate::account::Account;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CacheResult, Class, CoreRange, What};
+use ttmem_event::{CacheResult, Class, CoreRange, EventKind};
 use ttmem_sim::buffer::BufferSpec;
 use ttmem_sim::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
 use ttmem_sim::runtime::{
@@ -221,13 +221,13 @@ pub(crate) fn fill_matmul(program: &mut Program, cores: &CoreRanges) {
 }
 
 /// How many events of a kind there are.
-pub(crate) fn count(events: &[What], name: &str) -> usize {
+pub(crate) fn count(events: &[EventKind], name: &str) -> usize {
     events.iter().filter(|event| event.name() == name).count()
 }
 
 /// The kinds of events in order, runs of one kind as one.
-pub(crate) fn steps(events: &[What]) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = events.iter().map(What::name).collect();
+pub(crate) fn steps(events: &[EventKind]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = events.iter().map(EventKind::name).collect();
     names.dedup();
     names
 }

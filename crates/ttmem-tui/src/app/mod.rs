@@ -57,7 +57,6 @@ pub trait Companion {
 /// A line of a companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLine {
-    /// What it says.
     pub text: String,
     /// Whether it is something that the user should not miss.
     pub is_warning: bool,
@@ -65,17 +64,13 @@ pub struct CompanionLine {
 
 /// What is shown, and how.
 pub struct TopOptions<'c> {
-    /// The server to ask.
     pub client: ApiClient,
     /// What the user calls it.
     pub address: String,
-    /// How often to ask.
     pub interval: Duration,
     /// The view to begin with.
     pub tab: Tab,
-    /// What the terminal can.
     pub look: Look,
-    /// Somebody who runs beside.
     pub companion: Option<&'c dyn Companion>,
 }
 
@@ -106,7 +101,6 @@ pub enum TopError {
     /// The system has no thread left.
     #[error("cannot start the threads that ask the server")]
     Thread(#[source] io::Error),
-    /// A fault of ours.
     #[error("the threads that ask the server have failed")]
     Feed,
 }

@@ -18,11 +18,9 @@ const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_0
 /// What follows from a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It goes on.
     On,
     /// The process is to be stopped, until the user continues it.
     Suspend,
-    /// The user leaves.
     Quit,
 }
 
@@ -110,7 +108,6 @@ impl App {
         }
     }
 
-    /// Draws everything.
     pub(crate) fn draw(&mut self, canvas: &mut Buffer, companion: &[CompanionLine], now: Instant) {
         self.changed = false;
         self.data.now = now;

@@ -4,7 +4,6 @@ use crate::wants::{Request, Wants};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is wanted now.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) wants: Wants,
@@ -16,7 +15,6 @@ pub(super) struct Order {
     pub(super) requests: Vec<Request>,
     /// The threads are to end.
     pub(super) ended: bool,
-    /// A thread has failed.
     pub(super) failed: bool,
     /// Grows with every change of the above.
     version: u64,

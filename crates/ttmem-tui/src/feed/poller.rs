@@ -17,7 +17,6 @@ const RECENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Of a question that takes long: so many times as long it is not asked again.
 const REST: u32 = 10;
 
-/// The thread that asks.
 #[derive(Debug)]
 pub(super) struct Poller {
     client: ApiClient,

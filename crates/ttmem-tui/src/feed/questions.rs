@@ -10,10 +10,8 @@ const RECENT_SECONDS: u32 = 600;
 /// Programs and kernels that are asked for at once: more than anybody scrolls through.
 const LIST_LIMIT: u32 = 2_000;
 
-/// One question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
-    /// All totals.
     Snapshot,
     /// The last ten minutes.
     Recent,
@@ -23,13 +21,9 @@ pub(super) enum Question {
     L1Map(DeviceKey, Option<(u16, u16)>),
     /// The banks of a device, in so many cells.
     Blocks(DeviceKey, MemoryClass, u32),
-    /// Every program.
     Programs,
-    /// Every kernel.
     Kernels,
-    /// Some buffers.
     Buffers(BufferQuery),
-    /// Buffers summed up.
     Groups(BufferQuery),
 }
 
@@ -53,7 +47,6 @@ pub(super) fn wanted(wants: &Wants) -> impl Iterator<Item = Question> {
 }
 
 impl Question {
-    /// Asks it.
     pub(super) fn ask(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
         Ok(match self {
             Self::Snapshot => Update::Snapshot(Box::new(client.snapshot()?)),

@@ -22,7 +22,6 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// Events from before that a view of events begins with.
 const LOOK_BACK: u64 = 500;
 
-/// The thread that listens.
 #[derive(Debug)]
 pub(super) struct Listener {
     client: ApiClient,

@@ -29,20 +29,15 @@ use ttmem_api::{Device, DeviceKey};
 /// The tabs in their order; the number of each is its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tab {
-    /// Every device.
     #[default]
     Overview,
-    /// Every process.
     Processes,
-    /// One device over time.
     Device,
     /// Where everything lies in L1 and DRAM.
     L1Map,
     /// Programs, kernels, the config ring.
     Programs,
-    /// Every live buffer.
     Buffers,
-    /// What happens.
     Events,
     /// What grew since a mark.
     Leaks,
@@ -154,7 +149,6 @@ impl Chosen {
 pub(crate) enum Outcome {
     /// The view has no use for the key: the app may have.
     Unused,
-    /// The view took it.
     Taken,
     /// Another tab is to be shown.
     Go(Tab),
@@ -183,7 +177,6 @@ impl KeyHelp {
     }
 }
 
-/// A tab.
 pub(crate) trait View {
     /// Its keys, those that matter most first; the footer shows as many as fit.
     fn keys(&self) -> &'static [KeyHelp];

@@ -3,7 +3,6 @@
 use crate::look::{Ink, Look};
 use ratatui::buffer::Buffer;
 
-/// A whole in parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bar<'p> {
     /// What it is taken by, in the order in which it lies there.

@@ -5,7 +5,6 @@ use crate::input::Key;
 /// A place in a list that may grow and shrink at any time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// The chosen row.
     pub(crate) row: u64,
     /// The first row on the screen.
     pub(crate) top: u64,

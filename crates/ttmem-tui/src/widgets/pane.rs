@@ -67,7 +67,6 @@ impl Pane {
 /// Where a pane is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// All of it.
     area: Rect,
     /// Whether it is beside the list rather than below.
     beside: bool,

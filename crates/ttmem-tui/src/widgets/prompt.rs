@@ -25,7 +25,6 @@ pub(crate) enum Typed {
 }
 
 impl Prompt {
-    /// What was typed.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -35,7 +34,6 @@ impl Prompt {
         self.typing
     }
 
-    /// Begins to type.
     pub(crate) fn begin(&mut self) {
         self.before.clone_from(&self.text);
         self.typing = true;
@@ -47,7 +45,6 @@ impl Prompt {
         self.text = text.into();
     }
 
-    /// Forgets the text.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -10,7 +10,6 @@ use ratatui::layout::Rect;
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// Its heading.
     pub(crate) title: &'static str,
     /// The columns it takes at least.
     pub(crate) width: u16,
@@ -54,14 +53,11 @@ impl Column {
 /// A cell: its text and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The text.
     pub(crate) text: String,
-    /// What it means.
     pub(crate) ink: Ink,
 }
 
 impl Cell {
-    /// An ordinary cell.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self::inked(text, Ink::Text)
     }
@@ -78,7 +74,6 @@ impl Cell {
 /// The columns of a table, and by which it is sorted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'c> {
-    /// The columns.
     pub(crate) columns: &'c [Column],
     /// The place of the column that the rows are sorted by, and whether downwards.
     pub(crate) sorted: Option<(usize, bool)>,

@@ -7,15 +7,14 @@ use std::os::unix::net::UnixStream;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::wire::{Clock, Frame, FrameReader, Hello, Preamble};
 use ttmem_event::{
-    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, Layout,
-    MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, EventKind,
+    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 
 const BANKS: u16 = 12;
 const BASE: u64 = 1_048_640;
 const PER_BANK: u64 = 1_072_693_184;
 const SIZE: u64 = 1024;
-/// Events in a frame.
 const BATCH: usize = 8192;
 
 /// A client of the new protocol that owns some chips, each on a mesh of its own.
@@ -83,7 +82,7 @@ impl Filler {
             &[Definition::Device(device), Definition::Mesh(mesh)],
         );
         self.stream.write_all(&bytes)?;
-        let capacity = What::CapacityReported {
+        let capacity = EventKind::CapacityReported {
             mesh: mesh_of(chip),
             class: Class::Dram,
             banks: BANKS,
@@ -93,7 +92,7 @@ impl Filler {
         };
         self.send(vec![Event {
             time: 1,
-            what: capacity,
+            kind: capacity,
         }])
     }
 
@@ -114,7 +113,7 @@ impl Filler {
         let place = |number: u64| others + number * 7919 % count;
         let events = (0..count).map(|number| Event {
             time: number,
-            what: What::BufferAllocated {
+            kind: EventKind::BufferAllocated {
                 mesh: mesh_of(chip),
                 buffer: BufferId(first + number),
                 class: Class::Dram,
@@ -136,7 +135,7 @@ impl Filler {
     pub(super) fn free(&mut self, chip: u32, first: u64, count: u64) -> Result<()> {
         let events = (first..first + count).map(|number| Event {
             time: number,
-            what: What::BufferFreed {
+            kind: EventKind::BufferFreed {
                 mesh: mesh_of(chip),
                 buffer: BufferId(number),
             },

@@ -18,8 +18,8 @@ use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreRange, CoreSet, CoreType, CoresId, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, KernelId, KernelKind, Layout, MeshDefinition, MeshId,
-    MeshKind, ProgramId, TextId, What,
+    DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshDefinition,
+    MeshId, MeshKind, ProgramId, TextId,
 };
 
 /// Devices of the workload; mesh 0 and 1 are one each, mesh 2 is both.
@@ -231,10 +231,10 @@ impl World {
         };
         ensure!(tracker.is_enabled(), "tracking is off");
         for device in devices {
-            world.record(What::DeviceOpened { device });
+            world.record(EventKind::DeviceOpened { device });
         }
         for mesh in meshes {
-            world.record(What::MeshOpened { mesh });
+            world.record(EventKind::MeshOpened { mesh });
         }
         if world.count.is_none() {
             let opened = (DEVICES + MESHES) as u64;
@@ -244,8 +244,8 @@ impl World {
     }
 
     #[inline]
-    fn record(&self, what: What) {
-        self.tracker.track(what);
+    fn record(&self, event: EventKind) {
+        self.tracker.track(event);
         if let Some(file) = &self.count {
             let recorded = self.recorded.fetch_add(1, Ordering::Relaxed) + 1;
             // One thread only, where it matters: it says how many calls have returned.
@@ -284,7 +284,7 @@ impl<'w> Thread<'w> {
     }
 
     fn run(mut self, options: &WorkloadOptions, begun: Instant) -> [Held; DEVICES] {
-        self.record(What::ProgramCreated {
+        self.record(EventKind::ProgramCreated {
             program: self.program,
             name: self.world.operation,
             runtime_id: 1,
@@ -309,9 +309,9 @@ impl<'w> Thread<'w> {
         self.held
     }
 
-    fn record(&mut self, what: What) {
+    fn record(&mut self, event: EventKind) {
         self.steps += 1;
-        self.world.record(what);
+        self.world.record(event);
     }
 
     /// Xorshift: what matters is that it is the same every time.
@@ -348,7 +348,7 @@ impl<'w> Thread<'w> {
         };
         let per_bank_bytes = 2048 * (1 + self.random(4));
         let id = self.world.tracker.next_buffer();
-        self.record(What::BufferAllocated {
+        self.record(EventKind::BufferAllocated {
             mesh: self.world.meshes[mesh],
             buffer: id,
             class,
@@ -395,7 +395,7 @@ impl<'w> Thread<'w> {
                 self.buffers.swap_remove(which)
             }
         };
-        self.record(What::BufferFreed {
+        self.record(EventKind::BufferFreed {
             mesh: self.world.meshes[buffer.mesh],
             buffer: buffer.id,
         });
@@ -410,10 +410,10 @@ impl<'w> Thread<'w> {
         let bytes = i64::try_from(CB_BYTES).unwrap_or(0) * self.world.core_count;
         if placed {
             let cb = Some(cb);
-            self.record(What::CbFreed { mesh, program, cb });
+            self.record(EventKind::CbFreed { mesh, program, cb });
             self.account(2, |held| held.cb -= bytes);
         } else {
-            self.record(What::CbAllocated {
+            self.record(EventKind::CbAllocated {
                 mesh,
                 program,
                 cb,
@@ -435,14 +435,14 @@ impl<'w> Thread<'w> {
         let bytes = i64::try_from(KERNEL_BYTES).unwrap_or(0) * self.world.core_count;
         if loaded {
             let kernel = Some(kernel);
-            self.record(What::KernelUnloaded {
+            self.record(EventKind::KernelUnloaded {
                 mesh,
                 program,
                 kernel,
             });
             self.account(2, |held| held.kernel -= bytes);
         } else {
-            self.record(What::KernelLoaded {
+            self.record(EventKind::KernelLoaded {
                 mesh,
                 program,
                 kernel,
@@ -462,7 +462,7 @@ impl<'w> Thread<'w> {
     }
 
     fn dispatch_as(&mut self, operation: TextId) {
-        self.record(What::Dispatched {
+        self.record(EventKind::Dispatched {
             mesh: self.world.meshes[0],
             program: self.program,
             runtime_id: self.steps,

@@ -16,7 +16,6 @@ const PAGE_ROWS: u32 = 10_000;
 
 /// A kind of row that the server lists.
 trait Listed: DumpRow + Serialize {
-    /// Its name in JSON.
     const KEY: &'static str;
 
     fn page(

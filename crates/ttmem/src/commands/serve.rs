@@ -12,7 +12,6 @@ use ttmem_server::{
     HttpConfig, LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError,
 };
 
-/// Runs the server.
 pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()> {
     if socket.is_none() {
         // A place that the user named is the user's business.

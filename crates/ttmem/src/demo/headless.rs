@@ -19,17 +19,12 @@ use ttmem_sim::runtime::FailureKind;
 /// One device of a report.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct DeviceReport {
-    /// Its logical id.
     pub(crate) id: u32,
     /// The most of everything that it held.
     pub(crate) peaks: PeakBytes,
-    /// Programs dispatched to it.
     pub(crate) dispatches: u64,
-    /// Traces run on it.
     pub(crate) trace_replays: u64,
-    /// What the caches saved.
     pub(crate) caches: CacheCounts,
-    /// Its config rings.
     #[serde(rename = "ring")]
     pub(crate) rings: RingCounts,
 }
@@ -37,25 +32,19 @@ pub(crate) struct DeviceReport {
 /// A figure that two sides know.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Compared {
-    /// What it is.
     #[serde(skip)]
     pub(crate) name: &'static str,
-    /// As it was recorded.
     pub(crate) recorded: u64,
     /// As the server counts it.
     pub(crate) server: u64,
 }
 
-/// What happened.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The scenario.
     pub(crate) scenario: String,
-    /// The board.
     pub(crate) board: &'static str,
     /// Where its random choices began.
     pub(crate) seed: u64,
-    /// How long it took.
     #[serde(rename = "seconds", serialize_with = "in_seconds")]
     pub(crate) took: Duration,
     /// The user ended it early.
@@ -73,7 +62,6 @@ pub(crate) struct Report {
     pub(crate) leaked_buffers: u64,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
-    /// Contradictions by name.
     #[serde(serialize_with = "as_map")]
     pub(crate) anomalies: Vec<(String, u64)>,
     /// Events that never reached the account.
@@ -84,7 +72,6 @@ pub(crate) struct Report {
     pub(crate) live_bytes: u64,
     /// Bytes held after the program said goodbye.
     pub(crate) left_bytes: u64,
-    /// What both sides counted.
     #[serde(serialize_with = "by_name")]
     pub(crate) compared: Vec<Compared>,
 }

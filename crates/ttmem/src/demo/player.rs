@@ -28,9 +28,7 @@ const SHORTEST_NAP: Duration = Duration::from_millis(20);
 /// What is played, and how fast.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    /// The scenario.
     pub(crate) story: Story,
-    /// On which board.
     pub(crate) board: BoardKind,
     /// Where its random choices begin.
     pub(crate) seed: u64,
@@ -41,15 +39,12 @@ pub(crate) struct Piece {
 /// A story that was played.
 #[derive(Debug)]
 pub(crate) struct Performance {
-    /// What the model says.
     pub(crate) outcome: Outcome,
     /// What was recorded and what the server knew on the way.
     pub(crate) testimony: Testimony,
-    /// How long it took.
     pub(crate) took: Duration,
 }
 
-/// A story being played.
 #[derive(Debug)]
 pub(crate) struct Player {
     thread: JoinHandle<Result<Performance>>,
@@ -84,7 +79,6 @@ impl Player {
         })
     }
 
-    /// How far it is.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.get()
     }

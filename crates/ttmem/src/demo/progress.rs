@@ -2,14 +2,13 @@
 
 use crate::{render, story};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use ttmem_event::{ClashKind, What};
+use ttmem_event::{ClashKind, EventKind};
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::StepDone;
 
 /// How far a story is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
-    /// Steps done.
     pub(super) steps: u64,
     /// The last one.
     pub(super) doing: String,
@@ -24,12 +23,10 @@ pub(super) struct Progress {
 pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
-    /// What is known now.
     pub(super) fn get(&self) -> Progress {
         self.lock().clone()
     }
 
-    /// A step was taken.
     pub(super) fn step(&self, step: &StepDone<'_>) {
         let mut progress = self.lock();
         progress.steps += 1;
@@ -46,10 +43,9 @@ impl SharedProgress {
         }
     }
 
-    /// Something was refused.
-    pub(super) fn failed(&self, what: &What) {
-        let kind = match what {
-            What::Clashed { kind, .. } => match kind {
+    pub(super) fn failed(&self, event: &EventKind) {
+        let kind = match event {
+            EventKind::Clashed { kind, .. } => match kind {
                 ClashKind::BeyondL1 => FailureKind::BeyondL1,
                 ClashKind::OutsideGrid => FailureKind::Refused,
                 ClashKind::L1Buffer | ClashKind::ServiceCore => FailureKind::Clash,
@@ -59,7 +55,7 @@ impl SharedProgress {
         self.lock().failure = Some(render::Refused {
             kind: kind.name(),
             meaning: story::meaning(kind),
-            figures: render::refused(what),
+            figures: render::refused(event),
         });
     }
 

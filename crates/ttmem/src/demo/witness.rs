@@ -10,15 +10,13 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use ttmem_api::{ApiClient, Snapshot, Timestamp};
 use ttmem_client::Tracker;
-use ttmem_event::{MeshDefinition, MeshId, What};
+use ttmem_event::{EventKind, MeshDefinition, MeshId};
 
 /// Events that are looked through for a failure: all that the server keeps of a process.
 const KEPT_EVENTS: u32 = 256;
 
-/// What this process recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// Events of all kinds.
     pub(crate) events: u64,
     /// Programs dispatched, once for each device.
     pub(crate) dispatches: u64,
@@ -84,7 +82,6 @@ impl Rings {
 pub(crate) struct Witness {
     tracker: Tracker,
     server: ApiClient,
-    /// Devices of each mesh.
     meshes: BTreeMap<MeshId, u64>,
     testimony: Testimony,
     /// Failures that the server was asked about.
@@ -99,16 +96,13 @@ pub(crate) struct Witness {
 /// What a witness can tell after the story.
 #[derive(Debug, Default)]
 pub(crate) struct Testimony {
-    /// What was recorded.
     pub(crate) recorded: Recorded,
-    /// What the rings counted.
     pub(crate) rings: Rings,
     /// Failures that the server has told of.
     pub(crate) failures_confirmed: u64,
 }
 
 impl Witness {
-    /// Nothing heard yet.
     pub(crate) fn new(tracker: Tracker, server: ApiClient, progress: SharedProgress) -> Self {
         Self {
             tracker,
@@ -172,24 +166,24 @@ impl Listener for Witness {
         self.meshes.insert(id, devices);
     }
 
-    fn before(&mut self, what: &What) -> u64 {
+    fn before(&mut self, kind: &EventKind) -> u64 {
         // Now a failure is the last event that the server has: soon it will be forgotten.
         if self.testimony.recorded.failures > self.failures_asked {
             let outcome = self.confirm_failures();
             self.remember(outcome);
         }
-        match *what {
-            What::Dispatched { mesh, .. } => {
+        match *kind {
+            EventKind::Dispatched { mesh, .. } => {
                 self.testimony.recorded.dispatches += self.devices(mesh)
             }
-            What::TraceReplayed { mesh, .. } => {
+            EventKind::TraceReplayed { mesh, .. } => {
                 self.testimony.recorded.trace_replays += self.devices(mesh)
             }
-            What::AllocationFailed { .. } | What::Clashed { .. } => {
+            EventKind::AllocationFailed { .. } | EventKind::Clashed { .. } => {
                 self.testimony.recorded.failures += 1;
-                self.progress.failed(what);
+                self.progress.failed(kind);
             }
-            What::MeshClosed { .. } => {
+            EventKind::MeshClosed { .. } => {
                 let outcome = self.look_at_rings();
                 self.remember(outcome);
             }

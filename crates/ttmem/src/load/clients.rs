@@ -69,7 +69,6 @@ impl Clients {
         joined.collect()
     }
 
-    /// Lets them go.
     pub(super) fn dismiss(mut self) -> Result<()> {
         self.end_early();
         for client in &mut self.0 {

@@ -7,7 +7,7 @@ use crate::overheard::Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use ttmem_event::What;
+use ttmem_event::EventKind;
 
 /// How far behind its rate a client may catch up.
 const BUCKET: Duration = Duration::from_millis(100);
@@ -46,7 +46,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Nothing recorded yet.
     pub(super) fn new(rate: u64, ending: Ending) -> Self {
         Self {
             events: 0,
@@ -78,7 +77,7 @@ impl Meter {
 }
 
 impl Listener for Meter {
-    fn before(&mut self, _what: &What) -> u64 {
+    fn before(&mut self, _what: &EventKind) -> u64 {
         if self.rate > 0 {
             // At slow rates each event by itself, at fast ones some together.
             let together = (self.rate / 1000).clamp(1, MOST_TOGETHER);
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
     use ttmem_event::{MeshId, TextId};
 
-    const EVENT: What = What::Marked {
+    const EVENT: EventKind = EventKind::Marked {
         name: TextId(0),
         number: 0,
     };
@@ -128,7 +127,7 @@ mod tests {
         let mut early = Meter::new(1, early);
         // At one event per second this would take hours.
         for _event in 0..10_000 {
-            meter.before(&What::MeshClosed { mesh: MeshId(1) });
+            meter.before(&EventKind::MeshClosed { mesh: MeshId(1) });
             early.before(&EVENT);
         }
         assert_eq!(meter.events + early.events, 20_000);

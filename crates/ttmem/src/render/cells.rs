@@ -59,7 +59,6 @@ pub(super) struct Paint {
 }
 
 impl Paint {
-    /// Headings.
     pub(super) fn heading(self, text: &str) -> String {
         self.wrapped("1", text)
     }

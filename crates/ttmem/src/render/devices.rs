@@ -172,7 +172,6 @@ fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
     )
 }
 
-/// One device in full.
 struct Block<'a> {
     device: &'a Device,
     snapshot: &'a Snapshot,

@@ -18,7 +18,6 @@ const NAME_WIDTH: usize = 20;
 /// One scenario of the list.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    /// Its name.
     pub(crate) name: String,
     /// What it shows, in a line.
     pub(crate) about: String,
@@ -28,7 +27,6 @@ pub(crate) struct Listed {
     pub(crate) planted: String,
 }
 
-/// The list of scenarios.
 pub(crate) fn scenarios(listed: &[Listed], screen: Screen) -> String {
     let width = layout_width(screen.width);
     let paint = Paint {

@@ -266,7 +266,6 @@ impl Page<'_, Report> {
     }
 }
 
-/// A row of sizes.
 fn sizes(name: &str, cells: &[String]) -> String {
     row(name, DEVICE_WIDTH, cells, SIZE_WIDTH + 2)
 }

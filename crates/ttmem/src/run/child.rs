@@ -50,12 +50,10 @@ impl StartChildError {
     }
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// By itself, with this code.
     Exited(i32),
-    /// By this signal.
     Killed(i32),
 }
 
@@ -122,7 +120,6 @@ impl Streams {
     }
 }
 
-/// A program that runs.
 #[derive(Debug)]
 pub(super) struct Child {
     pid: Pid,
@@ -170,7 +167,6 @@ impl Child {
         })
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw()
     }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use ttmem_api::{BufferRow, MemoryClass};
 
-/// Buffers that are alike.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Holder {
     /// The operation that they are of, if the runtime told it.
@@ -17,13 +16,11 @@ pub(crate) struct Holder {
     pub(crate) class: MemoryClass,
     /// What each is charged with, on each of its devices.
     pub(crate) each_bytes: u64,
-    /// How many they are.
     pub(crate) buffers: u64,
     /// Their charged bytes, on all devices.
     pub(crate) bytes: u64,
 }
 
-/// What an operation holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) buffers: u64,
@@ -45,7 +42,6 @@ type Alike = (Option<String>, MemoryClass, u64, Option<Vec<String>>);
 pub(super) struct Holders(BTreeMap<Alike, Held>);
 
 impl Holders {
-    /// Counts a buffer.
     pub(super) fn add(&mut self, row: &BufferRow) {
         let devices = u64::try_from(row.device_ids.len()).unwrap_or(u64::MAX);
         let (operation, stack) = (row.operation.clone(), row.stack.clone());

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// The variable that tells the loader.
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
 
-/// The library's file.
 const FILE: &str = "libttmem_attach.so";
 
 /// What the loader takes for the end of a path in its variable.

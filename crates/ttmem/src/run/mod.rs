@@ -158,7 +158,6 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Where the report goes.
 enum Destination {
     Stderr,
     File(File, PathBuf),

@@ -30,13 +30,9 @@ const MAX_HOLDERS: usize = 10;
 pub(crate) struct Ran {
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
-    /// Its process.
     pub(crate) pid: i32,
-    /// How it ended.
     pub(crate) ended: Ended,
-    /// How long it took.
     pub(crate) took: Duration,
-    /// Where its server listened.
     pub(crate) socket: PathBuf,
     /// Whether that server was started for it.
     pub(crate) own_server: bool,
@@ -47,7 +43,6 @@ pub(crate) struct Ran {
 /// One device of a report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeviceUse {
-    /// Its logical id.
     pub(crate) id: u32,
     /// The most of everything that it held.
     #[serde(rename = "peak_bytes")]
@@ -71,10 +66,8 @@ pub(crate) struct Recommended {
     pub(crate) l1_small_bytes: Option<u64>,
 }
 
-/// What a program used.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// The run.
     pub(crate) ran: Ran,
     /// Its processes that were tracked.
     pub(crate) processes: Vec<Process>,

@@ -182,11 +182,9 @@ impl Watched {
     }
 }
 
-/// The thread that looks.
 #[derive(Debug)]
 pub(super) struct Watch {
     server: ApiClient,
-    /// Dropped to end it.
     end: SyncSender<()>,
     looking: JoinHandle<Watched>,
 }

@@ -23,7 +23,6 @@ pub(super) struct Outcome {
     code: Option<i32>,
     stdout: String,
     stderr: String,
-    /// What the program told.
     result: String,
 }
 

@@ -43,34 +43,20 @@ pub enum RunBehaviourError {
     Server(#[from] StartServerError),
     /// A file could not be written or read.
     #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A program could not be started or waited for.
     #[error("cannot run {program}: {source}")]
-    Start {
-        /// Which.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// A run has not ended.
     #[error("the {run} run has not ended after {} s\n{said}", PATIENCE.as_secs())]
     Hangs {
-        /// Which of the two.
         run: &'static str,
         /// The end of what it said.
         said: String,
     },
     /// A library for the program could not be made.
     #[error("no library could be compiled: {said}")]
-    NoLibrary {
-        /// What the compiler said.
-        said: String,
-    },
+    NoLibrary { said: String },
     /// The tracked run is another than the plain one.
     #[error("it differs under ttmem: {0}")]
     Differs(String),

@@ -15,7 +15,6 @@ const PART_TITLES: [&str; 6] = [
     "Kernels",
 ];
 
-/// How the page begins.
 const INTRODUCTION: &str = "\
 # Wheels of ttnn
 
@@ -37,7 +36,6 @@ tensors in every layout and class, operations, frees, requests above all memory,
 Where ttnn fails in the same way without the attach library, the last column has its own words.
 ";
 
-/// One wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its cells, as they are shown.

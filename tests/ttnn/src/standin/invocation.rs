@@ -15,7 +15,6 @@ pub(crate) enum Invocation {
     Version,
     /// One source, or one header to precompile, becomes one file.
     Compile(Compile),
-    /// Objects become an executable.
     Link(Link),
 }
 
@@ -28,12 +27,9 @@ pub(crate) struct Compile {
     pub(crate) dependencies: Option<PathBuf>,
 }
 
-/// A link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The executable to write.
     pub(crate) output: PathBuf,
-    /// The linker script.
     pub(crate) script: Option<PathBuf>,
     /// The firmware whose symbols the kernel is linked against.
     pub(crate) firmware: Option<PathBuf>,

@@ -12,7 +12,6 @@ const FIRMWARE_TEXT_BYTES: u32 = 0x200;
 /// RISC-V instructions without compression.
 const INSTRUCTION_BYTES: u32 = 4;
 
-/// What is being linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkedKernel<'a> {
     /// The firmware of a processor.

@@ -3,7 +3,7 @@
 use super::super::{Clock, Hello, OLDEST_VERSION, Preamble, RefusalCode, RingPosition, VERSION};
 use super::*;
 use crate::event::LAYOUT_HASH;
-use crate::{Definition, Event, Source, TextId, What};
+use crate::{Definition, Event, EventKind, Source, TextId};
 
 fn saying(version: u16, oldest: u16, layout_hash: u64) -> Preamble {
     Preamble {
@@ -205,7 +205,7 @@ fn more_events_than_a_frame_holds_become_several_in_sequence() {
     let events: Vec<_> = (0..40_000)
         .map(|number| Event {
             time: number,
-            what: What::EventsLost { count: number },
+            kind: EventKind::EventsLost { count: number },
         })
         .collect();
     let mut stream = Vec::new();

@@ -10,7 +10,7 @@ use crate::catalogue::Arch;
 use crate::event::vocabulary::LAYOUT;
 use crate::{
     BufferId, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
-    MeshDefinition, MeshId, MeshKind, Source, TextId, What,
+    EventKind, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 
 /// One line of the vector file.
@@ -105,22 +105,22 @@ fn definition(name: &str) -> Definition {
 }
 
 fn events() -> Vec<Event> {
-    let freed = What::BufferFreed {
+    let freed = EventKind::BufferFreed {
         mesh: MeshId(0x4142_4344),
         buffer: BufferId(0x6162_6364_6566_6768),
     };
-    let marked = What::Marked {
+    let marked = EventKind::Marked {
         name: TextId(0x0102_0304),
         number: 9,
     };
     vec![
         Event {
             time: 100,
-            what: freed,
+            kind: freed,
         },
         Event {
             time: 101,
-            what: marked,
+            kind: marked,
         },
     ]
 }
@@ -247,7 +247,7 @@ fn definitions_match_the_golden_bytes() {
 
 /// An event as the vector file writes it: `time=…` and each field in the order of its place.
 fn written_out(event: &Event) -> Vec<String> {
-    let text = format!("{:?}", event.what);
+    let text = format!("{:?}", event.kind);
     let fields = text
         .split_once(" { ")
         .unwrap()
@@ -267,7 +267,7 @@ fn written_out(event: &Event) -> Vec<String> {
             .trim_end_matches(')')
             .to_owned()
     };
-    let row = LAYOUT.iter().find(|row| row.kind == event.what.kind());
+    let row = LAYOUT.iter().find(|row| row.kind == event.kind.kind());
     let mut places = row.unwrap().fields.to_vec();
     places.sort_by_key(|field| field.offset);
     let fields = places
@@ -285,10 +285,10 @@ fn events_match_the_golden_bytes() {
     for vector in vectors("event") {
         let record = vector.bytes.as_slice().try_into().expect("64 bytes");
         let event = Event::decode(record).unwrap();
-        assert_eq!(event.what.name(), vector.name);
+        assert_eq!(event.kind.name(), vector.name);
         assert_eq!(written_out(&event), vector.fields, "{}", vector.name);
         assert_eq!(event.encode().as_slice(), vector.bytes, "{}", vector.name);
-        kinds.insert(event.what.kind());
+        kinds.insert(event.kind.kind());
     }
     let known = LAYOUT.iter().map(|event| event.kind);
     assert_eq!(kinds, known.collect(), "an event has no vector");

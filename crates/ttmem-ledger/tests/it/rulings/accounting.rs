@@ -3,8 +3,8 @@
 use super::{DRAM_BANK, DRAM_BASE, L1_BASE, configured};
 use crate::world::{Board, World, buffer, capacity};
 use ttmem_event::{
-    BufferId, Class, CoreRange, CoreSet, CoreType, KernelKind, Layout, MeshId, ProgramId, TextId,
-    What,
+    BufferId, Class, CoreRange, CoreSet, CoreType, EventKind, KernelKind, Layout, MeshId,
+    ProgramId, TextId,
 };
 use ttmem_ledger::{Anomaly, Departure, Peak};
 
@@ -62,7 +62,7 @@ fn a_parent_mesh_and_a_sub_mesh_overlap_and_percent_is_of_the_union() {
 fn a_call_stack_is_kept_as_long_as_its_buffer_and_changes_nothing_else() {
     let mut world = World::new();
     let model = world.process("model");
-    let noted = |buffer, stack| What::StackNoted {
+    let noted = |buffer, stack| EventKind::StackNoted {
         mesh: MeshId(0),
         buffer: BufferId(buffer),
         program: ProgramId(0),
@@ -267,7 +267,7 @@ fn a_trace_does_not_bring_back_a_program_that_is_gone() {
 fn sharded_buffers_charge_every_bank_and_per_core_buffers_only_their_cores() {
     let (mut world, model) = World::n150();
     let mut sharded = buffer(MeshId(0), 1, Class::L1, 1_417_216, 16_384, 262_144);
-    if let What::BufferAllocated { layout, banks, .. } = &mut sharded {
+    if let EventKind::BufferAllocated { layout, banks, .. } = &mut sharded {
         *layout = Layout::HeightSharded;
         *banks = 16;
     }
@@ -296,7 +296,7 @@ fn a_program_is_its_counter_and_neither_its_pointer_nor_its_runtime_id() {
     for program in [1, 2] {
         world
             .by(model)
-            .tell(What::ProgramCreated {
+            .tell(EventKind::ProgramCreated {
                 program: ProgramId(program),
                 name: TextId::NONE,
                 runtime_id: 7,

@@ -2,7 +2,7 @@
 
 use super::{L1_BASE, configured};
 use crate::world::{Board, World};
-use ttmem_event::{BufferId, Class, KernelKind, Source, What};
+use ttmem_event::{BufferId, Class, EventKind, KernelKind, Source};
 use ttmem_ledger::{Anomaly, Departure};
 
 #[test]
@@ -167,8 +167,8 @@ fn of_the_new_words_an_old_sender_may_use_those_about_its_own_events() {
     world
         .by(old)
         .old_alloc(0, Class::Dram, 4096, 100)
-        .tell(What::EventsLost { count: 3 })
-        .tell(What::EventsElided { count: 4 })
+        .tell(EventKind::EventsLost { count: 3 })
+        .tell(EventKind::EventsElided { count: 4 })
         .expecting(Anomaly::Malformed)
         .mark(1, 1)
         .expecting(Anomaly::Malformed)
@@ -186,7 +186,7 @@ fn an_old_senders_fork_may_free_what_its_parent_holds() {
         .by(child)
         .expecting(Anomaly::UnknownFree)
         .old_free(0, 4096)
-        .tell(What::Forked {
+        .tell(EventKind::Forked {
             first_buffer: BufferId(u64::MAX - 1),
         })
         // Both on a device it never spoke of and on one where it holds something else.
@@ -209,13 +209,13 @@ fn an_old_senders_resync_replaces_all_and_carries_peaks_and_dispatches() {
         .old_alloc(0, Class::Dram, 4096, 100)
         .old_alloc(1, Class::Dram, 1, 7)
         .old_cb(0, L1_BASE, 20);
-    let on = |device, class, id, size_bytes| What::LegacyAllocated {
+    let on = |device, class, id, size_bytes| EventKind::LegacyAllocated {
         device,
         class,
         size_bytes,
         id,
     };
-    let freed = |device, id| What::LegacyFreed { device, id };
+    let freed = |device, id| EventKind::LegacyFreed { device, id };
     let allocated = |class, id, size_bytes| on(0, class, id, size_bytes);
     let mut whats = vec![
         allocated(Class::Dram, 1, 900),
@@ -227,7 +227,7 @@ fn an_old_senders_resync_replaces_all_and_carries_peaks_and_dispatches() {
         allocated(Class::Dram, 4096, 300),
         allocated(Class::L1, 4096, 10),
     ];
-    let loaded = What::LegacyKernelLoaded {
+    let loaded = EventKind::LegacyKernelLoaded {
         device: 0,
         kind: KernelKind::Application,
         size_bytes: 50,

@@ -4,7 +4,7 @@ use super::{DRAM_BASE, L1_BASE};
 use crate::world::{Board, World, buffer, device, mesh};
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DispatchPath,
-    MeshId, ProgramId, TextId, TraceId, What,
+    EventKind, MeshId, ProgramId, TextId, TraceId,
 };
 use ttmem_ledger::{AccountLimits, Anomaly, Departure, DeviceKey, Limits, ProcessState, Released};
 
@@ -16,7 +16,7 @@ fn a_fork_starts_empty_and_frees_of_its_parents_buffers_are_inherited() {
     let first_buffer = BufferId(8);
     world
         .by(child)
-        .tell(What::Forked { first_buffer })
+        .tell(EventKind::Forked { first_buffer })
         .chip(0, &Board::N150)
         .free(7)
         .alloc(8, Class::Dram, DRAM_BASE, 10)
@@ -156,7 +156,7 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
     assert!(world.process_view(model).facts.resyncing);
     assert_eq!(world.charged(0, Class::Dram), 105 * 12);
 
-    let storage = What::CbAllocated {
+    let storage = EventKind::CbAllocated {
         mesh: MeshId(0),
         program: ProgramId(4),
         cb: 0,
@@ -165,11 +165,11 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
         size_bytes: 3,
         cores: CoresId(1),
     };
-    let freed = What::BufferFreed {
+    let freed = EventKind::BufferFreed {
         mesh: MeshId(0),
         buffer: BufferId(8),
     };
-    let run = What::Dispatched {
+    let run = EventKind::Dispatched {
         mesh: MeshId(0),
         program: ProgramId(5),
         runtime_id: 0,
@@ -224,7 +224,7 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
     let (mut world, parent) = World::n150();
     world.by(parent).alloc(7, Class::Dram, DRAM_BASE, 1);
     let child = world.process("child");
-    let forked = What::Forked {
+    let forked = EventKind::Forked {
         first_buffer: BufferId(8),
     };
     world
@@ -260,7 +260,7 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
 #[test]
 fn a_closed_mesh_takes_its_own_rings_and_no_others() {
     let (mut world, model) = World::n150();
-    let ring = |mesh, sub_device| What::RingOpened {
+    let ring = |mesh, sub_device| EventKind::RingOpened {
         mesh: MeshId(mesh),
         sub_device,
         core_type: CoreType::Dram,
@@ -275,7 +275,7 @@ fn a_closed_mesh_takes_its_own_rings_and_no_others() {
         .tell(ring(1, 0))
         .tell(ring(1, 255))
         .tell(ring(2, 0))
-        .tell(What::MeshClosed { mesh: MeshId(1) });
+        .tell(EventKind::MeshClosed { mesh: MeshId(1) });
     let rings = world.process_view(model).account.config_rings;
     let left: Vec<_> = rings.keys().map(|key| (key.0, key.1)).collect();
     assert_eq!(left, [(0, 0), (2, 0)]);
@@ -284,7 +284,7 @@ fn a_closed_mesh_takes_its_own_rings_and_no_others() {
 #[test]
 fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
     let (mut world, model) = World::n150();
-    let ring = |mesh, sub_device, core_type| What::RingOpened {
+    let ring = |mesh, sub_device, core_type| EventKind::RingOpened {
         mesh: MeshId(mesh),
         sub_device,
         core_type,
@@ -317,7 +317,7 @@ fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
     ];
     assert_eq!(left(&world), divided);
     // One that is refused divides nothing.
-    let absurd = What::RingOpened {
+    let absurd = EventKind::RingOpened {
         mesh: MeshId(0),
         sub_device: 0,
         core_type: tensix,
@@ -384,7 +384,7 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
         ..Limits::default()
     });
     let model = world.process("model");
-    let ring = |sub_device| What::RingOpened {
+    let ring = |sub_device| EventKind::RingOpened {
         mesh: MeshId(0),
         sub_device,
         core_type: CoreType::Tensix,
@@ -414,7 +414,7 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
         .tell(ring(1))
         .capture(1, &[1])
         .expecting(refused)
-        .tell(What::TraceBegan {
+        .tell(EventKind::TraceBegan {
             mesh: MeshId(0),
             trace: TraceId(2),
         });

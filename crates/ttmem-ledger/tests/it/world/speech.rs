@@ -3,10 +3,9 @@
 use super::{Board, Speaker, buffer, capacity, device, mesh};
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceId,
-    DispatchPath, KernelId, KernelKind, MeshId, ProgramId, TextId, TraceId, What,
+    DispatchPath, EventKind, KernelId, KernelKind, MeshId, ProgramId, TextId, TraceId,
 };
 
-/// Definitions.
 impl Speaker<'_> {
     /// A device and the mesh of it alone, both with this id, and its capacities.
     pub(crate) fn chip(&mut self, id: u32, board: &Board) -> &mut Self {
@@ -42,7 +41,6 @@ impl Speaker<'_> {
     }
 }
 
-/// Buffers.
 impl Speaker<'_> {
     /// A buffer over all banks, of as many bytes as it takes.
     pub(crate) fn alloc(
@@ -76,15 +74,15 @@ impl Speaker<'_> {
         per_bank: u64,
         on: u32,
     ) -> &mut Self {
-        let mut what = buffer(self.mesh, id, class, address, per_bank, per_bank);
-        if let What::BufferAllocated { cores, .. } = &mut what {
+        let mut event = buffer(self.mesh, id, class, address, per_bank, per_bank);
+        if let EventKind::BufferAllocated { cores, .. } = &mut event {
             *cores = CoresId(on);
         }
-        self.tell(what)
+        self.tell(event)
     }
 
     pub(crate) fn free(&mut self, id: u64) -> &mut Self {
-        self.tell(What::BufferFreed {
+        self.tell(EventKind::BufferFreed {
             mesh: self.mesh,
             buffer: BufferId(id),
         })
@@ -93,23 +91,22 @@ impl Speaker<'_> {
     /// The mesh's allocators give back everything, of one class or of all.
     pub(crate) fn release_all(&mut self, class: Option<Class>) -> &mut Self {
         let mesh = self.mesh;
-        self.tell(What::BuffersReleased { mesh, class })
+        self.tell(EventKind::BuffersReleased { mesh, class })
     }
 
     pub(crate) fn close_mesh(&mut self) -> &mut Self {
-        self.tell(What::MeshClosed { mesh: self.mesh })
+        self.tell(EventKind::MeshClosed { mesh: self.mesh })
     }
 
     pub(crate) fn close_device(&mut self, device: u32) -> &mut Self {
         let device = DeviceId(device);
-        self.tell(What::DeviceClosed { device })
+        self.tell(EventKind::DeviceClosed { device })
     }
 }
 
-/// Programs.
 impl Speaker<'_> {
     pub(crate) fn create(&mut self, program: u64) -> &mut Self {
-        self.tell(What::ProgramCreated {
+        self.tell(EventKind::ProgramCreated {
             program: ProgramId(program),
             name: TextId::NONE,
             runtime_id: program,
@@ -138,7 +135,7 @@ impl Speaker<'_> {
         size_bytes: u64,
         cores: u32,
     ) -> &mut Self {
-        self.tell(What::CbAllocated {
+        self.tell(EventKind::CbAllocated {
             mesh: self.mesh,
             program: ProgramId(program),
             cb: number,
@@ -151,7 +148,7 @@ impl Speaker<'_> {
 
     /// The program gives back its storage on the mesh, one number or all of it.
     pub(crate) fn free_cb(&mut self, program: u64, cb: Option<u32>) -> &mut Self {
-        self.tell(What::CbFreed {
+        self.tell(EventKind::CbFreed {
             mesh: self.mesh,
             program: ProgramId(program),
             cb,
@@ -167,7 +164,7 @@ impl Speaker<'_> {
         binary_bytes: u64,
         cores: u32,
     ) -> &mut Self {
-        self.tell(What::KernelLoaded {
+        self.tell(EventKind::KernelLoaded {
             mesh: self.mesh,
             program: ProgramId(program),
             kernel: KernelId(kernel),
@@ -181,7 +178,7 @@ impl Speaker<'_> {
     }
 
     pub(crate) fn unload(&mut self, program: u64, kernel: Option<u64>) -> &mut Self {
-        self.tell(What::KernelUnloaded {
+        self.tell(EventKind::KernelUnloaded {
             mesh: self.mesh,
             program: ProgramId(program),
             kernel: kernel.map(KernelId),
@@ -190,7 +187,7 @@ impl Speaker<'_> {
 
     /// A run that found the program in its cache.
     pub(crate) fn dispatch(&mut self, program: u64) -> &mut Self {
-        self.tell(What::Dispatched {
+        self.tell(EventKind::Dispatched {
             mesh: self.mesh,
             program: ProgramId(program),
             runtime_id: 0,
@@ -203,17 +200,17 @@ impl Speaker<'_> {
 
     pub(crate) fn destroy(&mut self, program: u64) -> &mut Self {
         let program = ProgramId(program);
-        self.tell(What::ProgramDestroyed { program })
+        self.tell(EventKind::ProgramDestroyed { program })
     }
 
     /// Captures a trace of these programs.
     pub(crate) fn capture(&mut self, trace: u32, programs: &[u64]) -> &mut Self {
         let (mesh, trace) = (self.mesh, TraceId(trace));
-        self.tell(What::TraceBegan { mesh, trace });
+        self.tell(EventKind::TraceBegan { mesh, trace });
         for program in programs {
             self.dispatch(*program);
         }
-        self.tell(What::TraceEnded {
+        self.tell(EventKind::TraceEnded {
             mesh,
             trace,
             bytes: 4096,
@@ -222,19 +219,18 @@ impl Speaker<'_> {
 
     pub(crate) fn replay(&mut self, trace: u32) -> &mut Self {
         let (mesh, trace) = (self.mesh, TraceId(trace));
-        self.tell(What::TraceReplayed { mesh, trace })
+        self.tell(EventKind::TraceReplayed { mesh, trace })
     }
 
     pub(crate) fn mark(&mut self, name: u32, number: u64) -> &mut Self {
         let name = TextId(name);
-        self.tell(What::Marked { name, number })
+        self.tell(EventKind::Marked { name, number })
     }
 }
 
-/// The old protocol.
 impl Speaker<'_> {
     pub(crate) fn old_alloc(&mut self, device: i32, class: Class, id: u64, size: u64) -> &mut Self {
-        self.tell(What::LegacyAllocated {
+        self.tell(EventKind::LegacyAllocated {
             device,
             class,
             size_bytes: size,
@@ -243,11 +239,11 @@ impl Speaker<'_> {
     }
 
     pub(crate) fn old_free(&mut self, device: i32, id: u64) -> &mut Self {
-        self.tell(What::LegacyFreed { device, id })
+        self.tell(EventKind::LegacyFreed { device, id })
     }
 
     pub(crate) fn old_cb(&mut self, device: i32, id: u64, size_bytes: u64) -> &mut Self {
-        self.tell(What::LegacyCbAllocated {
+        self.tell(EventKind::LegacyCbAllocated {
             device,
             size_bytes,
             id,
@@ -255,7 +251,7 @@ impl Speaker<'_> {
     }
 
     pub(crate) fn old_cb_free(&mut self, device: i32, id: u64, size_bytes: u64) -> &mut Self {
-        self.tell(What::LegacyCbFreed {
+        self.tell(EventKind::LegacyCbFreed {
             device,
             size_bytes,
             id,
@@ -269,7 +265,7 @@ impl Speaker<'_> {
         id: u64,
         size_bytes: u64,
     ) -> &mut Self {
-        self.tell(What::LegacyKernelLoaded {
+        self.tell(EventKind::LegacyKernelLoaded {
             device,
             kind,
             size_bytes,
@@ -278,6 +274,6 @@ impl Speaker<'_> {
     }
 
     pub(crate) fn old_unload(&mut self, device: i32, id: u64) -> &mut Self {
-        self.tell(What::LegacyKernelUnloaded { device, id })
+        self.tell(EventKind::LegacyKernelUnloaded { device, id })
     }
 }

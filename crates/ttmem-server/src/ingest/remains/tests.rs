@@ -3,7 +3,7 @@
 use super::*;
 use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 use ttmem_event::event::LAYOUT_HASH;
-use ttmem_event::{Definition, TextId, What};
+use ttmem_event::{Definition, EventKind, TextId};
 
 const SLOTS: usize = 4;
 const RING_BYTES: u64 = 4096 + 8 * 4 * 64;
@@ -55,11 +55,14 @@ fn dictionary(definitions: &[u8], published: u64) -> Vec<u8> {
 }
 
 fn marked(time: u64, number: u64) -> Event {
-    let what = What::Marked {
+    let content = EventKind::Marked {
         name: TextId(1),
         number,
     };
-    Event { time, what }
+    Event {
+        time,
+        kind: content,
+    }
 }
 
 fn refusal(handed: Handed) -> KeepSegmentError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition, DeviceId, Event,
-    KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId, What,
+    EventKind, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
 use ttmem_ledger::{Anomaly, Ledger, Limits, ProcessIdentity};
 
@@ -25,13 +25,16 @@ fn join(ledger: &mut Ledger, pid: u32, source: Source) -> u32 {
     })
 }
 
-fn apply(ledger: &mut Ledger, process: u32, what: What) {
-    let event = Event { time: SECOND, what };
+fn apply(ledger: &mut Ledger, process: u32, content: EventKind) {
+    let event = Event {
+        time: SECOND,
+        kind: content,
+    };
     ledger.apply(process, &event, None).unwrap();
 }
 
-fn allocated(device: i32, class: Class, id: u64, size_bytes: u64) -> What {
-    What::LegacyAllocated {
+fn allocated(device: i32, class: Class, id: u64, size_bytes: u64) -> EventKind {
+    EventKind::LegacyAllocated {
         device,
         class,
         size_bytes,
@@ -43,31 +46,31 @@ fn allocated(device: i32, class: Class, id: u64, size_bytes: u64) -> What {
 fn legacy() -> Ledger {
     let mut ledger = Ledger::new(Limits::default());
     let process = join(&mut ledger, 77, Source::Legacy);
-    for what in [
+    for content in [
         allocated(3, Class::Dram, 0x10, 1 << 20),
         allocated(0, Class::L1, 0x20, 1536),
         allocated(0, Class::L1, 0x30, 4096),
         allocated(0, Class::L1, 0x30, 4096),
         allocated(0, Class::Trace, 0x40, 1 << 19),
-        What::LegacyCbAllocated {
+        EventKind::LegacyCbAllocated {
             device: 0,
             size_bytes: 262_144,
             id: 0x50,
         },
-        What::LegacyKernelLoaded {
+        EventKind::LegacyKernelLoaded {
             device: 0,
             kind: KernelKind::Fabric,
             size_bytes: 917_504,
             id: 0x60,
         },
-        What::LegacyKernelLoaded {
+        EventKind::LegacyKernelLoaded {
             device: 0,
             kind: KernelKind::Dispatch,
             size_bytes: 94_208,
             id: 0x61,
         },
     ] {
-        apply(&mut ledger, process, what);
+        apply(&mut ledger, process, content);
     }
     ledger
 }
@@ -115,14 +118,14 @@ fn tracked() -> Ledger {
         ledger.define(process, &definition).unwrap();
     }
     let (mesh, program) = (MeshId(1), ProgramId(9));
-    for what in [
-        What::ProgramCreated {
+    for content in [
+        EventKind::ProgramCreated {
             program,
             name: TextId(2),
             runtime_id: 0,
             pointer: 0,
         },
-        What::CbAllocated {
+        EventKind::CbAllocated {
             mesh,
             program,
             cb: 0,
@@ -131,7 +134,7 @@ fn tracked() -> Ledger {
             size_bytes: 2048,
             cores: CoresId(1),
         },
-        What::KernelLoaded {
+        EventKind::KernelLoaded {
             mesh,
             program,
             kernel: KernelId(0xbeef),
@@ -143,7 +146,7 @@ fn tracked() -> Ledger {
             core_type: CoreType::Tensix,
         },
     ] {
-        apply(&mut ledger, process, what);
+        apply(&mut ledger, process, content);
     }
     ledger
 }
@@ -326,7 +329,7 @@ fn the_summary_is_complete() {
 fn a_device_with_nothing_but_circular_buffers_is_listed() {
     let mut ledger = Ledger::new(Limits::default());
     let process = join(&mut ledger, 77, Source::Legacy);
-    let cb = What::LegacyCbAllocated {
+    let cb = EventKind::LegacyCbAllocated {
         device: 2,
         size_bytes: 64,
         id: 1,

@@ -30,14 +30,14 @@ fn text(entry: &LogEntry, verbose: bool) -> String {
     out
 }
 
-fn happened(what: What) -> String {
-    line(Change::Happened(what))
+fn happened(event: EventKind) -> String {
+    line(Change::Happened(event))
 }
 
-fn refused(anomaly: Anomaly, what: What) -> (String, bool) {
+fn refused(anomaly: Anomaly, event: EventKind) -> (String, bool) {
     let entry = LogEntry {
         device: None,
-        ..entry(Change::Contradicted { anomaly, what })
+        ..entry(Change::Contradicted { anomaly, event })
     };
     (text(&entry, false), entry.is_error())
 }
@@ -169,7 +169,7 @@ fn what_is_not_known_is_marked() {
 
 #[test]
 fn refusals_of_old_reports_are_errors_in_the_old_words() {
-    let allocated = |device, size_bytes| What::LegacyAllocated {
+    let allocated = |device, size_bytes| EventKind::LegacyAllocated {
         device,
         class: Class::Dram,
         size_bytes,
@@ -186,7 +186,7 @@ fn refusals_of_old_reports_are_errors_in_the_old_words() {
         refused(Anomaly::ZeroSize, allocated(0, 0)),
         ("⚠️  Invalid size 0 - ignoring message\n".to_owned(), true)
     );
-    let absurd = What::LegacyKernelLoaded {
+    let absurd = EventKind::LegacyKernelLoaded {
         device: 0,
         kind: KernelKind::Application,
         size_bytes: u64::MAX,
@@ -206,7 +206,7 @@ fn other_anomalies_are_events() {
     assert_eq!(
         refused(
             Anomaly::UnknownFree,
-            What::LegacyFreed { device: 7, id: 255 }
+            EventKind::LegacyFreed { device: 7, id: 255 }
         ),
         (
             "⚠ [PID 2657333] Deallocation for unknown buffer 0xff on device 7 \
@@ -215,7 +215,7 @@ fn other_anomalies_are_events() {
             false
         )
     );
-    let freed = What::LegacyCbFreed {
+    let freed = EventKind::LegacyCbFreed {
         device: 1,
         size_bytes: 0,
         id: 0x20,
@@ -228,7 +228,7 @@ fn other_anomalies_are_events() {
             false
         )
     );
-    let released = What::BuffersReleased {
+    let released = EventKind::BuffersReleased {
         mesh: MeshId(4),
         class: None,
     };
@@ -240,7 +240,7 @@ fn other_anomalies_are_events() {
         )
     );
     // Zero sizes of new senders are anomalies as any other.
-    let mesh_closed = What::MeshClosed { mesh: MeshId(4) };
+    let mesh_closed = EventKind::MeshClosed { mesh: MeshId(4) };
     assert!(!refused(Anomaly::ZeroSize, mesh_closed).1);
 }
 
@@ -250,19 +250,25 @@ fn devices_meshes_and_traces() {
     let device = DeviceId(5);
     let unnamed = LogEntry {
         device: None,
-        ..entry(Change::Happened(What::DeviceOpened { device }))
+        ..entry(Change::Happened(EventKind::DeviceOpened { device }))
     };
     assert_eq!(text(&unnamed, false), "✓ [PID 2657333] Opened device 5\n");
-    for (what, expected) in [
+    for (event, expected) in [
         // The logical id where it is known.
         (
-            What::DeviceClosed { device },
+            EventKind::DeviceClosed { device },
             "✗ [PID 2657333] Closed device 0\n",
         ),
-        (What::MeshOpened { mesh }, "✓ [PID 2657333] Opened mesh 3\n"),
-        (What::MeshClosed { mesh }, "✗ [PID 2657333] Closed mesh 3\n"),
         (
-            What::CapacityReported {
+            EventKind::MeshOpened { mesh },
+            "✓ [PID 2657333] Opened mesh 3\n",
+        ),
+        (
+            EventKind::MeshClosed { mesh },
+            "✗ [PID 2657333] Closed mesh 3\n",
+        ),
+        (
+            EventKind::CapacityReported {
                 mesh,
                 class: Class::L1,
                 banks: 64,
@@ -273,11 +279,11 @@ fn devices_meshes_and_traces() {
             "✓ [PID 2657333] Capacity of L1 on mesh 3: 64 banks of 1048576 bytes (64 MB)\n",
         ),
         (
-            What::TraceBegan { mesh, trace },
+            EventKind::TraceBegan { mesh, trace },
             "✓ [PID 2657333] Trace 8 began on mesh 3\n",
         ),
         (
-            What::TraceEnded {
+            EventKind::TraceEnded {
                 mesh,
                 trace,
                 bytes: 77,
@@ -285,17 +291,17 @@ fn devices_meshes_and_traces() {
             "✓ [PID 2657333] Trace 8 ended on mesh 3 (77 bytes)\n",
         ),
         (
-            What::TraceReleased { mesh, trace },
+            EventKind::TraceReleased { mesh, trace },
             "✗ [PID 2657333] Released trace 8 on mesh 3\n",
         ),
     ] {
-        assert_eq!(happened(what), expected);
+        assert_eq!(happened(event), expected);
     }
 }
 
 #[test]
 fn failures_name_their_cause() {
-    let failed = |free_bytes, largest_free_bytes| What::AllocationFailed {
+    let failed = |free_bytes, largest_free_bytes| EventKind::AllocationFailed {
         mesh: MeshId(3),
         class: Class::L1,
         banks: 64,
@@ -313,7 +319,7 @@ fn failures_name_their_cause() {
     );
     assert!(happened(failed(999, 999)).ends_with(": capacity\n"));
     assert!(happened(failed(1000, 1000)).ends_with(": unknown\n"));
-    let clashed = What::Clashed {
+    let clashed = EventKind::Clashed {
         mesh: MeshId(3),
         program: ProgramId(12),
         kind: ClashKind::L1Buffer,
@@ -330,24 +336,24 @@ fn failures_name_their_cause() {
 
 #[test]
 fn marks_and_gaps() {
-    let marked = What::Marked {
+    let marked = EventKind::Marked {
         name: TextId(1),
         number: 42,
     };
     assert_eq!(happened(marked), "✓ [PID 2657333] Mark 42\n");
     assert_eq!(
-        happened(What::EventsLost { count: 7 }),
+        happened(EventKind::EventsLost { count: 7 }),
         "⚠ [PID 2657333] Lost 7 events: its totals are not exact\n"
     );
     assert_eq!(
-        happened(What::EventsElided { count: 7 }),
+        happened(EventKind::EventsElided { count: 7 }),
         "⚠ [PID 2657333] Left out 7 events: its totals are exact\n"
     );
 }
 
 #[test]
 fn routine_needs_a_verbose_log() {
-    let dispatched = entry(Change::Happened(What::Dispatched {
+    let dispatched = entry(Change::Happened(EventKind::Dispatched {
         mesh: MeshId(1),
         program: ProgramId(2),
         runtime_id: 3,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ttmem_api::StreamEvent;
-use ttmem_event::{BufferId, Class, Event, MeshId, ProgramId, What};
+use ttmem_event::{BufferId, Class, Event, EventKind, MeshId, ProgramId};
 use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
 
 use super::*;
@@ -104,7 +104,7 @@ fn freed(id: u64) -> LogEntry {
 fn invalid_device() -> LogEntry {
     entry(Change::Contradicted {
         anomaly: Anomaly::InvalidDevice,
-        what: What::LegacyFreed { device: -1, id: 0 },
+        event: EventKind::LegacyFreed { device: -1, id: 0 },
     })
 }
 
@@ -128,7 +128,6 @@ const QUIET: LogOptions = LogOptions {
     verbose: false,
 };
 
-/// Brings something of everything.
 fn say_all(handle: &LogHandle) {
     handle.entries(vec![freed(1), invalid_device(), freed(2)]);
     handle.note(Note::Stopped);
@@ -169,9 +168,9 @@ fn quiet_keeps_errors_and_dumps() {
     assert_eq!(errors.lines().count(), 2);
 }
 
-fn log_events(handle: &LogHandle, whats: Vec<What>, anomalies: Vec<(usize, Anomaly)>) {
+fn log_events(handle: &LogHandle, whats: Vec<EventKind>, anomalies: Vec<(usize, Anomaly)>) {
     let count = whats.len();
-    let events = whats.into_iter().map(|what| Event { time: 5, what });
+    let events = whats.into_iter().map(|kind| Event { time: 5, kind });
     let batch = Arc::new(Batch {
         first_id: 1,
         pid: Some(1),
@@ -186,10 +185,10 @@ fn log_events(handle: &LogHandle, whats: Vec<What>, anomalies: Vec<(usize, Anoma
 /// What logs with these options have of events of every kind: all of it, and what of it is an error.
 fn logged(options: LogOptions) -> (String, String) {
     let log = TestLog::start(options);
-    let destroyed = What::ProgramDestroyed {
+    let destroyed = EventKind::ProgramDestroyed {
         program: ProgramId(1),
     };
-    let freed = What::LegacyFreed { device: -1, id: 16 };
+    let freed = EventKind::LegacyFreed { device: -1, id: 16 };
     let whats = vec![destroyed, freed, destroyed, freed];
     let anomalies = [Anomaly::UnknownProgram, Anomaly::InvalidDevice];
     let anomalies = (2..).zip(anomalies).collect();
@@ -266,7 +265,7 @@ fn json_logs_have_nothing_but_objects() {
         ..LogOptions::default()
     };
     let text = written_afterwards(options, |handle| {
-        let freed = |id| What::BufferFreed {
+        let freed = |id| EventKind::BufferFreed {
             mesh: MeshId(1),
             buffer: BufferId(id),
         };

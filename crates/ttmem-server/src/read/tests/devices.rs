@@ -6,8 +6,8 @@ use super::*;
 use ttmem_api::{BinaryState, KernelKind, PeakBytes, ProgramRow};
 use ttmem_event::{BinaryStatus, CacheResult, DispatchPath, ProgramId};
 
-fn freed(buffer: u64) -> What {
-    What::BufferFreed {
+fn freed(buffer: u64) -> EventKind {
+    EventKind::BufferFreed {
         mesh: BOTH,
         buffer: BufferId(buffer),
     }
@@ -21,7 +21,7 @@ fn a_device_is_found_by_either_id() {
     let at = n150().dram.base;
     apply(&mut ledger, holder, 5, allocated(1, Class::Dram, at, 2048));
     let mut on_first = allocated(1, Class::Dram, at, 4096);
-    if let What::BufferAllocated { mesh, .. } = &mut on_first {
+    if let EventKind::BufferAllocated { mesh, .. } = &mut on_first {
         *mesh = FIRST;
     }
     apply(&mut ledger, other, 6, on_first);
@@ -57,13 +57,13 @@ fn a_device_that_is_none_or_several_is_refused() {
             visible_devices: visible.into(),
             ..identity(Some(9), Source::Legacy)
         });
-        let what = What::LegacyAllocated {
+        let event = EventKind::LegacyAllocated {
             device: 0,
             class: Class::Dram,
             size_bytes: 64,
             id: 64,
         };
-        apply(&mut ledger, process, 1, what);
+        apply(&mut ledger, process, 1, event);
     }
     let served = Served::new(ledger);
     let client = served.client();
@@ -152,7 +152,7 @@ fn programs_have_their_figures() {
         &mut ledger,
         process,
         60,
-        What::Dispatched {
+        EventKind::Dispatched {
             mesh,
             program,
             runtime_id: 11,
@@ -163,14 +163,14 @@ fn programs_have_their_figures() {
         },
     );
     let status = BinaryStatus::Committed;
-    let committed = What::BinaryStatusChanged {
+    let committed = EventKind::BinaryStatusChanged {
         mesh,
         program,
         status,
     };
     apply(&mut ledger, process, 61, committed);
     // One that never ran and has nothing.
-    let created = What::ProgramCreated {
+    let created = EventKind::ProgramCreated {
         program: ProgramId(6),
         name: TextId(99),
         runtime_id: 0,
@@ -218,7 +218,7 @@ fn every_program_is_on_one_page() {
     for pid in [4001, 4002] {
         let process = joined(&mut ledger, pid);
         for program in 1..=50 {
-            let created = What::ProgramCreated {
+            let created = EventKind::ProgramCreated {
                 program: ProgramId(program),
                 name: TextId(2),
                 runtime_id: 1,

@@ -15,14 +15,14 @@ pub(super) fn run_program(ledger: &mut Ledger, process: u32) {
     let program = ProgramId(5);
     let cores = CoresId(1);
     let mesh = BOTH;
-    for what in [
-        What::ProgramCreated {
+    for event in [
+        EventKind::ProgramCreated {
             program,
             name: TextId(2),
             runtime_id: 9,
             pointer: 0x7f00,
         },
-        What::CbAllocated {
+        EventKind::CbAllocated {
             mesh,
             program,
             cb: 3,
@@ -31,7 +31,7 @@ pub(super) fn run_program(ledger: &mut Ledger, process: u32) {
             size_bytes: 4096,
             cores,
         },
-        What::KernelLoaded {
+        EventKind::KernelLoaded {
             mesh,
             program,
             kernel: KernelId(77),
@@ -42,7 +42,7 @@ pub(super) fn run_program(ledger: &mut Ledger, process: u32) {
             kind: KernelKind::Application,
             core_type: CoreType::Tensix,
         },
-        What::Dispatched {
+        EventKind::Dispatched {
             mesh,
             program,
             runtime_id: 10,
@@ -52,7 +52,7 @@ pub(super) fn run_program(ledger: &mut Ledger, process: u32) {
             path: DispatchPath::Fast,
         },
     ] {
-        apply(ledger, process, 50, what);
+        apply(ledger, process, 50, event);
     }
 }
 
@@ -75,18 +75,18 @@ fn a_tracked_device_is_told_in_full() {
         20,
         allocated(2, Class::L1, l1_top, 2048),
     );
-    let mark = What::Marked {
+    let mark = EventKind::Marked {
         name: TextId(2),
         number: 4,
     };
     apply(&mut ledger, process, 30, mark);
-    let freed = What::BufferFreed {
+    let freed = EventKind::BufferFreed {
         mesh: BOTH,
         buffer: BufferId(1),
     };
     apply(&mut ledger, process, 40, freed);
     run_program(&mut ledger, process);
-    let statistics = |class, allocated_bytes| What::StatisticsReported {
+    let statistics = |class, allocated_bytes| EventKind::StatisticsReported {
         mesh: BOTH,
         class,
         allocated_bytes,
@@ -204,10 +204,10 @@ fn an_old_senders_device_says_what_it_does_not_know() {
     let process = ledger.join(identity(None, Source::Legacy));
     ledger.set_claimed_pid(process, 17);
     let device = 3;
-    for (time, what) in [
+    for (time, event) in [
         (
             1,
-            What::LegacyAllocated {
+            EventKind::LegacyAllocated {
                 device,
                 class: Class::Dram,
                 size_bytes: 3 * GIB,
@@ -216,7 +216,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
         ),
         (
             2,
-            What::LegacyAllocated {
+            EventKind::LegacyAllocated {
                 device,
                 class: Class::L1Small,
                 size_bytes: 32,
@@ -225,7 +225,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
         ),
         (
             3,
-            What::LegacyCbAllocated {
+            EventKind::LegacyCbAllocated {
                 device,
                 size_bytes: 4096,
                 id: 128,
@@ -233,7 +233,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
         ),
         (
             4,
-            What::LegacyKernelLoaded {
+            EventKind::LegacyKernelLoaded {
                 device,
                 kind: KernelKind::Fabric,
                 size_bytes: 57_344,
@@ -241,7 +241,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
             },
         ),
     ] {
-        apply(&mut ledger, process, time, what);
+        apply(&mut ledger, process, time, event);
     }
     let snapshot = snapshot_of(ledger);
     let device = &snapshot.devices[0];
@@ -306,8 +306,8 @@ fn processes_live_detached_and_gone() {
     let at = n150().dram.base;
     apply(&mut ledger, gone, 5, allocated(1, Class::Dram, at, 2048));
     apply(&mut ledger, live, 5, allocated(1, Class::Dram, at, 2048));
-    apply(&mut ledger, live, 6, What::MeshClosed { mesh: BOTH });
-    apply(&mut ledger, live, 7, What::EventsLost { count: 2 });
+    apply(&mut ledger, live, 6, EventKind::MeshClosed { mesh: BOTH });
+    apply(&mut ledger, live, 7, EventKind::EventsLost { count: 2 });
     ledger.set_connections(live, 2);
     ledger.set_state(detached, ttmem_ledger::ProcessState::Detached);
     ledger.depart(gone, Departure::Died, 9).unwrap();
@@ -352,7 +352,7 @@ fn lists_beyond_their_limit_are_cut_and_said_to_be() {
     let process = joined(&mut ledger, 4001);
     let mesh = BOTH;
     let core_type = CoreType::Tensix;
-    let opened = What::RingOpened {
+    let opened = EventKind::RingOpened {
         mesh,
         sub_device: 0,
         core_type,
@@ -361,7 +361,7 @@ fn lists_beyond_their_limit_are_cut_and_said_to_be() {
     };
     apply(&mut ledger, process, 1, opened);
     for address in 0..100 {
-        let what = What::RingAllocated {
+        let event = EventKind::RingAllocated {
             mesh,
             sub_device: 0,
             core_type,
@@ -370,7 +370,7 @@ fn lists_beyond_their_limit_are_cut_and_said_to_be() {
             size_bytes: 1,
             sync: address,
         };
-        apply(&mut ledger, process, 2, what);
+        apply(&mut ledger, process, 2, event);
     }
     // Meshes of two devices with three allocators each: more than a snapshot lists.
     for id in 100..16_482 {

@@ -39,7 +39,7 @@ fn every_core_adds_up() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     run_program(&mut ledger, process);
-    let ring = What::RingOpened {
+    let ring = EventKind::RingOpened {
         mesh: BOTH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -176,13 +176,13 @@ fn a_core_that_is_not_there_is_refused() {
 fn of_an_old_senders_device_no_core_is_known() {
     let mut ledger = empty_ledger();
     let process = ledger.join(identity(Some(9), Source::Legacy));
-    let what = What::LegacyAllocated {
+    let event = EventKind::LegacyAllocated {
         device: 0,
         class: Class::L1,
         size_bytes: 2048,
         id: 64,
     };
-    apply(&mut ledger, process, 1, what);
+    apply(&mut ledger, process, 1, event);
     let served = Served::new(ledger);
     let client = served.client();
     let map = client.l1_map("0", Some((0, 0))).unwrap();
@@ -353,13 +353,13 @@ fn the_largest_blocks_are_the_largest() {
         .map(|place| if place == 64 { 9999 } else { 1 + place / 3 })
         .collect();
     for (buffer, size) in (1..).zip(&sizes) {
-        let what = allocated(
+        let event = allocated(
             buffer,
             Class::Dram,
             base + (1 << 20) * (300 - buffer),
             64 * size,
         );
-        apply(&mut ledger, process, buffer, what);
+        apply(&mut ledger, process, buffer, event);
     }
     let served = Served::new(ledger);
     let map = served

@@ -86,7 +86,7 @@ fn from_a_mark_on_peaks_are_counted_anew() {
     let process = joined(&mut ledger, 4001);
     let at = n150().dram.base;
     apply(&mut ledger, process, 5, allocated(1, Class::Dram, at, 2048));
-    let freed = What::BufferFreed {
+    let freed = EventKind::BufferFreed {
         mesh: BOTH,
         buffer: BufferId(1),
     };

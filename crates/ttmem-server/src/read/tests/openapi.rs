@@ -29,7 +29,7 @@ impl Checker {
     }
 
     fn problem(&mut self, value: &Value, schema: &Value, place: &str) -> Option<String> {
-        let wrong = |what: &str| Some(format!("{place}: {what}: {value} is not {schema}"));
+        let wrong = |content: &str| Some(format!("{place}: {content}: {value} is not {schema}"));
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.rsplit('/').next().unwrap().to_owned();
             let schema = self.document["components"]["schemas"][&name].clone();
@@ -125,17 +125,17 @@ fn full_ledger() -> Ledger {
     let process = joined(&mut ledger, 4001);
     run_program(&mut ledger, process);
     let (mesh, sub_device, core_type) = (BOTH, 0, CoreType::Tensix);
-    for what in [
+    for content in [
         allocated(1, Class::Dram, n150().dram.base, 2048),
         allocated(2, Class::L1, n150().l1.end() - 64, 64),
-        What::RingOpened {
+        EventKind::RingOpened {
             mesh,
             sub_device,
             core_type,
             base: 0x8000,
             size_bytes: 0x1000,
         },
-        What::RingAllocated {
+        EventKind::RingAllocated {
             mesh,
             sub_device,
             core_type,
@@ -144,16 +144,16 @@ fn full_ledger() -> Ledger {
             size_bytes: 0x100,
             sync: 1,
         },
-        What::PrefetchOpened {
+        EventKind::PrefetchOpened {
             mesh,
             size_bytes: 4096,
         },
-        What::Marked {
+        EventKind::Marked {
             name: TextId(2),
             number: 4,
         },
     ] {
-        apply(&mut ledger, process, 60, what);
+        apply(&mut ledger, process, 60, content);
     }
     let gone = joined(&mut ledger, 4002);
     ledger.depart(gone, Departure::Died, 70);
@@ -241,7 +241,7 @@ fn every_document_is_as_described() {
     let mut journal = Journal::default();
     let freed = |id| Event {
         time: 1,
-        what: What::BufferFreed {
+        kind: EventKind::BufferFreed {
             mesh: BOTH,
             buffer: BufferId(id),
         },

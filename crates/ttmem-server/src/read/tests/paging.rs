@@ -31,15 +31,15 @@ fn pages_over_25_000_buffers_are_the_live_set() {
         first.get_or_insert(process);
         let base = n150().dram.base;
         for buffer in 1..=buffers {
-            let what = allocated(buffer, Class::Dram, base + 64 * buffer, 64);
-            apply(&mut ledger, process, buffer, what);
+            let event = allocated(buffer, Class::Dram, base + 64 * buffer, 64);
+            apply(&mut ledger, process, buffer, event);
             live.insert((Some(pid), buffer));
         }
         // Holes, whole pages of the slab among them.
         for buffer in
             (1..=buffers).filter(|buffer| (1000..2000).contains(buffer) || buffer % 5 == 0)
         {
-            let freed = What::BufferFreed {
+            let freed = EventKind::BufferFreed {
                 mesh: BOTH,
                 buffer: BufferId(buffer),
             };
@@ -55,7 +55,7 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     ledger
         .define(first, &Definition::Text { id, text })
         .unwrap();
-    let noted = What::StackNoted {
+    let noted = EventKind::StackNoted {
         mesh: BOTH,
         buffer: BufferId(1),
         program: ProgramId(0),
@@ -92,8 +92,8 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     }
 }
 
-fn cb(mesh: MeshId, cb: u32, address: u64) -> What {
-    What::CbAllocated {
+fn cb(mesh: MeshId, cb: u32, address: u64) -> EventKind {
+    EventKind::CbAllocated {
         mesh,
         program: ProgramId(5),
         cb,
@@ -109,7 +109,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     let program = ProgramId(5);
-    let created = What::ProgramCreated {
+    let created = EventKind::ProgramCreated {
         program,
         name: TextId(2),
         runtime_id: 1,
@@ -121,7 +121,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
     }
     // Placed anew on the first device only.
     apply(&mut ledger, process, 3, cb(FIRST, 1, 0x2_0000));
-    let loaded = What::KernelLoaded {
+    let loaded = EventKind::KernelLoaded {
         mesh: BOTH,
         program,
         kernel: KernelId(77),
@@ -179,43 +179,43 @@ fn rows_of_an_old_sender_claim_nothing() {
     let mut ledger = empty_ledger();
     let process = ledger.join(identity(Some(9), Source::Legacy));
     let device = 0;
-    for what in [
-        What::LegacyAllocated {
+    for event in [
+        EventKind::LegacyAllocated {
             device,
             class: Class::L1,
             size_bytes: 2048,
             id: 64,
         },
-        What::LegacyAllocated {
+        EventKind::LegacyAllocated {
             device,
             class: Class::L1,
             size_bytes: 2048,
             id: 64,
         },
-        What::LegacyCbAllocated {
+        EventKind::LegacyCbAllocated {
             device,
             size_bytes: 4096,
             id: 128,
         },
-        What::LegacyCbAllocated {
+        EventKind::LegacyCbAllocated {
             device,
             size_bytes: 4096,
             id: 128,
         },
-        What::LegacyKernelLoaded {
+        EventKind::LegacyKernelLoaded {
             device,
             kind: KernelKind::Dispatch,
             size_bytes: 100,
             id: 7,
         },
-        What::LegacyKernelLoaded {
+        EventKind::LegacyKernelLoaded {
             device,
             kind: KernelKind::Dispatch,
             size_bytes: 100,
             id: 7,
         },
     ] {
-        apply(&mut ledger, process, 1, what);
+        apply(&mut ledger, process, 1, event);
     }
     let served = Served::new(ledger);
     let client = served.client();
@@ -255,7 +255,7 @@ fn a_page_of_long_rows_ends_early_and_none_is_lost() {
             buffer,
             allocated(buffer, Class::Dram, address, 64),
         );
-        let noted = What::StackNoted {
+        let noted = EventKind::StackNoted {
             mesh: BOTH,
             buffer: BufferId(buffer),
             program: ProgramId(0),

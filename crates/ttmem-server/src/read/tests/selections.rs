@@ -30,7 +30,7 @@ fn crowd() -> Ledger {
                 1 => (Class::L1Small, n150().l1_small.base, 64),
                 _ => (Class::Dram, n150().dram.base, 12),
             };
-            let what = What::BufferAllocated {
+            let kind = EventKind::BufferAllocated {
                 mesh: if dice.below(2) == 0 { BOTH } else { FIRST },
                 buffer: BufferId(buffer),
                 class,
@@ -48,18 +48,18 @@ fn crowd() -> Ledger {
                 operation: TextId([2, 3, 99][usize::try_from(dice.below(3)).unwrap()]),
                 banks,
             };
-            apply(&mut ledger, process, 10 + dice.below(7), what);
+            apply(&mut ledger, process, 10 + dice.below(7), kind);
         }
         for buffer in 1..=130 {
             if dice.below(10) == 0 {
-                let freed = What::BufferFreed {
+                let freed = EventKind::BufferFreed {
                     mesh: BOTH,
                     buffer: BufferId(buffer),
                 };
                 // Half of them are of the other mesh, and stay.
                 let event = Event {
                     time: 20,
-                    what: freed,
+                    kind: freed,
                 };
                 let _unknown = ledger.apply(process, &event, None);
             }
@@ -323,8 +323,8 @@ fn of_very_many_groups_the_largest_are_told() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     for buffer in 1..=1500 {
-        let what = allocated(buffer, Class::Dram, n150().dram.base, 64 * buffer);
-        apply(&mut ledger, process, buffer, what);
+        let kind = allocated(buffer, Class::Dram, n150().dram.base, 64 * buffer);
+        apply(&mut ledger, process, buffer, kind);
     }
     let served = Served::new(ledger);
     let query = BufferQuery {

@@ -48,10 +48,10 @@ impl Live {
     }
 
     /// What the ledger thread does with a batch.
-    pub(super) fn apply(&self, events: impl IntoIterator<Item = What>) {
+    pub(super) fn apply(&self, events: impl IntoIterator<Item = EventKind>) {
         let events: Vec<Event> = events
             .into_iter()
-            .map(|what| Event { time: 7, what })
+            .map(|kind| Event { time: 7, kind })
             .collect();
         let mut ledger = self.ledger.lock().unwrap();
         for event in &events {
@@ -117,12 +117,12 @@ fn next_gap(reader: &mut EventReader) -> StreamGap {
     }
 }
 
-pub(super) fn buffer(id: u64, mesh: MeshId) -> What {
-    let mut what = allocated(id, Class::Dram, n150().dram.base + 64 * id, 64);
-    if let What::BufferAllocated { mesh: on, .. } = &mut what {
+pub(super) fn buffer(id: u64, mesh: MeshId) -> EventKind {
+    let mut kind = allocated(id, Class::Dram, n150().dram.base + 64 * id, 64);
+    if let EventKind::BufferAllocated { mesh: on, .. } = &mut kind {
         *on = mesh;
     }
-    what
+    kind
 }
 
 #[test]
@@ -188,13 +188,13 @@ fn devices_of_different_scopes_are_told_apart() {
             visible_devices: visible.into(),
             ..identity(Some(9), Source::Legacy)
         });
-        let what = What::LegacyAllocated {
+        let kind = EventKind::LegacyAllocated {
             device: 0,
             class: Class::Dram,
             size_bytes,
             id: 64,
         };
-        apply(&mut ledger, process, 1, what);
+        apply(&mut ledger, process, 1, kind);
     }
     let served = Served::new(ledger);
     let mut reader = served.client().events(Pace::Changes, None).unwrap();
@@ -322,7 +322,7 @@ fn who_was_away_too_long_is_told_what_is_missing() {
     let live = Live::new();
     let freed = |id| Event {
         time: 1,
-        what: What::BufferFreed {
+        kind: EventKind::BufferFreed {
             mesh: BOTH,
             buffer: BufferId(id),
         },

@@ -7,7 +7,6 @@ use std::fmt;
 
 use super::{Expression, Instruction, Operator, Part};
 
-/// Longest expression.
 const EXPRESSION_CHARS: usize = 256;
 
 /// Longest name, its expressions included.
@@ -19,57 +18,29 @@ const DEPTH: usize = 32;
 /// Why a text is no expression, or no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// Nothing there.
     #[error("an expression or name must not be empty")]
     Empty,
-    /// Longer than anybody writes.
     #[error("{chars} characters are too many, {limit} are allowed")]
-    TooLong {
-        /// What it has.
-        chars: usize,
-        /// What it may have.
-        limit: usize,
-    },
+    TooLong { chars: usize, limit: usize },
     /// Too many parentheses within each other.
     #[error("in {text:?}: parentheses are nested deeper than {DEPTH}")]
-    TooDeep {
-        /// The expression.
-        text: String,
-    },
+    TooDeep { text: String },
     /// A number beyond 64 bits.
     #[error("in {text:?}: {number} is too large a number")]
-    NumberTooLarge {
-        /// The expression.
-        text: String,
-        /// The number as written.
-        number: String,
-    },
+    NumberTooLarge { text: String, number: String },
     /// Something that cannot be there.
     #[error("in {text:?}: expected {expected}, found {found}")]
     Unexpected {
-        /// The expression.
         text: String,
-        /// What could be there.
         expected: &'static str,
-        /// What is there.
         found: String,
     },
     /// A function that there is not.
     #[error("in {text:?}: there is no function `{name}`, only min, max and ceil")]
-    UnknownFunction {
-        /// The expression.
-        text: String,
-        /// Its name.
-        name: String,
-    },
+    UnknownFunction { text: String, name: String },
     /// A letter that names do not have.
     #[error("the name {text:?} has {found:?} in it: only printable ASCII, and {{}} in pairs")]
-    BadLetter {
-        /// The name.
-        text: String,
-        /// The letter.
-        found: char,
-    },
+    BadLetter { text: String, found: char },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -343,7 +314,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A sum within parentheses.
     fn nested(&mut self) -> Result<(), ExpressionError> {
         self.depth += 1;
         if self.depth > DEPTH {

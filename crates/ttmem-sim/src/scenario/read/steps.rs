@@ -16,7 +16,6 @@ use super::{STEPS, limit, unknown};
 use crate::runtime::FailureKind;
 use crate::tensor::{DataType, TileLayout};
 
-/// Dimensions of a shape.
 const DIMENSIONS: usize = 8;
 
 /// Longest name of a creation.
@@ -146,7 +145,6 @@ impl Forms for RawSteps {
 deserialize_by_form!(RawStep, RawSteps);
 
 impl RawStep {
-    /// What the step does.
     pub(super) fn action(self) -> Result<Action, Problem> {
         self.0.action()
     }

@@ -141,7 +141,6 @@ pub(super) static OPERATIONS: &[Operation] = &[
     ),
 ];
 
-/// Pages in, pages out.
 const COPY: Recipe = Recipe {
     family: Family::Circular,
     reader: "reader_unary_interleaved_start_id.cpp",

@@ -5,7 +5,6 @@ use super::super::job::{Job, divisor_up_to};
 use super::{Body, OUTPUT_INDEX, Operation, Output};
 use crate::tensor::{TILE_SIDE, TensorSpec, TileLayout};
 
-/// Inputs: tokens and table.
 pub(super) static OPERATIONS: &[Operation] = &[Operation::new(
     "embedding",
     "EmbeddingsDeviceOperation",

@@ -28,7 +28,6 @@ use crate::tensor::TensorSpec;
 use std::ops::RangeInclusive;
 use window::WINDOW;
 
-/// The families.
 static FAMILIES: [&[Operation]; 10] = [
     element_wise::OPERATIONS,
     matmul::OPERATIONS,
@@ -42,10 +41,8 @@ static FAMILIES: [&[Operation]; 10] = [
     collective::OPERATIONS,
 ];
 
-/// An operation.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// As users call it.
     pub(super) name: &'static str,
     /// As ttnn calls the device operation behind it.
     pub(super) program: &'static str,
@@ -60,12 +57,10 @@ pub(super) struct Operation {
     pub(super) window: bool,
 }
 
-/// What an operation returns.
 #[derive(Clone, Copy, Debug)]
 enum Output {
     /// Nothing: it changes its first input.
     InPlace,
-    /// What the caller says.
     Stated,
     /// What follows from the inputs, unless the caller says otherwise.
     Inferred(fn(&Job<'_>) -> TensorSpec),
@@ -85,7 +80,6 @@ pub(super) enum Spread {
 pub(super) enum Body {
     /// Pages stream through every core.
     Stream(Recipe),
-    /// By code.
     Drawn(fn(&Job<'_>) -> Draft),
 }
 

@@ -6,9 +6,9 @@ use crate::tensor::Shard;
 use ttmem_event::CacheResult;
 use ttmem_event::catalogue::Grid;
 
-fn dispatches(events: &[What]) -> Vec<CacheResult> {
-    let dispatched = |what: &What| match what {
-        What::Dispatched { program_cache, .. } => Some(*program_cache),
+fn dispatches(events: &[EventKind]) -> Vec<CacheResult> {
+    let dispatched = |event: &EventKind| match event {
+        EventKind::Dispatched { program_cache, .. } => Some(*program_cache),
         _other => None,
     };
     events.iter().filter_map(dispatched).collect()
@@ -30,15 +30,15 @@ fn a_cached_run_adds_no_program_storage_kernel_or_binary() {
             bench.run(operation, &inputs).unwrap();
             let events = bench.events();
             assert_eq!(dispatches(&events), [CacheResult::Hit]);
-            let added = count(&events, |what| {
+            let added = count(&events, |event| {
                 matches!(
-                    what,
-                    What::ProgramCreated { .. }
-                        | What::CbAllocated { .. }
-                        | What::KernelLoaded { .. }
-                        | What::BinarySent { .. }
-                        | What::JitDiskLookup { .. }
-                        | What::CommandsCached { .. }
+                    event,
+                    EventKind::ProgramCreated { .. }
+                        | EventKind::CbAllocated { .. }
+                        | EventKind::KernelLoaded { .. }
+                        | EventKind::BinarySent { .. }
+                        | EventKind::JitDiskLookup { .. }
+                        | EventKind::CommandsCached { .. }
                 )
             });
             assert_eq!(added, 0, "{operation}");
@@ -137,7 +137,9 @@ fn a_cache_of_many_convolutions_fills_l1_small_and_a_failed_one_leaves_nothing()
                 failure = Some(error.kind());
                 // Halo or convolution: whatever was built last is gone, with its output.
                 let events = bench.events();
-                let entries = count(&events, |what| matches!(what, What::Dispatched { .. }));
+                let entries = count(&events, |event| {
+                    matches!(event, EventKind::Dispatched { .. })
+                });
                 assert_eq!(live_programs(&events), entries);
                 assert_eq!(bench.allocated(Class::L1), l1);
                 break;
@@ -159,5 +161,8 @@ fn closing_ends_all_programs() {
     bench.ttnn.close();
     let events = bench.journal.events();
     assert_eq!(live_programs(&events), 0);
-    assert!(matches!(events.last(), Some(What::DeviceClosed { .. })));
+    assert!(matches!(
+        events.last(),
+        Some(EventKind::DeviceClosed { .. })
+    ));
 }

@@ -10,7 +10,7 @@ use crate::hooks::{Entry, Journal};
 use crate::runtime::{Mesh, Runtime, RuntimeOptions};
 use crate::tensor::{DataType, TensorSpec};
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CbKind, Class, CoreSet, CoresId, Definition, What};
+use ttmem_event::{CbKind, Class, CoreSet, CoresId, Definition, EventKind};
 
 /// A board, opened with the parameters of the recorded runs of ttnn 0.81.1.
 struct Bench {
@@ -88,11 +88,11 @@ impl Bench {
     }
 
     /// What happened since the last time this was asked.
-    fn events(&mut self) -> Vec<What> {
+    fn events(&mut self) -> Vec<EventKind> {
         let mut events = Vec::new();
         for entry in self.journal.news() {
             match entry {
-                Entry::Happened(what) => events.push(what),
+                Entry::Happened(event) => events.push(event),
                 Entry::Defined(Definition::Cores { id, cores }) => self.cores.push((id, cores)),
                 Entry::Defined(_) => {}
             }
@@ -106,9 +106,9 @@ impl Bench {
     }
 
     /// Storage reported in these events, in order.
-    fn storage(&self, events: &[What]) -> Vec<Reported> {
-        let reported = |what: &What| match *what {
-            What::CbAllocated {
+    fn storage(&self, events: &[EventKind]) -> Vec<Reported> {
+        let reported = |event: &EventKind| match *event {
+            EventKind::CbAllocated {
                 kind,
                 address,
                 size_bytes,
@@ -131,13 +131,17 @@ fn square(class: Class) -> TensorSpec {
     TensorSpec::tiled(&[1, 1, 1024, 1024], DataType::Bfloat16, class)
 }
 
-fn count(events: &[What], wanted: impl Fn(&What) -> bool) -> usize {
-    events.iter().filter(|what| wanted(what)).count()
+fn count(events: &[EventKind], wanted: impl Fn(&EventKind) -> bool) -> usize {
+    events.iter().filter(|event| wanted(event)).count()
 }
 
 /// Programs that were created and not destroyed in these events.
-fn live_programs(events: &[What]) -> usize {
-    let created = count(events, |what| matches!(what, What::ProgramCreated { .. }));
-    let destroyed = count(events, |what| matches!(what, What::ProgramDestroyed { .. }));
+fn live_programs(events: &[EventKind]) -> usize {
+    let created = count(events, |event| {
+        matches!(event, EventKind::ProgramCreated { .. })
+    });
+    let destroyed = count(events, |event| {
+        matches!(event, EventKind::ProgramDestroyed { .. })
+    });
     created - destroyed
 }

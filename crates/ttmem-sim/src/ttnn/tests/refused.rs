@@ -30,7 +30,7 @@ fn a_clash_gives_the_output_back_and_leaves_no_program() {
     let events = bench.events();
     assert_eq!(live_programs(&events), 0);
     assert_eq!(
-        count(&events, |what| matches!(what, What::Clashed { .. })),
+        count(&events, |event| matches!(event, EventKind::Clashed { .. })),
         1
     );
     assert_eq!(
@@ -61,7 +61,10 @@ fn a_cached_program_that_clashes_stays_cached() {
     bench.run("matmul", &[&a, &a]).unwrap();
     let events = bench.events();
     assert_eq!(
-        count(&events, |what| matches!(what, What::ProgramCreated { .. })),
+        count(&events, |event| matches!(
+            event,
+            EventKind::ProgramCreated { .. }
+        )),
         0
     );
 }
@@ -76,7 +79,10 @@ fn no_room_for_the_output_is_out_of_memory_and_builds_nothing() {
     assert_eq!(error.kind(), FailureKind::OutOfMemory);
     let events = bench.events();
     assert_eq!(
-        count(&events, |what| matches!(what, What::ProgramCreated { .. })),
+        count(&events, |event| matches!(
+            event,
+            EventKind::ProgramCreated { .. }
+        )),
         0
     );
 }
@@ -140,10 +146,10 @@ fn wrong_calls_are_refused_before_anything_is_allocated() {
     };
     let error = bench.ttnn.run(half, &call).unwrap_err();
     assert!(error.to_string().contains("another mesh"), "{error}");
-    let created = |what: &What| {
+    let created = |event: &EventKind| {
         matches!(
-            what,
-            What::BufferAllocated { .. } | What::ProgramCreated { .. }
+            event,
+            EventKind::BufferAllocated { .. } | EventKind::ProgramCreated { .. }
         )
     };
     assert_eq!(count(&bench.events(), created), 0);

@@ -43,10 +43,10 @@ fn the_output_is_allocated_before_the_program_is_created() {
     drop(bench.events());
     bench.run("add", &[&a, &a]).unwrap();
     let events = bench.events();
-    let place = |wanted: fn(&What) -> bool| events.iter().position(wanted).unwrap();
-    let output = place(|what| matches!(what, What::BufferAllocated { .. }));
-    let program = place(|what| matches!(what, What::ProgramCreated { .. }));
-    let storage = place(|what| matches!(what, What::CbAllocated { .. }));
+    let place = |wanted: fn(&EventKind) -> bool| events.iter().position(wanted).unwrap();
+    let output = place(|event| matches!(event, EventKind::BufferAllocated { .. }));
+    let program = place(|event| matches!(event, EventKind::ProgramCreated { .. }));
+    let storage = place(|event| matches!(event, EventKind::CbAllocated { .. }));
     assert!(output < program && program < storage);
 }
 
@@ -162,12 +162,12 @@ fn each_device_of_a_collective_has_a_program_that_knows_its_place() {
     let events = bench.events();
     let mut programs = std::collections::BTreeSet::new();
     let mut readers = std::collections::BTreeSet::new();
-    for what in &events {
-        match what {
-            What::Dispatched { mesh, program, .. } => {
+    for event in &events {
+        match event {
+            EventKind::Dispatched { mesh, program, .. } => {
                 programs.insert((mesh.0, program.0));
             }
-            What::KernelLoaded { kernel, .. } => {
+            EventKind::KernelLoaded { kernel, .. } => {
                 readers.insert(*kernel);
             }
             _other => {}

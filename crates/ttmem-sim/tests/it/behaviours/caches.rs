@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, add_reader, count, grid};
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{Class, CoreType, What};
+use ttmem_event::{Class, CoreType, EventKind};
 use ttmem_ledger::CacheCounters;
 use ttmem_sim::program::CoreRanges;
 use ttmem_sim::runtime::RuntimeOptions;
@@ -85,7 +85,7 @@ fn a_ring_without_room_waits_for_the_oldest_and_frees_it() {
     let events = rig.account.news();
     let stalled = events
         .iter()
-        .any(|event| matches!(event, What::RingReserved { stalled, .. } if *stalled));
+        .any(|event| matches!(event, EventKind::RingReserved { stalled, .. } if *stalled));
     assert!(stalled);
     // What is waited for leaves the rings of every kind of core.
     assert_eq!(count(&events, "RingFreed"), 3);

@@ -1,7 +1,7 @@
 //! What fails: with the runtime's own words, on the account, and leaving nothing behind.
 
 use crate::rig::{L1_BASE, Rig, TILE, add_cb, add_reader, count, fill_matmul, grid};
-use ttmem_event::{CacheResult, ClashKind, Class, What};
+use ttmem_event::{CacheResult, ClashKind, Class, EventKind};
 use ttmem_sim::buffer::BufferSpec;
 use ttmem_sim::runtime::{FailureKind, RuntimeError, Workload};
 
@@ -11,10 +11,10 @@ fn fails(rig: &mut Rig, workload: Workload) -> RuntimeError {
 }
 
 /// Kind, end of the region, and what it met, of the only clash that was reported.
-fn only_clash(events: &[What]) -> (ClashKind, u64, u64) {
+fn only_clash(events: &[EventKind]) -> (ClashKind, u64, u64) {
     assert_eq!(count(events, "Clashed"), 1);
     let clash = events.iter().find_map(|event| match event {
-        What::Clashed {
+        EventKind::Clashed {
             kind,
             region_end,
             limit,
@@ -129,7 +129,7 @@ fn an_allocation_that_fails_is_reported_with_the_allocators_figures() {
     );
     let events = rig.account.news();
     let [
-        What::AllocationFailed {
+        EventKind::AllocationFailed {
             class,
             banks,
             requested_bytes,

@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, count, grid};
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CacheResult, Class, CoreType, Direction, What};
+use ttmem_event::{CacheResult, Class, CoreType, Direction, EventKind};
 use ttmem_sim::runtime::{FailureKind, RuntimeError, RuntimeOptions, Trace, Workload};
 
 fn with_region(bytes: u64) -> Rig {
@@ -80,7 +80,7 @@ fn a_trace_that_is_larger_than_its_region_is_refused() {
     );
     let events = rig.account.news();
     let failed = events.iter().find_map(|event| match event {
-        What::AllocationFailed {
+        EventKind::AllocationFailed {
             class,
             requested_bytes,
             per_bank_bytes,

@@ -23,7 +23,6 @@ use ttmem_event::catalogue::Grid;
 use ttmem_event::{Class, CoreRange, Layout};
 use ttmem_sim::tensor::{DataType, Shard, Sharding, TensorSpec, TileLayout};
 
-/// A recorded run.
 #[derive(Debug)]
 pub(super) struct Script {
     /// Rows and columns of the mesh.
@@ -55,7 +54,6 @@ pub(super) struct Step {
     pub(super) placed: Option<Placed>,
     /// The beginning of the text of the refusal.
     pub(super) refused: Option<String>,
-    /// Whether a program ran.
     pub(super) program: bool,
     /// The circular buffers that became known, in this order, on every chip.
     pub(super) cbs: Vec<Cb>,
@@ -92,7 +90,6 @@ pub(super) struct Placed {
     pub(super) per_bank: u64,
 }
 
-/// A circular buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cb {
     pub(super) address: u64,

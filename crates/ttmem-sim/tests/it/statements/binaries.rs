@@ -3,7 +3,7 @@
 use crate::account::Account;
 use crate::rig::{MATMUL_CBS, MATMUL_TEXT, Rig, add_reader, count, grid};
 use ttmem_event::catalogue::{BoardKind, DispatchCores};
-use ttmem_event::{BinaryStatus, Class, CoreType, Direction, DispatchPath, KernelKind, What};
+use ttmem_event::{BinaryStatus, Class, CoreType, Direction, DispatchPath, EventKind, KernelKind};
 use ttmem_sim::runtime::RuntimeOptions;
 
 /// Pages of 2,048 bytes for each binary of a matmul: reader, writer, three for compute.
@@ -86,9 +86,9 @@ fn the_state_of_a_binary_goes_from_not_sent_over_in_flight_to_committed() {
     let workload = rig.matmul(&grid(8, 8));
     rig.account.news();
     rig.run(workload);
-    let states = |events: &[What]| -> Vec<BinaryStatus> {
-        let state = |event: &What| match event {
-            What::BinaryStatusChanged { status, .. } => Some(*status),
+    let states = |events: &[EventKind]| -> Vec<BinaryStatus> {
+        let state = |event: &EventKind| match event {
+            EventKind::BinaryStatusChanged { status, .. } => Some(*status),
             _other => None,
         };
         events.iter().filter_map(state).collect()
@@ -110,13 +110,13 @@ fn later_runs_send_only_launch_messages_and_add_no_memory() {
     let held: Vec<_> = (0..4).map(|chip| held_on(&mut rig, chip)).collect();
     rig.run_cached(workload);
     let events = rig.account.news();
-    let new_memory = |event: &What| {
+    let new_memory = |event: &EventKind| {
         matches!(
             event,
-            What::BufferAllocated { .. }
-                | What::CbAllocated { .. }
-                | What::KernelLoaded { .. }
-                | What::BinarySent { .. }
+            EventKind::BufferAllocated { .. }
+                | EventKind::CbAllocated { .. }
+                | EventKind::KernelLoaded { .. }
+                | EventKind::BinarySent { .. }
         )
     };
     assert!(!events.iter().any(new_memory), "{events:?}");
@@ -142,7 +142,7 @@ fn system_kernels_are_written_by_the_host_at_opening_and_persist_until_closing()
     let paths: Vec<DispatchPath> = events
         .iter()
         .filter_map(|event| match event {
-            What::Dispatched { path, .. } => Some(*path),
+            EventKind::Dispatched { path, .. } => Some(*path),
             _other => None,
         })
         .collect();
@@ -216,7 +216,7 @@ fn a_kernel_is_known_when_its_binary_is_sent() {
         .news()
         .iter()
         .filter_map(|event| match event {
-            What::BinarySent { bytes, .. } => Some(*bytes),
+            EventKind::BinarySent { bytes, .. } => Some(*bytes),
             _other => None,
         })
         .collect();

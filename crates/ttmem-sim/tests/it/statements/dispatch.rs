@@ -4,7 +4,7 @@ use crate::rig::{
     MATMUL_CBS, MATMUL_TEXT, Rig, TILE, add_reader, count, ethernet, fill_matmul, grid, steps,
 };
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{Class, CoreType, DispatchPath, KernelKind, What};
+use ttmem_event::{Class, CoreType, DispatchPath, EventKind, KernelKind};
 use ttmem_sim::buffer::BufferSpec;
 use ttmem_sim::program::KernelSpec;
 use ttmem_sim::runtime::{DeviceRange, RuntimeOptions, Target};
@@ -265,7 +265,7 @@ fn a_single_core_matmul_under_slow_dispatch_shows_its_kernels_and_circular_buffe
     rig.run(workload);
     let events = rig.account.news();
     let path = events.iter().find_map(|event| match event {
-        What::Dispatched { path, .. } => Some(*path),
+        EventKind::Dispatched { path, .. } => Some(*path),
         _other => None,
     });
     assert_eq!(path, Some(DispatchPath::Slow));

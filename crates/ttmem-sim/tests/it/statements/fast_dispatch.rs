@@ -4,7 +4,7 @@ use crate::rig::{
     L1_BASE, MATMUL_CBS, MATMUL_TEXT, Rig, TILE, add_cb, add_global_cb, add_reader, count,
     fill_matmul, grid, steps,
 };
-use ttmem_event::{CbKind, Class, KernelKind, What};
+use ttmem_event::{CbKind, Class, EventKind, KernelKind};
 use ttmem_sim::program::ConfigLayout;
 use ttmem_sim::runtime::DeviceRange;
 
@@ -201,7 +201,7 @@ fn a_kernel_that_is_reported_twice_counts_once() {
         let events = rig.account.news();
         let before = rig.account.kernel_bytes(0);
         for event in events {
-            if matches!(event, What::KernelLoaded { .. }) {
+            if matches!(event, EventKind::KernelLoaded { .. }) {
                 rig.account.repeat(event);
             }
         }

@@ -1,7 +1,7 @@
 //! "CB Tracking Multi-Device Fix".
 
 use crate::rig::{L1_BASE, MATMUL_CBS, Rig, TILE, add_cb, add_global_cb, count, fill_matmul, grid};
-use ttmem_event::{CbKind, What};
+use ttmem_event::{CbKind, EventKind};
 use ttmem_ledger::program::Cb;
 use ttmem_sim::runtime::DeviceRange;
 
@@ -50,7 +50,7 @@ fn later_devices_show_theirs_though_the_layout_was_computed_for_the_first_only()
     // The host goes from device to device; compilation and layout are those of the first.
     let mut devices = Vec::new();
     for event in rig.account.news() {
-        if let What::CbAllocated { mesh, .. } = event {
+        if let EventKind::CbAllocated { mesh, .. } = event {
             devices.push(mesh);
         }
     }
@@ -138,7 +138,7 @@ fn telling_a_device_twice_does_not_count_twice() {
         rig.account.news();
         rig.run(workload);
         for event in rig.account.news() {
-            if matches!(event, What::CbAllocated { .. }) {
+            if matches!(event, EventKind::CbAllocated { .. }) {
                 rig.account.repeat(event);
             }
         }

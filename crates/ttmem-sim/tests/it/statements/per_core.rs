@@ -2,7 +2,7 @@
 
 use crate::rig::{MATMUL_TEXT, Rig, add_reader, count, ethernet, grid};
 use ttmem_event::catalogue::BoardKind;
-use ttmem_event::{CacheResult, CoreSet, CoreType, KernelKind, What};
+use ttmem_event::{CacheResult, CoreSet, CoreType, EventKind, KernelKind};
 use ttmem_sim::program::KernelSpec;
 use ttmem_sim::runtime::{FailureKind, RuntimeOptions};
 
@@ -129,7 +129,7 @@ fn application_fabric_and_dispatch_kernels_are_counted_alike() {
     rig.run(workload);
     let mut kinds = Vec::new();
     for event in rig.account.news() {
-        if let What::KernelLoaded {
+        if let EventKind::KernelLoaded {
             binary_bytes,
             core_count,
             kind,

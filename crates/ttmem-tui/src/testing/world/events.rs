@@ -6,7 +6,6 @@ use ttmem_api::{EventFields, FieldValue, LastEvent, StreamEvent, Timestamp};
 /// Events of a usual world: more than fit on any screen.
 const USUAL: u32 = 120;
 
-/// Between two events.
 const STEP_NANOS: u64 = 37_115_003;
 
 impl World {

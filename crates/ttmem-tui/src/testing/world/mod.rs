@@ -16,7 +16,6 @@ use ttmem_api::Timestamp;
 pub(crate) struct World {
     /// How many chips it has.
     pub(crate) devices: u32,
-    /// How many processes.
     pub(crate) processes: u32,
     /// Nearly full, with all that can go wrong.
     pub(crate) busy: bool,
@@ -31,7 +30,6 @@ pub(crate) enum Names {
     Usual,
     /// Far longer than any column.
     OverLong,
-    /// Characters of two columns.
     Wide,
     /// What would steer a terminal.
     Hostile,
@@ -154,7 +152,6 @@ impl World {
         updates
     }
 
-    /// A name of something.
     pub(crate) fn name(self, usual: &str, number: u32) -> String {
         match self.names {
             Names::Usual => usual.to_owned(),

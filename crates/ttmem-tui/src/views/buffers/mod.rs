@@ -28,11 +28,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
-/// The list of buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     question: Question,
-    /// Put together by this.
     grouped: Option<GroupBy>,
     /// The row of the list.
     cursor: Cursor,

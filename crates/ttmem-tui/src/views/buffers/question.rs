@@ -35,17 +35,14 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 pub(in crate::views) struct Question {
     /// Text that the operation contains.
     pub(in crate::views) operation: Prompt,
-    /// Of this class.
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
     /// On the chosen device only.
     pub(in crate::views) only_device: bool,
-    /// Allocated since a mark.
     pub(in crate::views) since: Option<Timestamp>,
     /// The order.
     pub(in crate::views) sort: SortBy,
-    /// The other way round.
     pub(in crate::views) descending: bool,
 }
 
@@ -166,7 +163,6 @@ impl Question {
         }
     }
 
-    /// The filters in words.
     pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
         let text = self.operation.text();
         [

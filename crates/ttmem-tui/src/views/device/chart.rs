@@ -22,9 +22,7 @@ const ASCII_LEVELS: [char; 8] = ['_', '_', '.', '.', '-', '=', '=', '#'];
 /// A figure of a device over so many seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chart<'d> {
-    /// The figure.
     pub(super) series: Series,
-    /// The device.
     pub(super) device: &'d Device,
     /// What was, of all devices and of this; none while nothing has come.
     pub(super) history: Option<(&'d History, &'d DeviceHistory)>,

@@ -2,7 +2,6 @@
 
 use crate::widgets::table::Column;
 
-/// Of the classes.
 pub(super) const CLASSES: &[Column] = &[
     Column::words("MEMORY", 8, 0),
     Column::figures("CHARGED", 10, 0),
@@ -16,7 +15,6 @@ pub(super) const CLASSES: &[Column] = &[
     Column::figures("OVERLAP", 10, 7),
 ];
 
-/// Of the allocators.
 pub(super) const ALLOCATORS: &[Column] = &[
     Column::words("ALLOCATOR", 9, 0),
     Column::figures("PID", 7, 2),
@@ -29,7 +27,6 @@ pub(super) const ALLOCATORS: &[Column] = &[
     Column::figures("MESH", 5, 5),
 ];
 
-/// Of the marks.
 pub(super) const MARKS: &[Column] = &[
     Column::words("PEAK SINCE MARK", 16, 0).growing(),
     Column::words("AGE", 11, 3),

@@ -27,16 +27,13 @@ const DAY_NANOS: u64 = 86_400_000_000_000;
 /// A figure and what it is.
 type Field = (&'static str, String);
 
-/// A line of figures.
 #[derive(Debug, Clone)]
 pub(super) enum Line<'d> {
-    /// Nothing.
     Blank,
     /// What the user should know.
     Warning(String),
     /// The heading of the classes.
     ClassHead,
-    /// A class.
     Class(&'static str, Ink, ClassUsage),
     /// What L1 is taken by.
     InUse(&'d Device),
@@ -44,7 +41,6 @@ pub(super) enum Line<'d> {
     Fields(&'static str, Vec<Field>),
     /// The heading of the allocators.
     AllocatorHead,
-    /// An allocator.
     Allocator(&'d AllocatorUsage),
     /// The heading of the marks.
     MarkHead,

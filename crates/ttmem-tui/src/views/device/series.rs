@@ -4,10 +4,8 @@ use crate::format;
 use crate::look::Ink;
 use ttmem_api::{Device, DeviceHistory};
 
-/// A figure over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Series {
-    /// Charged in DRAM.
     Dram,
     /// L1 in use for anything.
     Occupied,
@@ -19,7 +17,6 @@ pub(super) enum Series {
     DramFree,
     /// Largest free block of an L1 bank.
     L1Free,
-    /// Programs run.
     Dispatches,
 }
 
@@ -35,7 +32,6 @@ impl Series {
         Self::Dispatches,
     ];
 
-    /// What it is called.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Dram => "DRAM",
@@ -48,7 +44,6 @@ impl Series {
         }
     }
 
-    /// How it looks.
     pub(super) const fn ink(self) -> Ink {
         match self {
             Self::Dram => Ink::Dram,
@@ -104,7 +99,6 @@ impl Series {
         matches!(self, Self::DramFree | Self::L1Free)
     }
 
-    /// A value of it.
     pub(super) fn text(self, value: u64) -> String {
         match self {
             Self::Dispatches => format::count(value),

@@ -9,7 +9,6 @@ use ttmem_api::{EventFields, FieldValue, LastEvent};
 /// What is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
-    /// Everything.
     #[default]
     All,
     /// Memory that is taken and given back.
@@ -32,7 +31,6 @@ impl Family {
         Self::Failures,
     ];
 
-    /// What it is called.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -127,7 +125,6 @@ impl Weight {
         }
     }
 
-    /// How it looks.
     pub(super) const fn ink(self) -> Ink {
         match self {
             Self::Usual => Ink::Text,

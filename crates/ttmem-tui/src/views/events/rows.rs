@@ -35,9 +35,7 @@ impl<'e> Kept<'e> {
 /// What the user wants to see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Of this family.
     pub(super) family: Family,
-    /// Of this process.
     pub(super) pid: Option<u32>,
     /// With each of these words somewhere in it, whatever the case. One such as `class=l1` is looked
     /// for among fields with their names, any other among values only.

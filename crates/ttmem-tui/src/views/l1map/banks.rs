@@ -35,7 +35,6 @@ const BLOCKS: &[Column] = &[
     Column::words("BUFFER", 18, 4),
 ];
 
-/// Of the free stretches.
 const FREE: &[Column] = &[
     Column::figures("FREE AT", 11, 0),
     Column::figures("PER BANK", 10, 0),
@@ -58,7 +57,6 @@ pub(super) fn cells_wanted(area: Rect) -> u32 {
     (u32::from(columns) * u32::from(rows)).clamp(1, MOST_CELLS)
 }
 
-/// Draws all of it.
 pub(super) fn draw(
     canvas: &mut Buffer,
     area: Rect,

@@ -68,7 +68,6 @@ const fn plural(kind: SegmentKind) -> &'static str {
     }
 }
 
-/// Neighbours of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     kind: SegmentKind,

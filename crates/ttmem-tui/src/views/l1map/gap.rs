@@ -70,7 +70,6 @@ impl Gap {
         }
     }
 
-    /// It in words.
     pub(super) fn said(self, bytes_per_core: Option<u64>, look: Look) -> String {
         let dash = look.unknown();
         match (self, self.ink(bytes_per_core)) {

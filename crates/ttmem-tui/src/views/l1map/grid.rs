@@ -173,7 +173,6 @@ fn draw_core(
     }
 }
 
-/// What the signs mean.
 pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, look: Look) {
     let area = area.intersection(canvas.area);
     if area.is_empty() {

@@ -37,7 +37,6 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
     shown
 }
 
-/// Draws them.
 pub(super) fn draw(
     canvas: &mut Buffer,
     area: Rect,

@@ -17,7 +17,6 @@ pub(crate) enum Density {
     Medium,
     /// DRAM in a line, L1 in the next.
     TwoLines,
-    /// A single line.
     OneLine,
 }
 
@@ -78,7 +77,6 @@ impl Grouping {
 pub(crate) struct Group {
     /// What they have in common; none where nothing is grouped.
     pub(crate) title: Option<String>,
-    /// Their places.
     pub(crate) places: Vec<usize>,
 }
 
@@ -156,14 +154,12 @@ pub(crate) enum Band {
     Devices(Vec<usize>),
 }
 
-/// How all devices stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     /// How much is drawn of each.
     pub(crate) density: Density,
     /// How many stand side by side.
     pub(crate) columns: u16,
-    /// The rows.
     pub(crate) bands: Vec<Band>,
 }
 

@@ -21,7 +21,6 @@ pub(crate) struct Filled {
     pub(crate) parts: [(Ink, u64); 4],
     /// What is taken of it: the parts together. May be more than there is.
     pub(crate) used: u64,
-    /// What there is.
     pub(crate) whole: Option<u64>,
     /// The highest value of `used` that is known.
     pub(crate) peak: Option<u64>,
@@ -87,7 +86,6 @@ impl Filled {
         (percent(self.share(), unknown) + mark, ink)
     }
 
-    /// Its bar.
     pub(crate) const fn bar(&self) -> Bar<'_> {
         Bar {
             parts: &self.parts,
@@ -109,7 +107,6 @@ pub(crate) struct Warning {
 /// A device with all that is drawn of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
-    /// The device.
     pub(crate) device: &'d Device,
     /// Its last minutes.
     pub(crate) recent: Option<&'d DeviceHistory>,
@@ -117,7 +114,6 @@ pub(crate) struct Figures<'d> {
     pub(crate) dram: Filled,
     /// L1.
     pub(crate) l1: Filled,
-    /// Who uses it.
     pub(crate) holders: Holders,
     /// What the user should know.
     pub(crate) warnings: Vec<Warning>,

@@ -41,7 +41,6 @@ pub(crate) struct Overview {
     top: usize,
     /// The room for devices when it was last drawn.
     room: (u16, u16),
-    /// Where devices stood then.
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,

@@ -14,15 +14,12 @@ use ttmem_api::Device;
 /// Which memory a field is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// That of the line.
     Line,
-    /// DRAM.
     Dram,
     /// L1.
     L1,
 }
 
-/// What a field shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shows {
     /// Whether the device is the chosen one, and whether there is a warning.
@@ -31,7 +28,6 @@ enum Shows {
     Name,
     /// Names of it in the first line, its unique id in the second.
     Names,
-    /// The chip's unique id.
     UniqueId,
     /// The name of the memory.
     Memory,
@@ -39,7 +35,6 @@ enum Shows {
     Bar,
     /// How much of it is taken.
     Percent,
-    /// What is taken.
     Used,
     /// The largest free block.
     LargestFree,

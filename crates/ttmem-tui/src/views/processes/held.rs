@@ -9,7 +9,6 @@ use ttmem_api::{Process, ProcessDevice, ProcessState};
 /// What a process holds, on one device or on all of them together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Charged in DRAM.
     pub(crate) dram: u64,
     /// Charged in L1.
     pub(crate) l1: u64,
@@ -17,11 +16,8 @@ pub(crate) struct Held {
     pub(crate) l1_small: u64,
     /// Charged in the trace region.
     pub(crate) trace: u64,
-    /// Registered circular buffers.
     pub(crate) cbs: u64,
-    /// Registered kernels.
     pub(crate) kernels: u64,
-    /// Live buffers.
     pub(crate) buffers: u64,
     /// The highest that was charged in DRAM of one device; peaks of several devices are of
     /// different moments, so their sum would be a peak of nothing.
@@ -97,7 +93,6 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
 /// What a remark is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
-    /// Events that were lost.
     Lost,
     /// Figures that are about to be replaced.
     Resync,

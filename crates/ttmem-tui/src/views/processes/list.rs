@@ -10,29 +10,21 @@ use ttmem_api::{Process, Timestamp};
 /// What the rows are sorted by, in the order of the table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SortedBy {
-    /// The process id.
     Pid,
-    /// The user.
     User,
-    /// The command's name.
     Command,
     /// How many devices it has touched.
     Devices,
-    /// DRAM.
     Dram,
     /// L1.
     L1,
     /// The small region of L1.
     L1Small,
-    /// Circular buffers.
     Cbs,
-    /// Kernels.
     Kernels,
     /// The highest DRAM on one device.
     Peak,
-    /// How long it runs.
     Age,
-    /// Its state.
     State,
     /// What it still held when it closed its devices.
     Leaks,
@@ -81,22 +73,18 @@ impl SortedBy {
 enum SortKey {
     /// Not known: before all that is.
     Unknown,
-    /// A number.
     Number(u64),
-    /// A word.
     Word(String),
 }
 
 /// A row of the table, by places in the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The process.
     pub(crate) process: usize,
     /// One of its devices; none for the process itself.
     pub(crate) device: Option<usize>,
 }
 
-/// What the user chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
     /// What rows are sorted by.
@@ -129,7 +117,6 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// The rows.
     pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }

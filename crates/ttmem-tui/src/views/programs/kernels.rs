@@ -66,7 +66,6 @@ pub(super) struct Kernel {
 #[derive(Debug, Default)]
 pub(super) struct Kernels {
     made: Option<Instant>,
-    /// Each kernel once.
     pub(super) each: Vec<Kernel>,
 }
 

@@ -9,7 +9,6 @@ use crate::widgets::table::{Cell, Column};
 use std::cmp::Ordering;
 use ttmem_api::{BinaryState, ProgramDevice, ProgramRow};
 
-/// The columns.
 pub(super) const COLUMNS: &[Column] = &[
     Column::words("PROGRAM", 18, 0).growing(),
     Column::words("OWNER", 14, 6),

@@ -49,7 +49,6 @@ pub(crate) struct Programs {
     drawn: Rect,
 }
 
-/// What is looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Page {
     #[default]

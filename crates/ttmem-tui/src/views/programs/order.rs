@@ -8,7 +8,6 @@ use std::time::Instant;
 /// How a list is sorted, which row is chosen, and which row of the document is where.
 #[derive(Debug, Default)]
 pub(super) struct Ordered {
-    /// The chosen row.
     pub(super) cursor: Cursor,
     /// The place of the order in the list of those that there are.
     pub(super) sort: usize,

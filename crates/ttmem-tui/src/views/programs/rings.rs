@@ -65,7 +65,6 @@ type Key = (
 /// Which ring is looked at.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    /// The chosen ring.
     pub(super) cursor: Cursor,
     /// The chosen entry of it.
     pub(super) entries: Cursor,

@@ -19,10 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use ttmem_api::{ProgramRow, Timestamp};
 
-/// Answers that are kept.
 pub(super) const POLLS: u16 = 120;
 
-/// Programs that are kept.
 pub(super) const PROGRAMS: usize = 512;
 
 /// Columns of a name, at least.
@@ -298,7 +296,6 @@ const fn gap(look: Look) -> char {
     if look.unicode() { '┊' } else { ':' }
 }
 
-/// What the cells mean.
 pub(super) fn legend(look: Look) -> String {
     let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
     format!(

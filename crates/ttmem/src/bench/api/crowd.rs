@@ -22,7 +22,6 @@ const RAW_SLEEPERS: usize = 4;
 /// How long to wait for bytes before looking at the clock, in nanoseconds.
 const LOOK_NANOS: i64 = 50_000_000;
 
-/// Measures a crowd.
 pub(super) fn measure(scale: &Scale) -> Result<Value> {
     let server = OwnServer::start(&["--quiet"])?;
     let quarter = scale.crowd / 4;
@@ -78,7 +77,6 @@ struct Crowd {
     readers: Vec<Reader>,
 }
 
-/// One of them.
 struct Reader {
     stream: UnixStream,
     scanner: Scanner,
@@ -135,7 +133,6 @@ impl Crowd {
         self.read_at_once()
     }
 
-    /// Reads what is there.
     fn read_at_once(&mut self) -> Result<()> {
         for reader in self.readers.iter_mut().filter(|reader| !reader.is_over) {
             reader.read()?;

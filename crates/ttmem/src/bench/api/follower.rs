@@ -29,7 +29,6 @@ pub(super) struct Follower {
     thread: Option<JoinHandle<Seen>>,
 }
 
-/// What it has seen.
 #[derive(Debug, Default)]
 struct Seen {
     /// The id that comes next.

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError};
 
-/// Threads that attack.
 const ATTACKERS: usize = 8;
 
 /// Half requests that each of them keeps open, until all are done: together more than there are
@@ -24,7 +23,6 @@ const KEPT_HALVES: usize = 9;
 /// Of an answer so much is looked at.
 const LOOKED_AT_BYTES: usize = 1 << 16;
 
-/// Measures an attack.
 pub(super) fn measure(scale: &Scale) -> Result<Value> {
     let server = OwnServer::start(&["--quiet"])?;
     let mut load = Load::start(&server, scale.rate, scale.seconds)?;
@@ -68,7 +66,6 @@ pub(super) fn measure(scale: &Scale) -> Result<Value> {
     }))
 }
 
-/// What was answered.
 #[derive(Debug, Default)]
 struct Answers {
     requests: u64,

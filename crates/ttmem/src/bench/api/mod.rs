@@ -25,7 +25,6 @@ use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
 /// Long enough that only a hang reaches it.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// How much is done.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     /// Events per second.
@@ -34,13 +33,10 @@ struct Scale {
     seconds: u64,
     /// Seconds of the crowd: those who stall for good are dropped before.
     crowd_seconds: u64,
-    /// Readers of changes.
     crowd: usize,
-    /// Hostile requests.
     requests: usize,
 }
 
-/// All of it.
 const FULL: Scale = Scale {
     rate: 100_000,
     seconds: 20,

@@ -54,13 +54,11 @@ pub(super) enum Kind {
     ManyHeaders,
     /// No end of the head.
     Half,
-    /// Parameters that mean nothing.
     Query,
     /// A path that leads nowhere.
     Path,
     /// Percent signs in all the wrong places.
     Percent,
-    /// Thousands of parameters.
     ManyParameters,
     /// A body that never comes, or that nobody asked for.
     Body,
@@ -68,12 +66,10 @@ pub(super) enum Kind {
     Smuggled,
     /// A good question, whose answer nobody waits for.
     Reset,
-    /// A good question.
     Good,
 }
 
 impl Kind {
-    /// All of them.
     pub(super) const ALL: [Self; 13] = [
         Self::Noise,
         Self::Method,

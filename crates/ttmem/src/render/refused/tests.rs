@@ -5,7 +5,7 @@ use ttmem_event::{ClashKind, Class, CoresId, MeshId, ProgramId, TextId};
 
 #[test]
 fn refusals_tell_how_far_they_were_from_going_well() {
-    let failed = What::AllocationFailed {
+    let failed = EventKind::AllocationFailed {
         mesh: MeshId(1),
         class: Class::Dram,
         banks: 12,
@@ -20,7 +20,7 @@ fn refusals_tell_how_far_they_were_from_going_well() {
         refused(&failed),
         "1.0 MiB in each of 12 banks of DRAM where 3.0 MiB are free and 512.0 KiB in one piece"
     );
-    let clashed = What::Clashed {
+    let clashed = EventKind::Clashed {
         mesh: MeshId(1),
         program: ProgramId(1),
         kind: ClashKind::L1Buffer,

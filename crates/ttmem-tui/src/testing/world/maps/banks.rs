@@ -8,7 +8,6 @@ use ttmem_api::{Block, BlockMap, DeviceKey, HexId, MemoryClass, SCHEMA, Stretch}
 const CELLS: u64 = 4096;
 /// Where the runtime's own part of a bank ends.
 const BASE: u64 = 0x8_0000;
-/// Holes besides the largest.
 const HOLES: u64 = 23;
 /// A hole lies behind every so many blocks.
 const BLOCKS_PER_HOLE: usize = 55;

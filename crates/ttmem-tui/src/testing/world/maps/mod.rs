@@ -12,7 +12,6 @@ impl World {
         self.l1_map_with((0, 0))
     }
 
-    /// The banks of DRAM.
     pub(super) fn blocks(self) -> Option<(DeviceKey, BlockMap)> {
         self.blocks_of_dram()
     }

@@ -765,9 +765,6 @@ ttmem_code_t ttmem_trace_released(ttmem_mesh_id_t mesh, ttmem_trace_id_t trace);
 ttmem_code_t ttmem_mark_set(ttmem_text_id_t name, uint64_t number);
 
 // A buffer was placed.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_buffer_allocated(const struct ttmem_buffer_allocated_t *event);
 
 // A buffer was given back.
@@ -781,15 +778,9 @@ ttmem_code_t ttmem_buffer_freed(ttmem_mesh_id_t mesh, ttmem_buffer_id_t buffer);
 ttmem_code_t ttmem_buffers_released(ttmem_mesh_id_t mesh, ttmem_class_t memory_class);
 
 // What an allocator can hand out, as the runtime reports it.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_capacity_reported(const struct ttmem_capacity_reported_t *event);
 
 // An allocation was refused.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_allocation_failed(const struct ttmem_allocation_failed_t *event);
 
 // The allocator's own statistics, for the server to compare its account with.
@@ -810,9 +801,6 @@ ttmem_code_t ttmem_program_created(ttmem_program_id_t program,
                                    uint64_t pointer);
 
 // The offsets of a program were fixed.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_finalized(const struct ttmem_program_finalized_t *event);
 
 // The commands of a program were generated for the first time.
@@ -829,24 +817,15 @@ ttmem_code_t ttmem_binary_status_changed(ttmem_mesh_id_t mesh,
                                          ttmem_binary_status_t status);
 
 // A program was sent to run.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_dispatched(const struct ttmem_program_dispatched_t *event);
 
 // A program was destroyed: its storage and its kernels are gone.
 ttmem_code_t ttmem_program_destroyed(ttmem_program_id_t program);
 
 // A program's per-core storage was refused.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_clashed(const struct ttmem_program_clashed_t *event);
 
 // A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_cb_allocated(const struct ttmem_cb_allocated_t *event);
 
 // A program gave back per-core storage.
@@ -855,9 +834,6 @@ ttmem_code_t ttmem_cb_allocated(const struct ttmem_cb_allocated_t *event);
 ttmem_code_t ttmem_cb_freed(ttmem_mesh_id_t mesh, ttmem_program_id_t program, uint32_t cb);
 
 // A kernel of a program is on its cores.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_kernel_loaded(const struct ttmem_kernel_loaded_t *event);
 
 // Kernels of a program left their cores.
@@ -868,21 +844,12 @@ ttmem_code_t ttmem_kernel_unloaded(ttmem_mesh_id_t mesh,
                                    ttmem_kernel_id_t kernel);
 
 // A kernel config ring exists.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_opened(const struct ttmem_ring_opened_t *event);
 
 // Room in a config ring was asked for.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_reserved(const struct ttmem_ring_reserved_t *event);
 
 // A program took room in a config ring.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_allocated(const struct ttmem_ring_allocated_t *event);
 
 // Room in a config ring was given back: the oldest entries up to `sync`.
@@ -901,9 +868,6 @@ ttmem_code_t ttmem_ring_filled(ttmem_mesh_id_t mesh,
 ttmem_code_t ttmem_prefetch_opened(ttmem_mesh_id_t mesh, uint64_t size_bytes);
 
 // The prefetcher cache was asked for a workload.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_prefetched(const struct ttmem_prefetched_t *event);
 
 // The prefetcher cache was emptied.

@@ -6,9 +6,9 @@
 
 use crate::code::{TTMEM_E_DISABLED, TTMEM_E_TIMEOUT, guard, try_guard, ttmem_code_t};
 use crate::code::{TTMEM_E_VALUE, TTMEM_OK};
+use crate::constants::{to_flag, ttmem_flag_t};
 use crate::sized::{self, Growing};
 use crate::text;
-use crate::words::{to_flag, ttmem_flag_t};
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

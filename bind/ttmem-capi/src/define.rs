@@ -5,13 +5,13 @@
 )]
 
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, try_guard, ttmem_code_t};
+use crate::constants::{to_reach, ttmem_arch_t, ttmem_mesh_kind_t, ttmem_reach_t};
 use crate::ids::{
     ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_device_id_t, ttmem_mesh_id_t, ttmem_program_id_t,
     ttmem_text_id_t,
 };
 use crate::sized::{self, Growing};
 use crate::text;
-use crate::words::{to_reach, ttmem_arch_t, ttmem_mesh_kind_t, ttmem_reach_t};
 use std::ffi::c_char;
 use ttmem_client::Tracker;
 use ttmem_event::catalogue::Arch;
@@ -115,10 +115,8 @@ const MAX_RANGES: usize = GRID_SIDE as usize * GRID_SIDE as usize;
 pub unsafe extern "C" fn ttmem_text_define(
     text: *const c_char,
     length_bytes: usize,
-    id: *mut ttmem_text_id_t,
+    id: Option<&mut ttmem_text_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises that many bytes, or null.
         let text = unsafe { text::of_length(text, length_bytes) }?;
@@ -137,10 +135,8 @@ pub unsafe extern "C" fn ttmem_text_define(
 pub unsafe extern "C" fn ttmem_cores_define(
     ranges: *const ttmem_core_range_t,
     count: usize,
-    id: *mut ttmem_cores_id_t,
+    id: Option<&mut ttmem_cores_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises that many ranges, or null.
         let ranges = unsafe { array(ranges, count, MAX_RANGES) }?;
@@ -165,10 +161,8 @@ pub unsafe extern "C" fn ttmem_cores_define(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ttmem_device_define(
     device: *const ttmem_device_t,
-    id: *mut ttmem_device_id_t,
+    id: Option<&mut ttmem_device_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises a structure as long as it says, or null.
         let device = unsafe { sized::read(device) }?;
@@ -204,10 +198,8 @@ impl ttmem_device_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ttmem_mesh_define(
     mesh: *const ttmem_mesh_t,
-    id: *mut ttmem_mesh_id_t,
+    id: Option<&mut ttmem_mesh_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises a structure as long as it says, or null.
         let mesh = unsafe { sized::read(mesh) }?;
@@ -288,7 +280,7 @@ unsafe fn array<'a, T>(
 mod tests {
     use super::*;
     use crate::code::TTMEM_E_SIZE;
-    use crate::words::{TTMEM_ARCH_BLACKHOLE, TTMEM_MESH_KIND_CHIP, TTMEM_REACH_REMOTE};
+    use crate::constants::{TTMEM_ARCH_BLACKHOLE, TTMEM_MESH_KIND_CHIP, TTMEM_REACH_REMOTE};
 
     const DEVICE: ttmem_device_t = ttmem_device_t {
         struct_bytes: size_of::<ttmem_device_t>(),
@@ -358,7 +350,7 @@ mod tests {
     fn what_cannot_be_defined_has_the_id_0() {
         let mut id = 77;
         // SAFETY: null is allowed.
-        let code = unsafe { ttmem_text_define(std::ptr::null(), 1, &raw mut id) };
+        let code = unsafe { ttmem_text_define(std::ptr::null(), 1, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_NULL, 0));
 
         id = 77;
@@ -369,10 +361,10 @@ mod tests {
             y_last: 0,
         };
         // SAFETY: there is one range.
-        let code = unsafe { ttmem_cores_define(&raw const turned, 1, &raw mut id) };
+        let code = unsafe { ttmem_cores_define(&raw const turned, 1, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_VALUE, 0));
         // SAFETY: so many ranges are refused before they are read.
-        let code = unsafe { ttmem_cores_define(&raw const turned, usize::MAX, &raw mut id) };
+        let code = unsafe { ttmem_cores_define(&raw const turned, usize::MAX, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_VALUE, 0));
 
         let short = ttmem_device_t {
@@ -380,7 +372,7 @@ mod tests {
             ..DEVICE
         };
         // SAFETY: it is longer than it says.
-        let code = unsafe { ttmem_device_define(&raw const short, &raw mut id) };
+        let code = unsafe { ttmem_device_define(&raw const short, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_SIZE, 0));
 
         let without = ttmem_mesh_t {
@@ -388,10 +380,10 @@ mod tests {
             ..MESH
         };
         // SAFETY: null devices are allowed.
-        let code = unsafe { ttmem_mesh_define(&raw const without, &raw mut id) };
+        let code = unsafe { ttmem_mesh_define(&raw const without, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_NULL, 0));
         // SAFETY: null is allowed.
-        let code = unsafe { ttmem_mesh_define(&raw const without, std::ptr::null_mut()) };
+        let code = unsafe { ttmem_mesh_define(&raw const without, None) };
         assert_eq!(code, TTMEM_E_NULL);
     }
 }

@@ -7,11 +7,13 @@
 #![expect(unsafe_code, reason = "exports C symbols by their names")]
 
 use crate::code::{TTMEM_OK, guard, ttmem_code_t};
+use crate::constants::{
+    TTMEM_KERNEL_KIND_UNKNOWN, ttmem_class_t, ttmem_flag_t, ttmem_kernel_kind_t,
+};
 use crate::record::record;
-use crate::words::{ttmem_class_t, ttmem_flag_t, ttmem_kernel_kind_t};
 use std::sync::atomic::{AtomicU8, Ordering};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::{Class, EventKind, KernelKind, Source};
+use ttmem_event::{KernelKind, Source};
 
 const UNDECIDED: u8 = 0;
 const OFF: u8 = 1;
@@ -49,8 +51,8 @@ fn decide() -> bool {
     STATE.load(Ordering::Relaxed) == ON
 }
 
-fn report(event: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
-    if is_on() { record(event) } else { TTMEM_OK }
+fn report(record: impl FnOnce() -> ttmem_code_t) -> ttmem_code_t {
+    if is_on() { record() } else { TTMEM_OK }
 }
 
 /// Old vocabulary: whether TT_ALLOC_TRACKING_ENABLED is 1 and tracking is on.
@@ -67,21 +69,13 @@ pub extern "C" fn ttmem_legacy_report_allocation(
     memory_class: ttmem_class_t,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        let class = Class::from_code(memory_class)?;
-        Some(EventKind::LegacyAllocated {
-            device,
-            class,
-            size_bytes,
-            id,
-        })
-    })
+    report(|| record!(LegacyAllocated { device, class = memory_class, size_bytes, id }))
 }
 
 /// Old vocabulary: the buffer at address `id` was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_deallocation(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(EventKind::LegacyFreed { device, id }))
+    report(|| record!(LegacyFreed { device, id }))
 }
 
 /// Old vocabulary: a circular buffer was placed; `id` is its address.
@@ -92,10 +86,10 @@ pub extern "C" fn ttmem_legacy_report_cb_allocation(
     id: u64,
 ) -> ttmem_code_t {
     report(|| {
-        Some(EventKind::LegacyCbAllocated {
+        record!(LegacyCbAllocated {
             device,
             size_bytes,
-            id,
+            id
         })
     })
 }
@@ -110,10 +104,10 @@ pub extern "C" fn ttmem_legacy_report_cb_deallocation(
     id: u64,
 ) -> ttmem_code_t {
     report(|| {
-        Some(EventKind::LegacyCbFreed {
+        record!(LegacyCbFreed {
             device,
             size_bytes,
-            id,
+            id
         })
     })
 }
@@ -128,12 +122,13 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
     id: u64,
     kind: ttmem_kernel_kind_t,
 ) -> ttmem_code_t {
+    let kind = KernelKind::from_code(kind).map_or(TTMEM_KERNEL_KIND_UNKNOWN, KernelKind::code);
     report(|| {
-        Some(EventKind::LegacyKernelLoaded {
+        record!(LegacyKernelLoaded {
             device,
-            kind: KernelKind::from_code(kind).unwrap_or(KernelKind::Unknown),
+            kind,
             size_bytes,
-            id,
+            id
         })
     })
 }
@@ -141,7 +136,7 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
 /// Old vocabulary: a kernel is gone; what was booked for it is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_kernel_unload(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(EventKind::LegacyKernelUnloaded { device, id }))
+    report(|| record!(LegacyKernelUnloaded { device, id }))
 }
 
 /// Decides in place of the environment.

@@ -19,6 +19,7 @@
 
 pub mod client;
 pub mod code;
+pub mod constants;
 pub mod define;
 pub mod ids;
 pub mod legacy;
@@ -26,7 +27,6 @@ pub mod record;
 mod sized;
 mod text;
 pub mod version;
-pub mod words;
 
 #[cfg(test)]
 mod tests;

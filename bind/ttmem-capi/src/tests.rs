@@ -1,6 +1,7 @@
 //! Every report of C becomes the event it is named after, field by field.
 
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, TTMEM_OK, ttmem_code_t};
+use crate::constants::{TTMEM_CLASS_ALL, TTMEM_KERNEL_KIND_UNKNOWN};
 use crate::ids::{TTMEM_CB_ALL, TTMEM_KERNEL_ALL};
 use crate::legacy::*;
 use crate::record::buffer::*;
@@ -8,7 +9,6 @@ use crate::record::cache::*;
 use crate::record::device::*;
 use crate::record::program::*;
 use crate::record::sink;
-use crate::words::{TTMEM_CLASS_ALL, TTMEM_KERNEL_KIND_UNKNOWN};
 use std::collections::BTreeSet;
 use ttmem_event::event::vocabulary;
 use ttmem_event::{Event, EventKind, KernelId, KernelKind, MeshId, ProgramId};
@@ -120,11 +120,8 @@ fn given(field: &str) -> u64 {
 }
 
 /// Reports an event by its structure.
-#[expect(unsafe_code, reason = "calls functions that take pointers")]
-fn say<E>(report: unsafe extern "C" fn(*const E) -> ttmem_code_t, event: E) {
-    // SAFETY: it points to a structure of the type that the function takes.
-    let code = unsafe { report(&raw const event) };
-    assert_eq!(code, TTMEM_OK);
+fn say<E>(report: extern "C" fn(Option<&E>) -> ttmem_code_t, event: E) {
+    assert_eq!(report(Some(&event)), TTMEM_OK);
 }
 
 /// Reports one of everything.
@@ -427,13 +424,9 @@ fn a_number_that_is_no_word_is_refused_and_not_recorded() {
 }
 
 #[test]
-#[expect(unsafe_code, reason = "calls functions that take pointers")]
 fn a_null_pointer_is_refused() {
-    // SAFETY: null is allowed.
-    let allocated = unsafe { ttmem_buffer_allocated(std::ptr::null()) };
-    // SAFETY: null is allowed.
-    let dispatched = unsafe { ttmem_program_dispatched(std::ptr::null()) };
-    assert_eq!([allocated, dispatched], [TTMEM_E_NULL; 2]);
+    let codes = [ttmem_buffer_allocated(None), ttmem_program_dispatched(None)];
+    assert_eq!(codes, [TTMEM_E_NULL; 2]);
     assert_eq!(sink::take(), []);
 }
 

@@ -5,7 +5,6 @@
 //! is turned into its word where it comes in, or refused.
 
 use crate::code::{TTMEM_E_VALUE, ttmem_code_t};
-use ttmem_event::{Class, CoreType};
 
 /// Where a buffer lives. The numbers are the runtime's own.
 ///
@@ -167,24 +166,12 @@ pub const TTMEM_REACH_REMOTE: ttmem_reach_t = 2;
 /// 0 for no, 1 for yes; anything else is refused with TTMEM_E_VALUE.
 pub type ttmem_flag_t = u8;
 
-pub(crate) fn to_core_type(code: ttmem_core_type_t) -> Option<CoreType> {
-    CoreType::ALL.get(usize::from(code)).copied()
-}
-
 pub(crate) fn to_flag(code: ttmem_flag_t) -> Option<bool> {
     match code {
         0 => Some(false),
         1 => Some(true),
         _other => None,
     }
-}
-
-/// A class, or `None` inside for all of them.
-pub(crate) fn to_class_or_all(code: ttmem_class_t) -> Option<Option<Class>> {
-    if code == TTMEM_CLASS_ALL {
-        return Some(None);
-    }
-    Class::from_code(code).map(Some)
 }
 
 /// Whether the chip is remote, where that is known.
@@ -201,16 +188,16 @@ pub(crate) fn to_reach(code: ttmem_reach_t) -> Result<Option<bool>, ttmem_code_t
 mod tests {
     use super::*;
     use ttmem_event::catalogue::Arch;
-    use ttmem_event::event::words::WordValues;
+    use ttmem_event::event::enumerations::NamedCodes;
     use ttmem_event::{
-        BinaryStatus, CacheResult, CbKind, ClashKind, Direction, DispatchPath, KernelKind, Layout,
-        MeshKind,
+        BinaryStatus, CacheResult, CbKind, ClashKind, Class, CoreType, Direction, DispatchPath,
+        KernelKind, Layout, MeshKind,
     };
 
     /// Every word of the vocabulary with the constants of this file that stand for it.
     #[test]
     fn every_word_has_its_number() {
-        let table: &[(WordValues, &[u8])] = &[
+        let table: &[(NamedCodes, &[u8])] = &[
             (
                 Class::VALUES,
                 &[
@@ -294,15 +281,12 @@ mod tests {
             assert_eq!(&numbers, constants, "{words:?}");
         }
         let types = [
-            (TTMEM_CORE_TENSIX, CoreType::Tensix),
-            (TTMEM_CORE_ACTIVE_ETH, CoreType::ActiveEth),
-            (TTMEM_CORE_IDLE_ETH, CoreType::IdleEth),
-            (TTMEM_CORE_DRAM, CoreType::Dram),
+            TTMEM_CORE_TENSIX,
+            TTMEM_CORE_ACTIVE_ETH,
+            TTMEM_CORE_IDLE_ETH,
+            TTMEM_CORE_DRAM,
         ];
-        assert_eq!(types.map(|(_code, word)| word), CoreType::ALL);
-        for (code, word) in types {
-            assert_eq!(to_core_type(code), Some(word));
-        }
+        assert_eq!(types, CoreType::ALL.map(|core_type| core_type as u8));
         let archs = [
             TTMEM_ARCH_GRAYSKULL,
             TTMEM_ARCH_WORMHOLE_B0,
@@ -315,13 +299,10 @@ mod tests {
 
     #[test]
     fn numbers_that_are_no_word_are_refused() {
-        assert_eq!(to_core_type(4), None);
         assert_eq!(
             (to_flag(0), to_flag(1), to_flag(2)),
             (Some(false), Some(true), None)
         );
-        assert_eq!(to_class_or_all(TTMEM_CLASS_ALL), Some(None));
-        assert_eq!(to_class_or_all(5), None);
         assert_eq!(to_reach(3), Err(TTMEM_E_VALUE));
     }
 }

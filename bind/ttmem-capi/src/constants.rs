@@ -4,11 +4,7 @@
 //! an enumeration is asked for, which in Rust would be undefined behaviour. Each
 //! is turned into its word where it comes in, or refused.
 
-use crate::code::{TTMEM_E_VALUE, ttmem_code_t};
-
 /// Where a buffer lives. The numbers are the runtime's own.
-///
-/// One of TTMEM_CLASS_*.
 pub type ttmem_class_t = u8;
 /// Device DRAM.
 pub const TTMEM_CLASS_DRAM: ttmem_class_t = 0;
@@ -24,8 +20,6 @@ pub const TTMEM_CLASS_TRACE: ttmem_class_t = 4;
 pub const TTMEM_CLASS_ALL: ttmem_class_t = 255;
 
 /// How a buffer is laid out over banks. The numbers are the runtime's own.
-///
-/// One of TTMEM_LAYOUT_*.
 pub type ttmem_layout_t = u8;
 /// Pages dealt over all banks.
 pub const TTMEM_LAYOUT_INTERLEAVED: ttmem_layout_t = 0;
@@ -41,8 +35,6 @@ pub const TTMEM_LAYOUT_BLOCK_SHARDED: ttmem_layout_t = 4;
 pub const TTMEM_LAYOUT_ND_SHARDED: ttmem_layout_t = 5;
 
 /// The end of the bank that a buffer was taken from.
-///
-/// One of TTMEM_DIRECTION_*.
 pub type ttmem_direction_t = u8;
 /// From low addresses.
 pub const TTMEM_DIRECTION_BOTTOM_UP: ttmem_direction_t = 0;
@@ -50,8 +42,6 @@ pub const TTMEM_DIRECTION_BOTTOM_UP: ttmem_direction_t = 0;
 pub const TTMEM_DIRECTION_TOP_DOWN: ttmem_direction_t = 1;
 
 /// The kinds of per-core storage that a program places itself.
-///
-/// One of TTMEM_CB_KIND_*.
 pub type ttmem_cb_kind_t = u8;
 /// A circular buffer placed by the program.
 pub const TTMEM_CB_KIND_LOCAL: ttmem_cb_kind_t = 0;
@@ -65,8 +55,6 @@ pub const TTMEM_CB_KIND_DATAFLOW_BORROWED: ttmem_cb_kind_t = 3;
 pub const TTMEM_CB_KIND_SCRATCHPAD: ttmem_cb_kind_t = 4;
 
 /// What a kernel is for.
-///
-/// One of TTMEM_KERNEL_KIND_*.
 pub type ttmem_kernel_kind_t = u8;
 /// The user's computation.
 pub const TTMEM_KERNEL_KIND_APPLICATION: ttmem_kernel_kind_t = 0;
@@ -78,8 +66,6 @@ pub const TTMEM_KERNEL_KIND_DISPATCH: ttmem_kernel_kind_t = 2;
 pub const TTMEM_KERNEL_KIND_UNKNOWN: ttmem_kernel_kind_t = 3;
 
 /// Where the binary of a program is, per device.
-///
-/// One of TTMEM_BINARY_STATUS_*.
 pub type ttmem_binary_status_t = u8;
 /// Not yet written.
 pub const TTMEM_BINARY_STATUS_NOT_SENT: ttmem_binary_status_t = 0;
@@ -89,8 +75,6 @@ pub const TTMEM_BINARY_STATUS_IN_FLIGHT: ttmem_binary_status_t = 1;
 pub const TTMEM_BINARY_STATUS_COMMITTED: ttmem_binary_status_t = 2;
 
 /// Whether something was found in a cache.
-///
-/// One of TTMEM_CACHE_RESULT_*.
 pub type ttmem_cache_result_t = u8;
 /// The runtime did not say.
 pub const TTMEM_CACHE_RESULT_UNKNOWN: ttmem_cache_result_t = 0;
@@ -100,8 +84,6 @@ pub const TTMEM_CACHE_RESULT_HIT: ttmem_cache_result_t = 1;
 pub const TTMEM_CACHE_RESULT_MISS: ttmem_cache_result_t = 2;
 
 /// The way a program reaches the device.
-///
-/// One of TTMEM_DISPATCH_PATH_*.
 pub type ttmem_dispatch_path_t = u8;
 /// Through the command queues on the device.
 pub const TTMEM_DISPATCH_PATH_FAST: ttmem_dispatch_path_t = 0;
@@ -109,8 +91,6 @@ pub const TTMEM_DISPATCH_PATH_FAST: ttmem_dispatch_path_t = 0;
 pub const TTMEM_DISPATCH_PATH_SLOW: ttmem_dispatch_path_t = 1;
 
 /// Why a program's per-core storage was refused.
-///
-/// One of TTMEM_CLASH_KIND_*.
 pub type ttmem_clash_kind_t = u8;
 /// It grows into an L1 buffer.
 pub const TTMEM_CLASH_KIND_L1_BUFFER: ttmem_clash_kind_t = 0;
@@ -122,15 +102,13 @@ pub const TTMEM_CLASH_KIND_SERVICE_CORE: ttmem_clash_kind_t = 2;
 pub const TTMEM_CLASH_KIND_OUTSIDE_GRID: ttmem_clash_kind_t = 3;
 
 /// What a mesh handle stands for in the runtime.
-///
-/// One of TTMEM_MESH_KIND_*.
 pub type ttmem_mesh_kind_t = u8;
 /// A mesh device with an allocator of its own.
 pub const TTMEM_MESH_KIND_MESH: ttmem_mesh_kind_t = 0;
 /// A single physical device used directly.
 pub const TTMEM_MESH_KIND_CHIP: ttmem_mesh_kind_t = 1;
 
-/// The kinds of programmable cores of a device. One of TTMEM_CORE_*.
+/// The kinds of programmable cores of a device.
 pub type ttmem_core_type_t = u8;
 /// Compute cores.
 pub const TTMEM_CORE_TENSIX: ttmem_core_type_t = 0;
@@ -154,7 +132,7 @@ pub const TTMEM_ARCH_BLACKHOLE: ttmem_arch_t = 3;
 /// Quasar.
 pub const TTMEM_ARCH_QUASAR: ttmem_arch_t = 4;
 
-/// How a chip is reached. One of TTMEM_REACH_*.
+/// How a chip is reached.
 pub type ttmem_reach_t = u8;
 /// Not known.
 pub const TTMEM_REACH_UNKNOWN: ttmem_reach_t = 0;
@@ -165,24 +143,6 @@ pub const TTMEM_REACH_REMOTE: ttmem_reach_t = 2;
 
 /// 0 for no, 1 for yes; anything else is refused with TTMEM_E_VALUE.
 pub type ttmem_flag_t = u8;
-
-pub(crate) fn to_flag(code: ttmem_flag_t) -> Option<bool> {
-    match code {
-        0 => Some(false),
-        1 => Some(true),
-        _other => None,
-    }
-}
-
-/// Whether the chip is remote, where that is known.
-pub(crate) fn to_reach(code: ttmem_reach_t) -> Result<Option<bool>, ttmem_code_t> {
-    match code {
-        TTMEM_REACH_UNKNOWN => Ok(None),
-        TTMEM_REACH_LOCAL => Ok(Some(false)),
-        TTMEM_REACH_REMOTE => Ok(Some(true)),
-        _other => Err(TTMEM_E_VALUE),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -295,14 +255,5 @@ mod tests {
         ];
         assert_eq!(archs.map(Arch::from_code), Arch::NAMED);
         assert_eq!(Arch::from_code(TTMEM_ARCH_UNKNOWN), Arch::Unknown(0));
-    }
-
-    #[test]
-    fn numbers_that_are_no_word_are_refused() {
-        assert_eq!(
-            (to_flag(0), to_flag(1), to_flag(2)),
-            (Some(false), Some(true), None)
-        );
-        assert_eq!(to_reach(3), Err(TTMEM_E_VALUE));
     }
 }

@@ -5,13 +5,15 @@
 )]
 
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, try_guard, ttmem_code_t};
-use crate::constants::{to_reach, ttmem_arch_t, ttmem_mesh_kind_t, ttmem_reach_t};
+use crate::constants::{
+    TTMEM_REACH_LOCAL, TTMEM_REACH_REMOTE, TTMEM_REACH_UNKNOWN, ttmem_arch_t, ttmem_mesh_kind_t,
+    ttmem_reach_t,
+};
 use crate::ids::{
     ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_device_id_t, ttmem_mesh_id_t, ttmem_program_id_t,
     ttmem_text_id_t,
 };
 use crate::sized::{self, Growing};
-use crate::text;
 use std::ffi::c_char;
 use ttmem_client::Tracker;
 use ttmem_event::catalogue::Arch;
@@ -34,8 +36,6 @@ pub struct ttmem_core_range_t {
     /// Bottom row.
     pub y_last: u16,
 }
-
-const _: () = assert!(size_of::<ttmem_core_range_t>() == 8);
 
 /// A physical device. Set everything that is not known to zero.
 #[repr(C)]
@@ -65,8 +65,6 @@ pub struct ttmem_device_t {
     pub reserved: u8,
 }
 
-const _: () = assert!(size_of::<ttmem_device_t>() == 40);
-
 // SAFETY: `repr(C)`, a `usize` first, then integers.
 unsafe impl Growing for ttmem_device_t {
     const FIRST_BYTES: usize = 40;
@@ -94,12 +92,13 @@ pub struct ttmem_mesh_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_mesh_t>() == 40);
-
 // SAFETY: `repr(C)`, a `usize` first, then integers and a pointer.
 unsafe impl Growing for ttmem_mesh_t {
     const FIRST_BYTES: usize = 40;
 }
+
+/// The longest text that is kept: a definition has two bytes for its length.
+const MAX_TEXT_BYTES: usize = 32 << 10;
 
 /// Every range of a set is at least one core, and more ranges than cores repeat themselves.
 const MAX_RANGES: usize = GRID_SIDE as usize * GRID_SIDE as usize;
@@ -118,9 +117,13 @@ pub unsafe extern "C" fn ttmem_text_define(
     id: Option<&mut ttmem_text_id_t>,
 ) -> ttmem_code_t {
     define(id, || {
-        // SAFETY: the caller promises that many bytes, or null.
-        let text = unsafe { text::of_length(text, length_bytes) }?;
-        Ok(Tracker.text(&text).0)
+        if text.is_null() {
+            return Err(TTMEM_E_NULL);
+        }
+        // SAFETY: not null, so the caller promises that many bytes.
+        let text = unsafe { array(text.cast::<u8>(), length_bytes, MAX_TEXT_BYTES) }?;
+        // Names come from file systems and compilers: one bad byte must not lose the name.
+        Ok(Tracker.text(&String::from_utf8_lossy(text)).0)
     })
 }
 
@@ -179,7 +182,12 @@ impl ttmem_device_t {
             unique_id: (self.unique_id != 0).then_some(self.unique_id),
             arch: Arch::from_code(self.arch),
             board: TextId(self.board),
-            remote: to_reach(self.reach)?,
+            remote: match self.reach {
+                TTMEM_REACH_UNKNOWN => None,
+                TTMEM_REACH_LOCAL => Some(false),
+                TTMEM_REACH_REMOTE => Some(true),
+                _other => return Err(TTMEM_E_VALUE),
+            },
             grid_columns: self.grid_columns,
             grid_rows: self.grid_rows,
             l1_bytes_per_core: self.l1_bytes_per_core,

@@ -25,7 +25,6 @@ pub mod ids;
 pub mod legacy;
 pub mod record;
 mod sized;
-mod text;
 pub mod version;
 
 #[cfg(test)]

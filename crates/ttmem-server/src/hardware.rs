@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ttmem_event::catalogue::{
     BankedRegion, Board, BoardKind, ChipAttachment, ChipDescription, DeviceOptions,
 };
-use ttmem_event::legacy::{ArchCode, DeviceInfo};
+use ttmem_event::legacy::DeviceInfo;
 use ttmem_event::{Class, CoreSet};
 use ttmem_ledger::ComputeL1;
 use ttmem_ledger::{Capacity, DeviceFacts};
@@ -85,7 +85,7 @@ fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDe
         ..DeviceFacts::default()
     };
     let mut info = DeviceInfo {
-        arch_type: ArchCode(kind.arch().legacy_code()),
+        arch_type: kind.arch().legacy_code(),
         ..Default::default()
     };
     if let Some(capacities) = kind.capacities(&DeviceOptions::default_of(kind)) {
@@ -123,7 +123,7 @@ pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
     DeviceInfo {
         total_dram_bytes: dram.map_or(0, |dram| dram.total_bytes()),
         total_l1_bytes: compute.map_or(0, |compute| compute.physical_bytes()),
-        arch_type: ArchCode(facts.arch.map_or(0, |arch| arch.legacy_code())),
+        arch_type: facts.arch.map_or(0, |arch| arch.legacy_code()),
         num_dram_channels: dram.map_or(0, |dram| dram.banks),
         dram_bytes_per_channel: dram.map_or(0, |dram| dram.per_bank_bytes),
         l1_bytes_per_core: compute.map_or(0, |compute| {

@@ -37,8 +37,6 @@ pub struct ttmem_buffer_allocated_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_buffer_allocated_t>() == 56);
-
 /// A buffer was placed.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_buffer_allocated(event: Option<&ttmem_buffer_allocated_t>) -> ttmem_code_t {
@@ -90,8 +88,6 @@ pub struct ttmem_capacity_reported_t {
     pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<ttmem_capacity_reported_t>() == 32);
-
 /// What an allocator can hand out, as the runtime reports it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_capacity_reported(
@@ -127,8 +123,6 @@ pub struct ttmem_allocation_failed_t {
     /// Zero.
     pub reserved: [u8; 5],
 }
-
-const _: () = assert!(size_of::<ttmem_allocation_failed_t>() == 56);
 
 /// An allocation was refused.
 #[unsafe(no_mangle)]

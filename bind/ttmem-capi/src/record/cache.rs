@@ -23,8 +23,6 @@ pub struct ttmem_ring_opened_t {
     pub reserved: [u8; 2],
 }
 
-const _: () = assert!(size_of::<ttmem_ring_opened_t>() == 24);
-
 /// A kernel config ring exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_ring_opened(event: Option<&ttmem_ring_opened_t>) -> ttmem_code_t {
@@ -59,8 +57,6 @@ pub struct ttmem_ring_reserved_t {
     /// Zero.
     pub reserved: u8,
 }
-
-const _: () = assert!(size_of::<ttmem_ring_reserved_t>() == 24);
 
 /// Room in a config ring was asked for.
 #[unsafe(no_mangle)]
@@ -99,8 +95,6 @@ pub struct ttmem_ring_allocated_t {
     /// Zero.
     pub reserved: [u8; 2],
 }
-
-const _: () = assert!(size_of::<ttmem_ring_allocated_t>() == 40);
 
 /// A program took room in a config ring.
 #[unsafe(no_mangle)]
@@ -174,8 +168,6 @@ pub struct ttmem_prefetched_t {
     /// Zero.
     pub reserved: [u8; 3],
 }
-
-const _: () = assert!(size_of::<ttmem_prefetched_t>() == 32);
 
 /// The prefetcher cache was asked for a workload.
 #[unsafe(no_mangle)]

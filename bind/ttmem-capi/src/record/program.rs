@@ -47,8 +47,6 @@ pub struct ttmem_program_finalized_t {
     pub reserved: [u8; 4],
 }
 
-const _: () = assert!(size_of::<ttmem_program_finalized_t>() == 40);
-
 /// The offsets of a program were fixed.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_finalized(
@@ -130,8 +128,6 @@ pub struct ttmem_program_dispatched_t {
     pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<ttmem_program_dispatched_t>() == 32);
-
 /// A program was sent to run.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_dispatched(
@@ -177,8 +173,6 @@ pub struct ttmem_program_clashed_t {
     pub reserved: [u8; 7],
 }
 
-const _: () = assert!(size_of::<ttmem_program_clashed_t>() == 40);
-
 /// A program's per-core storage was refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_clashed(event: Option<&ttmem_program_clashed_t>) -> ttmem_code_t {
@@ -216,8 +210,6 @@ pub struct ttmem_cb_allocated_t {
     /// Zero.
     pub reserved: [u8; 3],
 }
-
-const _: () = assert!(size_of::<ttmem_cb_allocated_t>() == 40);
 
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
 #[unsafe(no_mangle)]
@@ -273,8 +265,6 @@ pub struct ttmem_kernel_loaded_t {
     /// Zero.
     pub reserved: [u8; 6],
 }
-
-const _: () = assert!(size_of::<ttmem_kernel_loaded_t>() == 48);
 
 /// A kernel of a program is on its cores.
 #[unsafe(no_mangle)]

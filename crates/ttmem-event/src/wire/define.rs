@@ -16,8 +16,14 @@ const MESH: u8 = 4;
 /// No machine has this many chips; it bounds what a mesh event can cost.
 pub const MAX_MESH_DEVICES: usize = 256;
 
-/// Bytes of the longest definition: its kind, its length, and as much as that can say.
-pub(super) const MAX_DEFINITION_BYTES: usize = 3 + u16::MAX as usize;
+/// Bytes before a definition's body: its kind (1) and the body's length (2).
+pub const DEFINITION_HEAD_BYTES: usize = 3;
+
+/// Bytes of the id that every body begins with.
+pub const DEFINITION_ID_BYTES: usize = 4;
+
+/// Bytes of the longest definition: its head, and as much as that can say.
+pub(super) const MAX_DEFINITION_BYTES: usize = DEFINITION_HEAD_BYTES + u16::MAX as usize;
 
 /// Stands for "not known" where a byte is a truth value.
 const UNKNOWN: u8 = 0xFF;
@@ -108,11 +114,7 @@ fn read_device(mut body: Cursor<'_>) -> Result<DeviceDefinition, DecodeFrameErro
     let id = DeviceId(body.u32()?);
     let logical_id = body.u32()?;
     let unique_id = body.u64()?;
-    let has_unique_id = match body.u8()? {
-        0 => false,
-        1 => true,
-        _other => return Err(body.invalid("unique id flag")),
-    };
+    let has_unique_id = body.flag("unique id flag")?;
     let remote = match body.u8()? {
         0 => Some(false),
         1 => Some(true),
@@ -169,11 +171,13 @@ impl Definition {
     /// [`MAX_MESH_DEVICES`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&[0; 3]);
+        out.extend_from_slice(&[0; DEFINITION_HEAD_BYTES]);
         let kind = match self {
             Self::Text { id, text } => {
                 out.extend_from_slice(&id.0.to_le_bytes());
-                out.extend_from_slice(cut(text, usize::from(u16::MAX) - 4).as_bytes());
+                out.extend_from_slice(
+                    cut(text, usize::from(u16::MAX) - DEFINITION_ID_BYTES).as_bytes(),
+                );
                 TEXT
             }
             Self::Cores { id, cores } => {
@@ -212,7 +216,7 @@ impl Definition {
                 MESH
             }
         };
-        let len = u16::try_from(out.len() - start - 3)
+        let len = u16::try_from(out.len() - start - DEFINITION_HEAD_BYTES)
             .expect("texts and meshes are cut, a grid has at most 512 rectangles");
         out[start] = kind;
         out[start + 1..start + 3].copy_from_slice(&len.to_le_bytes());

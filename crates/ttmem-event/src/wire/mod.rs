@@ -13,7 +13,7 @@ mod frame;
 mod preamble;
 mod reader;
 
-pub use define::{DefinitionIter, MAX_MESH_DEVICES};
+pub use define::{DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionIter, MAX_MESH_DEVICES};
 pub use frame::{
     Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome,
 };
@@ -57,7 +57,5 @@ pub enum DecodeFrameError {
     },
 }
 
-#[cfg(any(test, fuzzing))]
-pub mod fuzz_body;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,8 @@ pub(crate) fn horizon() -> u64 {
     unsafe {
         std::arch::x86_64::_mm_lfence();
     }
+    // SYNC(horizon): the heads of the rings are loaded later. The other end is every stamp, which
+    // waits for earlier loads; `merge` in the models of `ttmem-ring` has both.
     std::sync::atomic::fence(Ordering::SeqCst);
     now
 }

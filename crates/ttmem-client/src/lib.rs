@@ -10,7 +10,6 @@
 //! program run; there is no signal handler, no output but one line on stderr
 //! when tracking cannot be, and nothing at all before the first call.
 
-mod calls;
 mod client;
 mod clock;
 mod config;
@@ -18,11 +17,9 @@ mod forward;
 mod futex;
 mod host;
 mod local;
-mod page;
 mod pump;
 mod start;
 mod tracker;
 
-pub use calls::{Allocation, CbAllocation, Dispatch, KernelLoad};
 pub use config::{ClockChoice, Config};
 pub use tracker::{FlushError, Statistics, Tracker};

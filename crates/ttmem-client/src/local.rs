@@ -4,13 +4,13 @@
 //! "there is room in my ring" is in functions marked cold: starting the client,
 //! claiming a ring, waiting for room.
 
-use crate::client::Client;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING, UNDECIDED};
+use crate::client::{Client, PAGE};
 use crate::{clock, forward, host, start};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_event::{Event, EventKind};
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING, UNDECIDED};
 use ttmem_ring::ring::Producer;
 
 /// What a thread knows of its tracking.
@@ -147,14 +147,17 @@ impl Local {
     }
 
     // Only this thread and its own signal handlers look: keeping the compiler's order is enough.
+    // The model checker knows no signals.
     #[inline]
     fn enter(&self) {
         self.inside.store(true, Ordering::Relaxed);
+        // SYNC(signal): a handler that finds the ring half changed finds this set.
         compiler_fence(Ordering::SeqCst);
     }
 
     #[inline]
     fn leave(&self) {
+        // SYNC(signal): a handler that does not find it set finds the ring as it should be.
         compiler_fence(Ordering::SeqCst);
         self.inside.store(false, Ordering::Relaxed);
     }

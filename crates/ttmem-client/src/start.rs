@@ -4,9 +4,8 @@
 //! run. Nothing here may use a lock that a fork could leave locked: a child that
 //! tracks starts a client of its own through the same door.
 
-use crate::client::Client;
+use crate::client::{Client, PAGE};
 use crate::config::Config;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING};
 use crate::{clock, forward, host, pump};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_event::Source;
 use ttmem_ring::memory::CreateMemoryError;
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
 /// What the program said; a child of a fork inherits it.
 static CONFIG: OnceLock<Config> = OnceLock::new();

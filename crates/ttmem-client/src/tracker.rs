@@ -1,15 +1,17 @@
 //! The calls that a runtime makes.
 
+use crate::client::PAGE;
 use crate::config::Config;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE};
 use crate::{forward, local, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use ttmem_event::wire::{DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionKind};
 use ttmem_event::{
     BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, EventKind, MeshDefinition,
     MeshId, ProgramId, TextId,
 };
-use ttmem_ring::dictionary::{DefinitionKind, MAX_BODY_BYTES};
+use ttmem_ring::dictionary::MAX_BODY_BYTES;
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF};
 
 static LAST_PROGRAM: AtomicU64 = AtomicU64::new(0);
 
@@ -214,8 +216,9 @@ fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
 fn define_as(kind: DefinitionKind, definition: &Definition) -> u32 {
     let mut bytes = Vec::new();
     definition.encode(&mut bytes);
-    // Kind, length and id come before; the dictionary gives its own.
-    bytes.get(7..).map_or(0, |body| define(kind, body))
+    // The dictionary has a head and an id of its own.
+    let body = bytes.get(DEFINITION_HEAD_BYTES + DEFINITION_ID_BYTES..);
+    body.map_or(0, |body| define(kind, body))
 }
 
 fn settle(timeout: Duration, closing: bool) -> Result<(), FlushError> {

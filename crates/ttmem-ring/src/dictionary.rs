@@ -7,7 +7,11 @@
 
 use crate::MAX_DICTIONARY_SEGMENTS;
 use crate::index::{Index, IndexWriter, PLACES};
-use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, UnsafeCell};
+use crate::published::Published;
+use crate::sync::{AtomicU64, Mutex, Ordering, UnsafeCell};
+use ttmem_event::wire::{
+    DEFINITION_HEAD_BYTES as HEAD_BYTES, DEFINITION_ID_BYTES as ID_BYTES, DefinitionKind,
+};
 
 /// What a dictionary segment begins with.
 pub const MAGIC: [u8; 8] = *b"TTMEMDIC";
@@ -21,10 +25,6 @@ pub const HEADER_BYTES: usize = 64;
 /// Bytes of a segment: more than the longest definition, little enough to cost nothing.
 pub const SEGMENT_BYTES: usize = 1 << 20;
 
-/// Kind and length before, and the id in every definition's body.
-const HEAD_BYTES: usize = 3;
-const ID_BYTES: usize = 4;
-
 /// Segments that are never made for the sake of a text.
 const KEPT_FROM_TEXTS: usize = 8;
 
@@ -33,26 +33,14 @@ pub const MAX_BODY_BYTES: usize = u16::MAX as usize - ID_BYTES;
 
 const _: () = assert!(MAX_DICTIONARY_SEGMENTS * SEGMENT_BYTES - 1 <= PLACES);
 
-/// One definition's kind, as the wire counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum DefinitionKind {
-    Text = 1,
-    Cores = 2,
-    Device = 3,
-    Mesh = 4,
-}
-
-const KINDS: usize = 4;
-
 /// The words at the beginning of a segment.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct DictionaryHeader {
     magic: [u8; 8],
-    version: u32,
+    pub(crate) version: u32,
     reserved: u32,
-    published: AtomicU64,
+    pub(crate) published: AtomicU64,
     padding: [u64; 5],
 }
 
@@ -181,7 +169,7 @@ fn read(cell: &ByteCell) -> u8 {
 /// All definitions of a process.
 #[derive(Debug)]
 pub struct Dictionary {
-    segments: [AtomicPtr<DictionarySegment>; MAX_DICTIONARY_SEGMENTS],
+    segments: [Published<DictionarySegment>; MAX_DICTIONARY_SEGMENTS],
     index: Index,
     writer: Mutex<Writer>,
 }
@@ -192,7 +180,7 @@ pub type MakeSegment = Box<dyn FnMut() -> Option<&'static DictionarySegment> + S
 struct Writer {
     index: IndexWriter,
     segment_count: usize,
-    last_ids: [u32; KINDS],
+    last_ids: [u32; DefinitionKind::ALL.len()],
     make: MakeSegment,
 }
 
@@ -211,12 +199,12 @@ impl Dictionary {
     pub fn new(make: MakeSegment) -> Self {
         let (index, writer) = Index::new();
         Self {
-            segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
+            segments: std::array::from_fn(|_segment| Published::new()),
             index,
             writer: Mutex::new(Writer {
                 index: writer,
                 segment_count: 0,
-                last_ids: [0; KINDS],
+                last_ids: [0; DefinitionKind::ALL.len()],
                 make,
             }),
         }
@@ -241,13 +229,7 @@ impl Dictionary {
     }
 
     fn segment(&self, number: usize) -> Option<&'static DictionarySegment> {
-        // SYNC(segment): the segment is complete.
-        let segment = self.segments.get(number)?.load(Ordering::Acquire);
-        // SAFETY: null, or a reference that `add` was given, which stays for ever.
-        #[expect(unsafe_code, reason = "segments stay")]
-        unsafe {
-            segment.as_ref()
-        }
+        self.segments.get(number)?.get()
     }
 
     fn find(&self, hash: u64, kind: DefinitionKind, body: &[u8]) -> Option<u32> {
@@ -305,9 +287,7 @@ impl Dictionary {
             if segment.cells.len() < HEAD_BYTES + ID_BYTES + body.len() {
                 return 0;
             }
-            // SYNC(segment): the segment is complete.
-            self.segments[writer.segment_count]
-                .store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+            self.segments[writer.segment_count].set(segment);
             writer.segment_count += 1;
         }
     }

@@ -50,10 +50,10 @@ unsafe impl Sync for Slot {}
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct RingControl {
-    head: AtomicU64,
-    lost: AtomicU64,
+    pub(crate) head: AtomicU64,
+    pub(crate) lost: AtomicU64,
     padding: [u64; 14],
-    tail: AtomicU64,
+    pub(crate) tail: AtomicU64,
     owned: AtomicU32,
     waiting: AtomicU32,
     read: AtomicU32,

@@ -59,8 +59,8 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
             let run = std::panic::AssertUnwindSafe(|| Pump::new(client).run());
             if std::panic::catch_unwind(run).is_err() {
                 crate::start::disable();
-                client.flush.gone.store(true, Ordering::Release);
-                futex::wake_all(&client.flush.done);
+                client.flush.abandon();
+                futex::wake_all(client.flush.progress_word());
                 crate::host::complain("tracking is off: the pump failed");
             }
         })?;
@@ -81,6 +81,8 @@ struct Pump {
     link: Link,
     /// Flushes that wait for events up to a sequence number.
     flushing: Option<Flushing>,
+    /// The number of the last flush that is done.
+    flushed: u32,
     sleep: Duration,
     quiet_turns: u32,
 }
@@ -110,6 +112,7 @@ impl Pump {
             definitions: Definitions::default(),
             link: Link::new(),
             flushing: None,
+            flushed: 0,
             sleep: SHORTEST_SLEEP,
             quiet_turns: 0,
         };
@@ -122,7 +125,7 @@ impl Pump {
 
     fn run(mut self) {
         loop {
-            let doorbell = self.client.doorbell.load(Ordering::Acquire);
+            let doorbell = self.client.doorbell.read();
             let turn = self.turn();
             if turn.ended {
                 return;
@@ -132,8 +135,8 @@ impl Pump {
     }
 
     fn turn(&mut self) -> Turn {
-        // SYNC(flush): every event recorded before the request is in the rings.
-        let wanted = self.client.flush.wanted.load(Ordering::Acquire);
+        // Before the rings: what was recorded before a request is then in them.
+        let requested = self.client.flush.requested();
         let horizon = crate::clock::horizon();
         self.rings.look(self.client);
         let lost = self.rings.take_lost();
@@ -144,10 +147,10 @@ impl Pump {
         self.definitions.learn(self.client, &mut self.history);
         let merged = self
             .rings
-            .merge(horizon, self.most(wanted), &mut self.history);
+            .merge(horizon, self.most(requested), &mut self.history);
         let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
         self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
-        self.note_flush(wanted, merged.complete);
+        self.note_flush(requested, merged.complete);
         if self.link.is_state_due(&self.history) {
             self.send_state();
         }
@@ -169,45 +172,40 @@ impl Pump {
             .push(&Event { time, kind: event }.encode(), None);
     }
 
-    fn note_flush(&mut self, wanted: u32, complete: bool) {
-        let done = self.client.flush.done.load(Ordering::Relaxed);
-        let noted = self.flushing.map_or(done, |flushing| flushing.number);
-        if wanted != noted && complete {
+    /// The number of the last flush that is done or waits for the server.
+    fn noted(&self) -> u32 {
+        self.flushing
+            .map_or(self.flushed, |flushing| flushing.number)
+    }
+
+    fn note_flush(&mut self, number: u32, complete: bool) {
+        if number != self.noted() && complete {
             let until = self.history.end();
-            let number = wanted;
             self.flushing = Some(Flushing { number, until });
         }
     }
 
     /// Answers who waits for a flush; true when that was the last thing to do.
     fn finish_flush(&mut self) -> bool {
-        let Some(flushing) = self.flushing else {
+        let settled = |flushing: &Flushing| self.link.is_settled(&self.history, flushing.until);
+        let Some(Flushing { number, .. }) = self.flushing.take_if(|flushing| settled(flushing))
+        else {
             return false;
         };
-        let settled = self.link.is_settled(&self.history, flushing.until);
-        if !settled {
-            return false;
-        }
-        self.flushing = None;
-        let last = self.client.flush.wanted.load(Ordering::Acquire) == flushing.number;
-        let closing = last && self.client.flush.closing.load(Ordering::Acquire);
+        self.flushed = number;
+        let flush = &self.client.flush;
+        let closing = flush.is_last(number);
         if closing {
             self.link.goodbye(&self.history);
-            self.client.flush.gone.store(true, Ordering::Release);
         }
-        self.client
-            .flush
-            .done
-            .store(flushing.number, Ordering::Release);
-        futex::wake_all(&self.client.flush.done);
+        flush.complete(number, closing);
+        futex::wake_all(flush.progress_word());
         closing
     }
 
     /// How many events to merge in this turn: all there are, when somebody waits for them.
-    fn most(&self, wanted: u32) -> u64 {
-        let done = self.client.flush.done.load(Ordering::Relaxed);
-        let noted = self.flushing.map_or(done, |flushing| flushing.number);
-        if wanted == noted {
+    fn most(&self, requested: u32) -> u64 {
+        if requested == self.noted() {
             MERGED_AT_ONCE
         } else {
             u64::MAX
@@ -308,7 +306,11 @@ impl Pump {
         match self.link.wait_before_next(&self.history, impatient) {
             link::Wait::Socket => self.link.wait(BLOCKED_WAIT),
             link::Wait::AtMost(longest) => {
-                futex::wait(&self.client.doorbell, doorbell, self.sleep.min(longest));
+                futex::wait(
+                    self.client.doorbell.word(),
+                    doorbell,
+                    self.sleep.min(longest),
+                );
             }
         }
     }

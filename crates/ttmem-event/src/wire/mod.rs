@@ -13,7 +13,9 @@ mod frame;
 mod preamble;
 mod reader;
 
-pub use define::{DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionIter, MAX_MESH_DEVICES};
+pub use define::{
+    DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionIter, DefinitionKind, MAX_MESH_DEVICES,
+};
 pub use frame::{
     Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome,
 };

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
-use ttmem_event::{Class, Event, EventKind, KernelKind};
+use ttmem_event::{Event, EventKind, KernelKind};
 
 #[derive(Debug, Default)]
 pub(super) struct LegacyTalk {

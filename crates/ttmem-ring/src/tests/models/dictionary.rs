@@ -1,11 +1,10 @@
 //! Definitions: whoever sees an event can resolve its ids, and equal ones agree.
 
 use super::{outcomes, push, read, ring};
-use crate::dictionary::{
-    ByteCell, DefinitionKind, Dictionary, DictionaryHeader, DictionarySegment,
-};
+use crate::dictionary::{ByteCell, Dictionary, DictionaryHeader, DictionarySegment};
 use loom::sync::Arc;
 use loom::thread;
+use ttmem_event::wire::DefinitionKind;
 
 /// A lock, a table and segments: bounded to so many forced switches.
 const PREEMPTIONS: Option<usize> = Some(3);

@@ -6,9 +6,13 @@
 //! hands them back. Nothing here believes a number before it was compared with
 //! what the file can hold, so a length from the dead never becomes a room.
 
+use crate::dictionary::DictionaryHeader;
+use crate::ring::RingControl;
+use crate::segment::Header;
 use crate::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT, dictionary, segment};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::offset_of;
 use std::ops::Range;
 use ttmem_event::Event;
 use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
@@ -22,11 +26,6 @@ pub const DICTIONARY_HEADER_BYTES: usize = dictionary::HEADER_BYTES;
 /// Rings that a process can have in all its segments.
 pub const MAX_RINGS: usize = MAX_RING_SEGMENTS * RINGS_PER_SEGMENT;
 
-const CONTROLS_AT: usize = 2048;
-const CONTROL_BYTES: usize = 256;
-const HEAD_AT: usize = 0;
-const LOST_AT: usize = 8;
-const TAIL_AT: usize = 128;
 /// An event's size where positions are counted.
 const RECORD_BYTES: u64 = EVENT_BYTES as u64;
 
@@ -146,23 +145,23 @@ impl RingHeader {
         if !header.starts_with(&segment::MAGIC) {
             return Err(ReadSegmentError::Magic);
         }
-        let version = u32_at(header, 16);
+        let version = u32_at(header, segment::VERSION_AT);
         if version != segment::VERSION {
             return Err(ReadSegmentError::Version(version));
         }
-        let layout_hash = u64_at(header, 8);
+        let layout_hash = u64_at(header, segment::LAYOUT_HASH_AT);
         if layout_hash != LAYOUT_HASH {
             return Err(ReadSegmentError::EventLayout(layout_hash));
         }
-        let rings = u32_at(header, 20);
+        let rings = u32_at(header, offset_of!(Header, ring_count));
         if usize::try_from(rings) != Ok(RINGS_PER_SEGMENT) {
             return Err(ReadSegmentError::Rings(rings));
         }
-        let slots = u32_at(header, 24);
+        let slots = u32_at(header, offset_of!(Header, slots_per_ring));
         if !slots.is_power_of_two() {
             return Err(ReadSegmentError::Slots(slots));
         }
-        let first_ring = u32_at(header, 28);
+        let first_ring = u32_at(header, offset_of!(Header, first_ring));
         if usize::try_from(first_ring) != Ok(number.saturating_mul(RINGS_PER_SEGMENT)) {
             return Err(ReadSegmentError::FirstRing(first_ring));
         }
@@ -175,16 +174,16 @@ impl RingHeader {
             });
         }
         let marks = std::array::from_fn(|ring| {
-            let control = CONTROLS_AT + ring * CONTROL_BYTES;
+            let control = offset_of!(Header, controls) + ring * size_of::<RingControl>();
             RingMarks {
-                head: u64_at(header, control + HEAD_AT),
-                tail: u64_at(header, control + TAIL_AT),
-                lost_events: u64_at(header, control + LOST_AT),
+                head: u64_at(header, control + offset_of!(RingControl, head)),
+                tail: u64_at(header, control + offset_of!(RingControl, tail)),
+                lost_events: u64_at(header, control + offset_of!(RingControl, lost)),
             }
         });
         Ok(Self {
             slots,
-            leaving: u32_at(header, 32) == 1,
+            leaving: u32_at(header, offset_of!(Header, leaving)) == 1,
             marks,
         })
     }
@@ -232,11 +231,11 @@ pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmen
     if !header.starts_with(&dictionary::MAGIC) {
         return Err(ReadSegmentError::Magic);
     }
-    let version = u32_at(header, 8);
+    let version = u32_at(header, offset_of!(DictionaryHeader, version));
     if version != dictionary::VERSION {
         return Err(ReadSegmentError::Version(version));
     }
-    let published = u64_at(header, 16);
+    let published = u64_at(header, offset_of!(DictionaryHeader, published));
     let room = file_bytes.saturating_sub(DICTIONARY_HEADER_BYTES as u64);
     if published > room {
         return Err(ReadSegmentError::Length {

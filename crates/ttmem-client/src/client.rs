@@ -21,7 +21,7 @@ use ttmem_ring::segment::RingSegment;
 use ttmem_ring::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
 
 /// What every tracker call looks at.
-pub(crate) static PAGE: Page<Client> = Page::new();
+pub(crate) static PAGE: Page<Client> = Page::undecided();
 
 /// How long to do without more rings after there was no memory for them.
 const RETRY_GROWING: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ impl Client {
             generation,
             instance: random_instance(),
             forked,
-            segments: std::array::from_fn(|_segment| Published::new()),
+            segments: std::array::from_fn(|_segment| Published::unset()),
             growing: Mutex::new(None),
             dictionary: Dictionary::new(Box::new(make)),
             dictionary_memories: memories,

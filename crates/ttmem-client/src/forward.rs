@@ -44,7 +44,7 @@ static OWN: Table = Table {
 };
 
 /// The table of the copy that does the work.
-static LEADER: Published<Table> = Published::new();
+static LEADER: Published<Table> = Published::unset();
 
 /// Whether another copy does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +153,8 @@ fn own_client() -> Option<&'static Client> {
 }
 
 extern "C" fn take_record(record: &[u8; EVENT_BYTES]) {
-    // What this copy sees for itself, the old vocabulary would count twice.
-    if own_client().is_some() && EventKind::is_legacy_record(record) == start::speaks_old() {
+    // What this copy sees for itself, the old protocol's events would count twice.
+    if own_client().is_some() && EventKind::is_legacy_record(record) == start::is_legacy() {
         local::record_encoded(record);
     }
 }

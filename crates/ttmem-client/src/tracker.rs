@@ -74,10 +74,10 @@ impl Tracker {
     #[inline(always)]
     pub fn track(self, event: EventKind) {
         // Known where the event is written down: for all others this is nothing.
-        if event.is_legacy() && !start::speaks_old() && !begin_speaking_old() {
+        if event.is_legacy() && !start::is_legacy() && !decide_legacy() {
             return;
         }
-        local::record(&event);
+        local::record(&[event]);
     }
 
     /// Records events that happened at one moment, in their order, for little more than one.
@@ -86,7 +86,7 @@ impl Tracker {
         if all.iter().any(EventKind::is_legacy) {
             return all.into_iter().for_each(|event| self.track(event));
         }
-        local::record_together(&all);
+        local::record(&all);
     }
 
     /// The id of a text.
@@ -192,15 +192,15 @@ fn decided() -> u32 {
     }
 }
 
-/// Whether the old vocabulary is to be recorded, in a process where that is not known yet.
+/// Whether the old protocol's events are recorded, in a process where that is not known yet.
 ///
 /// Not where the process tracks itself in full: everything would count twice. A copy that
 /// forwards leaves it to the other one.
 #[cold]
-fn begin_speaking_old() -> bool {
+fn decide_legacy() -> bool {
     match decided() {
         FORWARDING => true,
-        word => word >= FIRST_GENERATION && start::speaks_old(),
+        word => word >= FIRST_GENERATION && start::is_legacy(),
     }
 }
 

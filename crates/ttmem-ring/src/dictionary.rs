@@ -52,8 +52,7 @@ const _: () = {
 
 impl DictionaryHeader {
     /// The header of an empty segment.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             magic: MAGIC,
             version: VERSION,
@@ -64,12 +63,6 @@ impl DictionaryHeader {
     }
 }
 
-impl Default for DictionaryHeader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// A byte of the dictionary.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -77,15 +70,9 @@ pub struct ByteCell(UnsafeCell<u8>);
 
 impl ByteCell {
     /// A byte that is not written yet.
-    #[must_use]
-    pub fn new() -> Self {
+    #[cfg(all(loom, test))]
+    pub(crate) fn new() -> Self {
         Self(UnsafeCell::new(0))
-    }
-}
-
-impl Default for ByteCell {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -199,7 +186,7 @@ impl Dictionary {
     pub fn new(make: MakeSegment) -> Self {
         let (index, writer) = Index::new();
         Self {
-            segments: std::array::from_fn(|_segment| Published::new()),
+            segments: std::array::from_fn(|_segment| Published::unset()),
             index,
             writer: Mutex::new(Writer {
                 index: writer,

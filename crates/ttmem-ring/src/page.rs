@@ -8,6 +8,7 @@ use crate::published::Published;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Bytes of a page on the systems we run on; larger pages make advising fail, and tracking is off.
+#[cfg(not(loom))]
 const PAGE_BYTES: usize = 4096;
 
 /// Nothing was decided yet: the first call starts the client.
@@ -37,18 +38,18 @@ const _: () = assert!(size_of::<Page<()>>() == PAGE_BYTES);
 impl<C: Sync> Page<C> {
     #[cfg(not(loom))]
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn undecided() -> Self {
         Self {
             word: AtomicU32::new(UNDECIDED),
-            client: Published::new(),
+            client: Published::unset(),
         }
     }
 
     #[cfg(loom)]
-    pub fn new() -> Self {
+    pub fn undecided() -> Self {
         Self {
             word: AtomicU32::new(UNDECIDED),
-            client: Published::new(),
+            client: Published::unset(),
         }
     }
 

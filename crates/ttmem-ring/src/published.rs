@@ -9,12 +9,12 @@ pub struct Published<T: 'static>(AtomicPtr<T>);
 impl<T: Sync> Published<T> {
     #[cfg(not(loom))]
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn unset() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
     #[cfg(loom)]
-    pub fn new() -> Self {
+    pub fn unset() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
@@ -33,11 +33,5 @@ impl<T: Sync> Published<T> {
         unsafe {
             value.as_ref()
         }
-    }
-}
-
-impl<T: Sync> Default for Published<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 use std::mem::offset_of;
 use std::ops::Range;
 use ttmem_event::Event;
-use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
+use ttmem_event::event::{EVENT_BYTES, Field, LAYOUT_HASH};
 
 /// Bytes at the beginning of a ring segment that say all about it.
 pub const RING_HEADER_BYTES: usize = segment::HEADER_BYTES;
@@ -123,14 +123,12 @@ impl Unread {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    word.map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    word.map_or(0, |word| u64::from_le_bytes(*word))
+/// The number at a place of a header, which has been found long enough.
+fn number_at<T: Field + Default>(header: &[u8], at: usize) -> T {
+    let bytes = header.get(at..at + T::WIDTH);
+    bytes
+        .and_then(|bytes| T::get(bytes).ok())
+        .unwrap_or_default()
 }
 
 impl RingHeader {
@@ -145,23 +143,23 @@ impl RingHeader {
         if !header.starts_with(&segment::MAGIC) {
             return Err(ReadSegmentError::Magic);
         }
-        let version = u32_at(header, segment::VERSION_AT);
+        let version: u32 = number_at(header, segment::VERSION_AT);
         if version != segment::VERSION {
             return Err(ReadSegmentError::Version(version));
         }
-        let layout_hash = u64_at(header, segment::LAYOUT_HASH_AT);
+        let layout_hash: u64 = number_at(header, segment::LAYOUT_HASH_AT);
         if layout_hash != LAYOUT_HASH {
             return Err(ReadSegmentError::EventLayout(layout_hash));
         }
-        let rings = u32_at(header, offset_of!(Header, ring_count));
+        let rings: u32 = number_at(header, offset_of!(Header, ring_count));
         if usize::try_from(rings) != Ok(RINGS_PER_SEGMENT) {
             return Err(ReadSegmentError::Rings(rings));
         }
-        let slots = u32_at(header, offset_of!(Header, slots_per_ring));
+        let slots: u32 = number_at(header, offset_of!(Header, slots_per_ring));
         if !slots.is_power_of_two() {
             return Err(ReadSegmentError::Slots(slots));
         }
-        let first_ring = u32_at(header, offset_of!(Header, first_ring));
+        let first_ring: u32 = number_at(header, offset_of!(Header, first_ring));
         if usize::try_from(first_ring) != Ok(number.saturating_mul(RINGS_PER_SEGMENT)) {
             return Err(ReadSegmentError::FirstRing(first_ring));
         }
@@ -176,14 +174,14 @@ impl RingHeader {
         let marks = std::array::from_fn(|ring| {
             let control = offset_of!(Header, controls) + ring * size_of::<RingControl>();
             RingMarks {
-                head: u64_at(header, control + offset_of!(RingControl, head)),
-                tail: u64_at(header, control + offset_of!(RingControl, tail)),
-                lost_events: u64_at(header, control + offset_of!(RingControl, lost)),
+                head: number_at(header, control + offset_of!(RingControl, head)),
+                tail: number_at(header, control + offset_of!(RingControl, tail)),
+                lost_events: number_at(header, control + offset_of!(RingControl, lost)),
             }
         });
         Ok(Self {
             slots,
-            leaving: u32_at(header, offset_of!(Header, leaving)) == 1,
+            leaving: number_at::<u32>(header, offset_of!(Header, leaving)) == 1,
             marks,
         })
     }
@@ -231,11 +229,11 @@ pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmen
     if !header.starts_with(&dictionary::MAGIC) {
         return Err(ReadSegmentError::Magic);
     }
-    let version = u32_at(header, offset_of!(DictionaryHeader, version));
+    let version: u32 = number_at(header, offset_of!(DictionaryHeader, version));
     if version != dictionary::VERSION {
         return Err(ReadSegmentError::Version(version));
     }
-    let published = u64_at(header, offset_of!(DictionaryHeader, published));
+    let published: u64 = number_at(header, offset_of!(DictionaryHeader, published));
     let room = file_bytes.saturating_sub(DICTIONARY_HEADER_BYTES as u64);
     if published > room {
         return Err(ReadSegmentError::Length {

@@ -60,7 +60,7 @@ pub(super) struct History {
     lost: u64,
     /// Whether events before the front were never sent on this connection.
     gap: bool,
-    /// Whether more events are to be folded before there is peace again.
+    /// Whether the oldest events are being folded, until half the bound is left.
     folding: bool,
 }
 
@@ -173,7 +173,10 @@ impl History {
 
     /// Positions of the rings at the front.
     pub(super) fn positions_at_front(&self) -> Vec<RingPosition> {
-        positions(&self.at_front)
+        let numbered = (0..).zip(&self.at_front);
+        numbered
+            .map(|(ring, &position)| RingPosition { ring, position })
+            .collect()
     }
 
     /// Up to which position a ring's events were sent.
@@ -257,12 +260,12 @@ impl History {
         }
         touched.sort_unstable();
         touched.dedup();
-        let standing = |ring: u16| {
+        let position = |ring: u16| {
             let position = *self.at_unsent.get(usize::from(ring))?;
             let ring = u32::from(ring);
             Some(RingPosition { ring, position })
         };
-        let positions = touched.into_iter().filter_map(standing).collect();
+        let positions = touched.into_iter().filter_map(position).collect();
         let first_sequence = self.unsent;
         self.unsent += (until - skip) as u64;
         let (first, second) = self.records.as_slices();
@@ -301,16 +304,6 @@ fn advance(positions: &mut Vec<u64>, ring: Option<u16>) {
         positions.resize(ring + 1, 0);
     }
     positions[ring] += 1;
-}
-
-fn positions(of: &[u64]) -> Vec<RingPosition> {
-    (0_u32..)
-        .zip(of)
-        .map(|(ring, position)| RingPosition {
-            ring,
-            position: *position,
-        })
-        .collect()
 }
 
 #[cfg(test)]

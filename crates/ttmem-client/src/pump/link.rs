@@ -12,7 +12,6 @@ use crate::client::Client;
 use crate::clock::Calibration;
 use crate::host;
 use std::time::{Duration, Instant};
-use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
 use ttmem_ring::memory::Memory;
@@ -20,7 +19,7 @@ use ttmem_ring::memory::Memory;
 /// Events in one frame: large enough that a system call is nothing, small enough to fit into a
 /// socket at once.
 const BATCH: usize = 1024;
-/// Batches sent in one turn at most: the rings want to be looked at.
+/// Batches sent in one turn at most: the rings must be read in between.
 const BATCHES_PER_TURN: usize = 16;
 /// How long a server may take to answer the greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -88,17 +87,12 @@ struct Handed {
     dictionaries: usize,
 }
 
-/// The account in bytes.
-#[derive(Debug)]
-pub(super) struct State {
-    bytes: Vec<u8>,
-}
-
-impl State {
-    pub(super) fn of(account: &Account) -> Self {
-        let mut bytes = Vec::new();
-        account.save(&mut bytes);
-        Self { bytes }
+impl Phase {
+    fn socket(&self) -> Option<&Socket> {
+        match self {
+            Self::Down { .. } => None,
+            Self::Greeting { socket, .. } | Self::Up { socket, .. } => Some(socket),
+        }
     }
 }
 
@@ -153,8 +147,8 @@ impl Link {
 
     /// Whether a server has confirmed the state of this process.
     pub(super) fn is_synced(&self) -> bool {
-        let confirmed = Synced::Confirmed;
-        matches!(&self.state, Phase::Up { synced, .. } if *synced == confirmed)
+        let synced = Synced::Confirmed;
+        matches!(self.state, Phase::Up { synced: reached, .. } if reached == synced)
     }
 
     /// Whether the server has applied every event below `until`.
@@ -177,11 +171,8 @@ impl Link {
 
     /// Waits for the server.
     pub(super) fn wait(&self, longest: Duration) {
-        match &self.state {
-            Phase::Down { .. } => {}
-            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => {
-                socket.wait(self.written < self.out.len(), longest);
-            }
+        if let Some(socket) = self.state.socket() {
+            socket.wait(self.written < self.out.len(), longest);
         }
     }
 
@@ -206,7 +197,7 @@ impl Link {
                 .and_then(|()| self.send(client, history, definitions)),
         };
         if outcome.is_err() {
-            self.hang_up(self.pause);
+            self.disconnect(self.pause);
         }
     }
 
@@ -228,7 +219,7 @@ impl Link {
             }
         }
         let Some((socket, trusted)) = found else {
-            return self.hang_up(self.pause);
+            return self.disconnect(self.pause);
         };
         // A rate from a moment's measurement would be off by minutes in a day.
         std::thread::sleep(self.calibration.remaining());
@@ -256,12 +247,10 @@ impl Link {
     }
 
     /// Ends the connection; the next attempt comes after a pause, which grows.
-    fn hang_up(&mut self, pause: Duration) {
-        let until = Instant::now() + pause;
-        match std::mem::replace(&mut self.state, Phase::Down { until }) {
-            Phase::Down { .. } => {}
-            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => drop(socket),
-        }
+    fn disconnect(&mut self, pause: Duration) {
+        self.state = Phase::Down {
+            until: Instant::now() + pause,
+        };
         self.out = Vec::new();
         self.written = 0;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -273,7 +262,7 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+        let Some(socket) = self.state.socket() else {
             return Ok(());
         };
         let mut buffer = [0; RECEIVE_BYTES];
@@ -289,7 +278,7 @@ impl Link {
                         let reason = printable(reason);
                         host::complain(&format!("the server refuses this process: {reason}"));
                     }
-                    self.hang_up(REFUSED_PAUSE);
+                    self.disconnect(REFUSED_PAUSE);
                     return Ok(());
                 }
                 Frame::Unknown(_newer) => {}
@@ -300,7 +289,7 @@ impl Link {
         Ok(())
     }
 
-    /// The server has accepted: from where does it want to hear?
+    /// The server has accepted: finds out where its events begin.
     fn begin(
         &mut self,
         client: &Client,
@@ -308,7 +297,7 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        if welcome.version != VERSION || !matches!(self.state, Phase::Greeting { .. }) {
+        if welcome.version != VERSION {
             return Err(Broken);
         }
         let down = Phase::Down {
@@ -374,15 +363,14 @@ impl Link {
                     self.fill(client, history, definitions);
                 }
             }
-            let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+            let Some(socket) = self.state.socket() else {
                 return Ok(());
             };
             let rest = self.out.get(self.written..).unwrap_or_default();
             if rest.is_empty() {
                 break;
             }
-            let sent = socket.send(rest, None)?;
-            self.written += sent;
+            self.written += socket.send(rest, None)?;
             if self.written < self.out.len() {
                 break;
             }
@@ -397,7 +385,7 @@ impl Link {
     ///
     /// Also before it has answered: the system says who runs it, not its answer.
     fn hand_over(&mut self, client: &Client) -> Result<(), Broken> {
-        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+        let Some(socket) = self.state.socket() else {
             return Ok(());
         };
         if !self.handed.trusted {
@@ -493,7 +481,7 @@ impl Link {
     pub(super) fn put_state(
         &mut self,
         client: &Client,
-        state: &State,
+        state: &[u8],
         history: &History,
         definitions: &mut Definitions,
     ) {
@@ -510,7 +498,7 @@ impl Link {
         Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        Frame::put_state(out, &state.bytes);
+        Frame::put_state(out, state);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),
@@ -536,6 +524,6 @@ impl Link {
                 Err(Broken) => break,
             }
         }
-        self.hang_up(LONGEST_PAUSE);
+        self.disconnect(LONGEST_PAUSE);
     }
 }

@@ -22,7 +22,7 @@ use rings::Rings;
 use rustix::time::ClockId;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_account::Account;
 use ttmem_event::{BufferId, Event, EventKind, Source};
@@ -67,6 +67,12 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
     Ok(())
 }
 
+fn saved(account: &Account) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    account.save(&mut bytes);
+    bytes
+}
+
 /// The account again, once nobody else has it.
 fn own(account: Arc<Account>) -> Account {
     // A failure of ours ends the tracking: without its account there is nothing to go on with.
@@ -84,7 +90,7 @@ struct Pump {
     /// The number of the last flush that is done.
     flushed: u32,
     sleep: Duration,
-    quiet_turns: u32,
+    idle_turns: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +120,7 @@ impl Pump {
             flushing: None,
             flushed: 0,
             sleep: SHORTEST_SLEEP,
-            quiet_turns: 0,
+            idle_turns: 0,
         };
         if let Some(first_buffer) = client.forked {
             let first_buffer = BufferId(first_buffer);
@@ -158,7 +164,7 @@ impl Pump {
             .turn(self.client, &mut self.history, &mut self.definitions);
         self.rings.free(&self.history);
         let ended = self.finish_flush();
-        self.tell_figures();
+        self.publish_figures();
         Turn {
             events: merged.events,
             ended,
@@ -222,7 +228,7 @@ impl Pump {
             return;
         };
         let (account, state) = if account.len() < LARGE_STATE {
-            let state = link::State::of(&account);
+            let state = saved(&account);
             (account, state)
         } else {
             self.make_state_beside(account)
@@ -232,15 +238,15 @@ impl Pump {
             .put_state(self.client, &state, &self.history, &mut self.definitions);
     }
 
-    fn make_state_beside(&mut self, account: Account) -> (Account, link::State) {
+    fn make_state_beside(&mut self, account: Account) -> (Account, Vec<u8>) {
         let lent = Arc::new(account);
         let account = Arc::clone(&lent);
         // It inherits the blocked signals of this thread.
         let maker = std::thread::Builder::new()
             .name("ttmem-state".to_owned())
-            .spawn(move || link::State::of(&lent));
+            .spawn(move || saved(&lent));
         let Ok(maker) = maker else {
-            let state = link::State::of(&account);
+            let state = saved(&account);
             return (own(account), state);
         };
         while !maker.is_finished() {
@@ -251,42 +257,32 @@ impl Pump {
             std::thread::sleep(SHORTEST_SLEEP);
         }
         let state = maker.join().ok();
-        let state = state.unwrap_or_else(|| link::State::of(&account));
+        let state = state.unwrap_or_else(|| saved(&account));
         (own(account), state)
     }
 
-    fn tell_figures(&self) {
+    fn publish_figures(&self) {
         let figures = &self.client.figures;
-        figures
-            .lost_events
-            .store(self.rings.lost(), Ordering::Relaxed);
-        figures
-            .elided_events
-            .store(self.history.elided(), Ordering::Relaxed);
-        figures
-            .connected
-            .store(self.link.is_synced(), Ordering::Relaxed);
-        figures
-            .resyncs
-            .store(self.link.resyncs(), Ordering::Relaxed);
+        let set = |figure: &AtomicU64, value| figure.store(value, Ordering::Relaxed);
+        set(&figures.lost_events, self.rings.lost());
+        set(&figures.elided_events, self.history.elided());
+        set(&figures.resyncs, self.link.resyncs());
+        let cpu_nanos = crate::clock::system_nanos(ClockId::ThreadCPUTime);
+        set(&figures.pump_cpu_nanos, cpu_nanos);
+        let connected = self.link.is_synced();
+        figures.connected.store(connected, Ordering::Relaxed);
         HIGHEST_BUFFER.fetch_max(self.history.highest_buffer(), Ordering::Relaxed);
-        let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-        let seconds = u64::try_from(cpu.tv_sec).unwrap_or(0);
-        let nanos = u64::try_from(cpu.tv_nsec).unwrap_or(0);
-        figures
-            .pump_cpu_nanos
-            .store(seconds * 1_000_000_000 + nanos, Ordering::Relaxed);
     }
 
     /// Sleeps as long as the rings can do without.
     fn rest(&mut self, turn: &Turn, doorbell: u32) {
         let few = self.rings.capacity() / 16;
-        self.quiet_turns = if turn.events == 0 {
-            self.quiet_turns.saturating_add(1)
+        self.idle_turns = if turn.events == 0 {
+            self.idle_turns.saturating_add(1)
         } else {
             0
         };
-        let most = if self.quiet_turns > IDLE_TURNS {
+        let most = if self.idle_turns > IDLE_TURNS {
             IDLE_SLEEP
         } else {
             BUSY_SLEEP

@@ -50,11 +50,19 @@ impl Event {
     /// # Errors
     /// When the kind is unknown or a field holds a value that it cannot have.
     pub fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
-        let time = field::Field::get(&record[TIME_AT..TIME_AT + 8]).unwrap_or(0);
         Ok(Self {
-            time,
+            time: Self::time_of(record),
             kind: EventKind::decode(record)?,
         })
+    }
+
+    /// The time of a record, whatever else it holds.
+    #[inline]
+    #[must_use]
+    pub fn time_of(record: &[u8; EVENT_BYTES]) -> u64 {
+        let mut time = [0; 8];
+        time.copy_from_slice(&record[TIME_AT..TIME_AT + 8]);
+        u64::from_le_bytes(time)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use ttmem_event::event::TIME_AT;
 
 /// What can be done to a ring, by either end.
 #[derive(Clone, Debug)]
@@ -107,7 +108,7 @@ proptest! {
                 Step::MoveProducer => {
                     let other = Producer::vacant();
                     other.become_owner(&producer);
-                    let pushed = producer.push(&[0; EVENT_BYTES]);
+                    let pushed = producer.push(&[[0; EVENT_BYTES]]);
                     prop_assert!(!pushed, "it has no ring any more");
                     producer = other;
                 }
@@ -116,7 +117,7 @@ proptest! {
                 }
                 Step::Push(tag) => {
                     let fits = model.is_owned && model.room > 0;
-                    prop_assert_eq!(producer.push(&record(tag)), fits);
+                    prop_assert_eq!(producer.push(&[record(tag)]), fits);
                     if fits {
                         model.queue.push_back(tag);
                         model.room -= 1;
@@ -124,7 +125,7 @@ proptest! {
                 }
                 Step::PushTogether(tags) => {
                     let fit = model.is_owned && model.room >= tags.len();
-                    prop_assert_eq!(producer.push_together(&tags.map(record)), fit);
+                    prop_assert_eq!(producer.push(&tags.map(record)), fit);
                     if fit {
                         model.queue.extend(tags);
                         model.room -= tags.len();
@@ -156,7 +157,7 @@ proptest! {
             prop_assert_eq!(ring.is_owned(), model.is_owned);
             prop_assert_eq!(consumer.position(), model.tail + model.read as u64);
             prop_assert_eq!(consumer.available(), (model.looked - model.read) as u64);
-            prop_assert_eq!(consumer.taken(), model.looked as u64);
+            prop_assert_eq!(consumer.used_slots(), model.looked as u64);
             let next = (model.read < model.looked).then(|| model.queue[model.read]);
             prop_assert_eq!(consumer.peek(), next.map(record));
             prop_assert_eq!(consumer.peek_time(), next.map(|tag| u64::from(tag) << 40));
@@ -199,7 +200,7 @@ fn a_producer_and_a_consumer_at_full_speed_agree() {
                 let [low, ..] = event.to_le_bytes();
                 let mut record = [low; EVENT_BYTES];
                 record[TIME_AT..TIME_AT + 8].copy_from_slice(&event.to_le_bytes());
-                while !producer.push(&record) {
+                while !producer.push(&[record]) {
                     if !producer.look_for_room() {
                         std::thread::yield_now();
                     }

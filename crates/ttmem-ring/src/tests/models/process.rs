@@ -43,7 +43,7 @@ impl Complete {
 #[test]
 fn who_sees_a_reference_sees_what_it_refers_to() {
     let seen = outcomes(ALL, || {
-        let published = Arc::new(Published::new());
+        let published = Arc::new(Published::unset());
         let setting = {
             let published = Arc::clone(&published);
             thread::spawn(move || published.set(Complete::leak()))
@@ -58,7 +58,7 @@ fn who_sees_a_reference_sees_what_it_refers_to() {
 /// Two threads start a client, and a third looks at the word in that way.
 fn decide(look: fn(&Page<Complete>) -> u32) -> Vec<bool> {
     let seen = outcomes(ALL, move || {
-        let page = Arc::new(Page::new());
+        let page = Arc::new(Page::undecided());
         let starting = [0, 1].map(|_thread| {
             let page = Arc::clone(&page);
             thread::spawn(move || {

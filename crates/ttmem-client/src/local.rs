@@ -53,12 +53,12 @@ impl Drop for Ending {
     }
 }
 
-/// Records events of one moment: together if there is room for all, else one by one.
+/// Records an event.
 ///
-/// Inlined for good: where an event is written down its kind is known, and writing it becomes a
+/// Inlined for good: where the event is written down its kind is known, and writing it becomes a
 /// row of stores instead of a choice between forty layouts.
 #[inline(always)]
-pub(crate) fn record<const COUNT: usize>(events: &[EventKind; COUNT]) {
+pub(crate) fn record(event: &EventKind) {
     let word = PAGE.word();
     if word == OFF {
         return;
@@ -68,16 +68,47 @@ pub(crate) fn record<const COUNT: usize>(events: &[EventKind; COUNT]) {
     #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
     let local = unsafe { &*local };
     let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
-    if !(ready && local.push(events)) {
-        record_one_by_one(local, events);
+    if !(ready && local.push(event)) {
+        record_slowly(
+            local,
+            &Event {
+                time: 0,
+                kind: *event,
+            }
+            .encode(),
+        );
+    }
+}
+
+/// Records several events of one moment: together if there is room for all, else one by one.
+#[inline(always)]
+pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
+    let word = PAGE.word();
+    if word == OFF {
+        return;
+    }
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: as in `record`.
+    #[expect(unsafe_code, reason = "as in `record`")]
+    let local = unsafe { &*local };
+    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    if !(ready && local.push_together(all)) {
+        record_one_by_one(local, all);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn record_one_by_one(local: &Local, events: &[EventKind]) {
-    for &kind in events {
-        record_slowly(local, &Event { time: 0, kind }.encode());
+fn record_one_by_one(local: &Local, all: &[EventKind]) {
+    for &event in all {
+        record_slowly(
+            local,
+            &Event {
+                time: 0,
+                kind: event,
+            }
+            .encode(),
+        );
     }
 }
 
@@ -90,11 +121,20 @@ pub(crate) fn record_encoded(record: &[u8; EVENT_BYTES]) {
 
 impl Local {
     #[inline(always)]
-    fn push<const COUNT: usize>(&self, events: &[EventKind; COUNT]) -> bool {
+    fn push(&self, event: &EventKind) -> bool {
         self.enter();
         let time = clock::ticks();
-        let records = events.map(|kind| Event { time, kind }.encode());
-        let pushed = self.producer.push(&records);
+        let pushed = self.producer.push(&Event { time, kind: *event }.encode());
+        self.leave();
+        pushed
+    }
+
+    #[inline(always)]
+    fn push_together<const COUNT: usize>(&self, all: &[EventKind; COUNT]) -> bool {
+        self.enter();
+        let time = clock::ticks();
+        let records = all.map(|event| Event { time, kind: event }.encode());
+        let pushed = self.producer.push_together(&records);
         self.leave();
         pushed
     }
@@ -103,7 +143,7 @@ impl Local {
     fn put_encoded(&self, record: &[u8; EVENT_BYTES]) -> bool {
         let mut record = *record;
         record[TIME_AT..TIME_AT + 8].copy_from_slice(&clock::ticks().to_le_bytes());
-        self.producer.push(&[record])
+        self.producer.push(&record)
     }
 
     // Only this thread and its own signal handlers look: keeping the compiler's order is enough.

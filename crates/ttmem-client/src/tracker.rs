@@ -77,7 +77,7 @@ impl Tracker {
         if event.is_legacy() && !start::is_legacy() && !decide_legacy() {
             return;
         }
-        local::record(&[event]);
+        local::record(&event);
     }
 
     /// Records events that happened at one moment, in their order, for little more than one.
@@ -86,7 +86,7 @@ impl Tracker {
         if all.iter().any(EventKind::is_legacy) {
             return all.into_iter().for_each(|event| self.track(event));
         }
-        local::record(&all);
+        local::record_together(&all);
     }
 
     /// The id of a text.

@@ -236,23 +236,45 @@ impl<'m> Producer<'m> {
         self.ring.get()
     }
 
-    /// Publishes event records at once, if there is known to be room for all of them.
+    /// Publishes an event record, if there is known to be room.
     ///
-    /// Whoever sees one of them sees all. Not to be called from a signal handler that interrupted
-    /// this very call.
+    /// Not to be called from a signal handler that interrupted this very call.
     #[inline(always)]
-    pub fn push<const COUNT: usize>(&self, records: &[[u8; EVENT_BYTES]; COUNT]) -> bool {
+    pub fn push(&self, record: &[u8; EVENT_BYTES]) -> bool {
         let head = self.head.get();
-        let next = head.wrapping_add(COUNT as u64);
-        if next > self.room_until.get() {
+        if head >= self.room_until.get() {
             return false;
         }
         let Some(ring) = self.ring.get() else {
             return false;
         };
-        for (position, record) in (head..next).zip(records) {
-            ring.prefetch(position.wrapping_add(PREFETCHED));
-            self.write(&ring, position, record);
+        ring.prefetch(head.wrapping_add(PREFETCHED));
+        self.write(&ring, head, record);
+        let next = head.wrapping_add(1);
+        self.head.set(next);
+        // SYNC(publish): whoever sees this head sees the slot.
+        ring.control.head.store(next, Ordering::Release);
+        true
+    }
+
+    /// Publishes several event records at once, if there is known to be room for all of them.
+    ///
+    /// As of [`Self::push`]. Whoever sees one of them sees all.
+    #[inline(always)]
+    pub fn push_together<const COUNT: usize>(&self, records: &[[u8; EVENT_BYTES]; COUNT]) -> bool {
+        let head = self.head.get();
+        let count = u64::try_from(COUNT).unwrap_or(u64::MAX);
+        if self.room_until.get().saturating_sub(head) < count {
+            return false;
+        }
+        let Some(ring) = self.ring.get() else {
+            return false;
+        };
+        let mut next = head;
+        for record in records {
+            ring.prefetch(next.wrapping_add(PREFETCHED));
+            self.write(&ring, next, record);
+            next = next.wrapping_add(1);
         }
         self.head.set(next);
         // SYNC(publish): whoever sees this head sees the slots.

@@ -143,7 +143,7 @@ mod tests {
         let producer = rings[2].claim().unwrap();
         assert!(rings[2].claim().is_none());
         assert!(producer.look_for_room());
-        assert!(producer.push(&[[7; EVENT_BYTES]]));
+        assert!(producer.push(&[7; EVENT_BYTES]));
         let memory = segment.memory();
         let mut bytes = vec![0; memory.bytes()];
         let read = rustix::io::pread(memory.descriptor().unwrap(), &mut bytes, 0);
@@ -168,9 +168,9 @@ mod tests {
         let mut consumer = ring.consumer().unwrap();
         assert!(producer.look_for_room());
         for value in 0..4 {
-            assert!(producer.push(&[[value; EVENT_BYTES]]));
+            assert!(producer.push(&[value; EVENT_BYTES]));
         }
-        assert!(!producer.push(&[[0; EVENT_BYTES]]));
+        assert!(!producer.push(&[0; EVENT_BYTES]));
         assert!(!producer.look_for_room());
         consumer.look();
         assert_eq!(consumer.available(), 4);
@@ -181,9 +181,9 @@ mod tests {
         assert!(!producer.look_for_room());
         consumer.free(consumer.position());
         assert!(producer.look_for_room());
-        assert!(producer.push(&[[9; EVENT_BYTES]]));
-        assert!(producer.push(&[[10; EVENT_BYTES]]));
-        assert!(!producer.push(&[[0; EVENT_BYTES]]));
+        assert!(producer.push(&[9; EVENT_BYTES]));
+        assert!(producer.push(&[10; EVENT_BYTES]));
+        assert!(!producer.push(&[0; EVENT_BYTES]));
         consumer.look();
         let mut seen = Vec::new();
         while let Some(record) = consumer.peek() {
@@ -199,12 +199,12 @@ mod tests {
         let ring = segment.rings().next().unwrap();
         let first = ring.claim().unwrap();
         assert!(first.look_for_room());
-        assert!(first.push(&[[1; EVENT_BYTES]]));
+        assert!(first.push(&[1; EVENT_BYTES]));
         first.release();
-        assert!(!first.push(&[[0; EVENT_BYTES]]));
+        assert!(!first.push(&[0; EVENT_BYTES]));
         let second = ring.claim().unwrap();
         assert!(second.look_for_room());
-        assert!(second.push(&[[2; EVENT_BYTES]]));
+        assert!(second.push(&[2; EVENT_BYTES]));
         let mut consumer = ring.consumer().unwrap();
         consumer.look();
         assert_eq!(consumer.peek().unwrap()[0], 1);

@@ -194,7 +194,7 @@ mod tests {
         let (mut rings, producers) = rings(3);
         for (producer, times) in producers.iter().zip([[1, 4, 5], [2, 3, 9], [6, 7, 8]]) {
             for time in times {
-                assert!(producer.push(&[event(time)]));
+                assert!(producer.push(&event(time)));
             }
         }
         let (times, complete) = merged(&mut rings, 100, 100);
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn what_is_stamped_after_the_horizon_waits() {
         let (mut rings, producers) = rings(2);
-        assert!(producers[0].push(&[event(5)]));
-        assert!(producers[0].push(&[event(20)]));
-        assert!(producers[1].push(&[event(11)]));
+        assert!(producers[0].push(&event(5)));
+        assert!(producers[0].push(&event(20)));
+        assert!(producers[1].push(&event(11)));
         assert_eq!(merged(&mut rings, 10, 100), (vec![5], true));
         assert_eq!(merged(&mut rings, 19, 100), (vec![11], true));
         assert_eq!(merged(&mut rings, 20, 100), (vec![20], true));
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn a_stamp_that_is_no_time_of_this_clock_holds_up_nobody() {
         let (mut rings, producers) = rings(2);
-        assert!(producers[0].push(&[event(u64::MAX)]));
-        assert!(producers[0].push(&[event(6)]));
-        assert!(producers[1].push(&[event(5)]));
+        assert!(producers[0].push(&event(u64::MAX)));
+        assert!(producers[0].push(&event(6)));
+        assert!(producers[1].push(&event(5)));
         let (mut times, complete) = merged(&mut rings, 10, 100);
         times.sort_unstable();
         assert_eq!(times, [5, 6, u64::MAX]);
@@ -229,7 +229,7 @@ mod tests {
     fn no_more_are_taken_than_asked_for_and_the_rest_is_known_to_be_there() {
         let (mut rings, producers) = rings(1);
         for time in 1..=5 {
-            assert!(producers[0].push(&[event(time)]));
+            assert!(producers[0].push(&event(time)));
         }
         assert_eq!(merged(&mut rings, 100, 2), (vec![1, 2], false));
         assert_eq!(merged(&mut rings, 100, 100), (vec![3, 4, 5], true));
@@ -240,14 +240,14 @@ mod tests {
         let (mut rings, producers) = rings(1);
         let mut history = History::new(1000, false);
         for time in 1..=3 {
-            assert!(producers[0].push(&[event(time)]));
+            assert!(producers[0].push(&event(time)));
         }
         rings.consumers[0].look();
         rings.merge(100, 100, &mut history);
         rings.free(&history);
         assert_eq!(rings.consumers[0].used_slots(), 3, "kept until it is sent");
         for time in 4..=8 {
-            assert!(producers[0].push(&[event(time)]));
+            assert!(producers[0].push(&event(time)));
         }
         assert!(!producers[0].look_for_room());
         rings.consumers[0].look();

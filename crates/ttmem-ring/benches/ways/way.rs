@@ -81,7 +81,7 @@ impl<C: Clock> Way for Rings<C> {
             for (bytes, word) in bytes.iter_mut().zip(event::<C>(value)) {
                 *bytes = word.to_le_bytes();
             }
-            producer.push(&[record])
+            producer.push(&record)
         };
         while !push() {
             producer.look_for_room();

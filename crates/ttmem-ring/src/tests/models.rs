@@ -72,7 +72,7 @@ fn tag(record: &[u8; EVENT_BYTES]) -> u8 {
 
 /// Publishes an event if there is room.
 fn try_push(producer: &Producer<'_>, time: u64, tag: u8) -> bool {
-    producer.look_for_room() && producer.push(&[filled(time, tag)])
+    producer.look_for_room() && producer.push(&filled(time, tag))
 }
 
 /// Publishes an event where there is room for certain.

@@ -20,6 +20,7 @@
  *     Slow the first time, so do it once and keep the id.
  *   - all others report one thing that happened. They take tens of nanoseconds, never block on the
  *     server, and can be called from any thread and at any time; not from a signal handler.
+ *     Instead of a structure they accept null, and return TTMEM_E_NULL.
  *
  * A failure never ends the program. Without a server, or when tracking is off, everything here is
  * idle: reports do nothing and return TTMEM_OK, ids are 0.
@@ -126,7 +127,7 @@ typedef uint32_t ttmem_cores_id_t;
 // A chip architecture, with the runtime's own numbers; others are shown as unknown.
 typedef uint16_t ttmem_arch_t;
 
-// How a chip is reached. One of TTMEM_REACH_*.
+// How a chip is reached.
 typedef uint8_t ttmem_reach_t;
 
 // A physical device. Set everything that is not known to zero.
@@ -159,8 +160,6 @@ typedef struct ttmem_device_t {
 typedef uint32_t ttmem_device_id_t;
 
 // What a mesh handle stands for in the runtime.
-//
-// One of TTMEM_MESH_KIND_*.
 typedef uint8_t ttmem_mesh_kind_t;
 
 // The devices behind a mesh handle.
@@ -196,18 +195,12 @@ typedef uint64_t ttmem_program_id_t;
 typedef uint32_t ttmem_trace_id_t;
 
 // Where a buffer lives. The numbers are the runtime's own.
-//
-// One of TTMEM_CLASS_*.
 typedef uint8_t ttmem_class_t;
 
 // How a buffer is laid out over banks. The numbers are the runtime's own.
-//
-// One of TTMEM_LAYOUT_*.
 typedef uint8_t ttmem_layout_t;
 
 // The end of the bank that a buffer was taken from.
-//
-// One of TTMEM_DIRECTION_*.
 typedef uint8_t ttmem_direction_t;
 
 // A buffer was placed.
@@ -299,18 +292,12 @@ typedef struct ttmem_program_finalized_t {
 } ttmem_program_finalized_t;
 
 // Where the binary of a program is, per device.
-//
-// One of TTMEM_BINARY_STATUS_*.
 typedef uint8_t ttmem_binary_status_t;
 
 // Whether something was found in a cache.
-//
-// One of TTMEM_CACHE_RESULT_*.
 typedef uint8_t ttmem_cache_result_t;
 
 // The way a program reaches the device.
-//
-// One of TTMEM_DISPATCH_PATH_*.
 typedef uint8_t ttmem_dispatch_path_t;
 
 // A program was sent to run.
@@ -334,8 +321,6 @@ typedef struct ttmem_program_dispatched_t {
 } ttmem_program_dispatched_t;
 
 // Why a program's per-core storage was refused.
-//
-// One of TTMEM_CLASH_KIND_*.
 typedef uint8_t ttmem_clash_kind_t;
 
 // A program's per-core storage was refused.
@@ -357,8 +342,6 @@ typedef struct ttmem_program_clashed_t {
 } ttmem_program_clashed_t;
 
 // The kinds of per-core storage that a program places itself.
-//
-// One of TTMEM_CB_KIND_*.
 typedef uint8_t ttmem_cb_kind_t;
 
 // A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
@@ -385,11 +368,9 @@ typedef struct ttmem_cb_allocated_t {
 typedef uint64_t ttmem_kernel_id_t;
 
 // What a kernel is for.
-//
-// One of TTMEM_KERNEL_KIND_*.
 typedef uint8_t ttmem_kernel_kind_t;
 
-// The kinds of programmable cores of a device. One of TTMEM_CORE_*.
+// The kinds of programmable cores of a device.
 typedef uint8_t ttmem_core_type_t;
 
 // A kernel of a program is on its cores.

@@ -4,7 +4,7 @@
 //! an enumeration is asked for, which in Rust would be undefined behaviour. Each
 //! is turned into its word where it comes in, or refused.
 
-/// Where a buffer lives. The numbers are the runtime's own.
+/// Where a buffer lives: one of TTMEM_CLASS_*. The numbers are the runtime's own.
 pub type ttmem_class_t = u8;
 /// Device DRAM.
 pub const TTMEM_CLASS_DRAM: ttmem_class_t = 0;
@@ -19,7 +19,7 @@ pub const TTMEM_CLASS_TRACE: ttmem_class_t = 4;
 /// In ttmem_buffers_released: every class.
 pub const TTMEM_CLASS_ALL: ttmem_class_t = 255;
 
-/// How a buffer is laid out over banks. The numbers are the runtime's own.
+/// How a buffer is laid out over banks: one of TTMEM_LAYOUT_*. The numbers are the runtime's own.
 pub type ttmem_layout_t = u8;
 /// Pages dealt over all banks.
 pub const TTMEM_LAYOUT_INTERLEAVED: ttmem_layout_t = 0;
@@ -34,14 +34,14 @@ pub const TTMEM_LAYOUT_BLOCK_SHARDED: ttmem_layout_t = 4;
 /// Sharded in any number of dimensions.
 pub const TTMEM_LAYOUT_ND_SHARDED: ttmem_layout_t = 5;
 
-/// The end of the bank that a buffer was taken from.
+/// The end of the bank that a buffer was taken from: one of TTMEM_DIRECTION_*.
 pub type ttmem_direction_t = u8;
 /// From low addresses.
 pub const TTMEM_DIRECTION_BOTTOM_UP: ttmem_direction_t = 0;
 /// From high addresses.
 pub const TTMEM_DIRECTION_TOP_DOWN: ttmem_direction_t = 1;
 
-/// The kinds of per-core storage that a program places itself.
+/// The kinds of per-core storage that a program places itself: one of TTMEM_CB_KIND_*.
 pub type ttmem_cb_kind_t = u8;
 /// A circular buffer placed by the program.
 pub const TTMEM_CB_KIND_LOCAL: ttmem_cb_kind_t = 0;
@@ -54,7 +54,7 @@ pub const TTMEM_CB_KIND_DATAFLOW_BORROWED: ttmem_cb_kind_t = 3;
 /// Scratch memory placed by the program.
 pub const TTMEM_CB_KIND_SCRATCHPAD: ttmem_cb_kind_t = 4;
 
-/// What a kernel is for.
+/// What a kernel is for: one of TTMEM_KERNEL_KIND_*.
 pub type ttmem_kernel_kind_t = u8;
 /// The user's computation.
 pub const TTMEM_KERNEL_KIND_APPLICATION: ttmem_kernel_kind_t = 0;
@@ -65,7 +65,7 @@ pub const TTMEM_KERNEL_KIND_DISPATCH: ttmem_kernel_kind_t = 2;
 /// Not known.
 pub const TTMEM_KERNEL_KIND_UNKNOWN: ttmem_kernel_kind_t = 3;
 
-/// Where the binary of a program is, per device.
+/// Where the binary of a program is, per device: one of TTMEM_BINARY_STATUS_*.
 pub type ttmem_binary_status_t = u8;
 /// Not yet written.
 pub const TTMEM_BINARY_STATUS_NOT_SENT: ttmem_binary_status_t = 0;
@@ -74,7 +74,7 @@ pub const TTMEM_BINARY_STATUS_IN_FLIGHT: ttmem_binary_status_t = 1;
 /// Written, reused from now on.
 pub const TTMEM_BINARY_STATUS_COMMITTED: ttmem_binary_status_t = 2;
 
-/// Whether something was found in a cache.
+/// Whether something was found in a cache: one of TTMEM_CACHE_RESULT_*.
 pub type ttmem_cache_result_t = u8;
 /// The runtime did not say.
 pub const TTMEM_CACHE_RESULT_UNKNOWN: ttmem_cache_result_t = 0;
@@ -83,14 +83,14 @@ pub const TTMEM_CACHE_RESULT_HIT: ttmem_cache_result_t = 1;
 /// Not found.
 pub const TTMEM_CACHE_RESULT_MISS: ttmem_cache_result_t = 2;
 
-/// The way a program reaches the device.
+/// The way a program reaches the device: one of TTMEM_DISPATCH_PATH_*.
 pub type ttmem_dispatch_path_t = u8;
 /// Through the command queues on the device.
 pub const TTMEM_DISPATCH_PATH_FAST: ttmem_dispatch_path_t = 0;
 /// Written by the host.
 pub const TTMEM_DISPATCH_PATH_SLOW: ttmem_dispatch_path_t = 1;
 
-/// Why a program's per-core storage was refused.
+/// Why a program's per-core storage was refused: one of TTMEM_CLASH_KIND_*.
 pub type ttmem_clash_kind_t = u8;
 /// It grows into an L1 buffer.
 pub const TTMEM_CLASH_KIND_L1_BUFFER: ttmem_clash_kind_t = 0;
@@ -101,14 +101,14 @@ pub const TTMEM_CLASH_KIND_SERVICE_CORE: ttmem_clash_kind_t = 2;
 /// Its cores lie outside the compute grid.
 pub const TTMEM_CLASH_KIND_OUTSIDE_GRID: ttmem_clash_kind_t = 3;
 
-/// What a mesh handle stands for in the runtime.
+/// What a mesh handle stands for in the runtime: one of TTMEM_MESH_KIND_*.
 pub type ttmem_mesh_kind_t = u8;
 /// A mesh device with an allocator of its own.
 pub const TTMEM_MESH_KIND_MESH: ttmem_mesh_kind_t = 0;
 /// A single physical device used directly.
 pub const TTMEM_MESH_KIND_CHIP: ttmem_mesh_kind_t = 1;
 
-/// The kinds of programmable cores of a device.
+/// The kinds of programmable cores of a device: one of TTMEM_CORE_*.
 pub type ttmem_core_type_t = u8;
 /// Compute cores.
 pub const TTMEM_CORE_TENSIX: ttmem_core_type_t = 0;
@@ -132,7 +132,7 @@ pub const TTMEM_ARCH_BLACKHOLE: ttmem_arch_t = 3;
 /// Quasar.
 pub const TTMEM_ARCH_QUASAR: ttmem_arch_t = 4;
 
-/// How a chip is reached.
+/// How a chip is reached: one of TTMEM_REACH_*.
 pub type ttmem_reach_t = u8;
 /// Not known.
 pub const TTMEM_REACH_UNKNOWN: ttmem_reach_t = 0;

@@ -8,12 +8,12 @@
 use crate::config::Config;
 use crate::{forward, futex};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_event::wire::DefinitionKind;
-use ttmem_ring::dictionary::{Dictionary, DictionarySegment, shared};
+use ttmem_ring::dictionary::{Dictionary, DictionarySegment};
 use ttmem_ring::flush::{Doorbell, Flush};
-use ttmem_ring::memory::{CreateMemoryError, Memory};
+use ttmem_ring::memory::CreateMemoryError;
 use ttmem_ring::page::Page;
 use ttmem_ring::published::Published;
 use ttmem_ring::ring::{Producer, Ring};
@@ -39,7 +39,6 @@ pub(crate) struct Client {
     /// When the last attempt to make more rings failed: trying at every event would be a burden.
     growing: Mutex<Option<Instant>>,
     pub(crate) dictionary: Dictionary,
-    dictionary_memories: Arc<Mutex<Vec<Memory>>>,
     pub(crate) doorbell: Doorbell,
     pub(crate) flush: Flush,
     pub(crate) figures: Figures,
@@ -63,23 +62,13 @@ impl Client {
         config: Config,
         forked: Option<u64>,
     ) -> Result<Self, CreateMemoryError> {
-        let memories = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&memories);
-        let make = move || -> Option<&'static DictionarySegment> {
-            let (memory, segment) = shared::create().ok()?;
-            kept.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(memory);
-            Some(Box::leak(Box::new(segment)))
-        };
         let client = Self {
             generation,
             instance: random_instance(),
             forked,
             segments: std::array::from_fn(|_segment| Published::unset()),
             growing: Mutex::new(None),
-            dictionary: Dictionary::new(Box::new(make)),
-            dictionary_memories: memories,
+            dictionary: Dictionary::new(DictionarySegment::create),
             doorbell: Doorbell::default(),
             flush: Flush::default(),
             figures: Figures::default(),
@@ -98,17 +87,6 @@ impl Client {
     /// The segments of rings there are.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &'static RingSegment> + '_ {
         self.segments.iter().map_while(Published::get)
-    }
-
-    /// Does something with the memory of a dictionary segment, if there is that one.
-    pub(crate) fn with_dictionary_memory<R>(
-        &self,
-        number: usize,
-        use_it: impl FnOnce(&Memory) -> R,
-    ) -> Option<R> {
-        let memories = self.dictionary_memories.lock();
-        let memories = memories.unwrap_or_else(PoisonError::into_inner);
-        memories.get(number).map(use_it)
     }
 
     /// A ring for a thread, of a new segment if all are taken; `None` when there are no more.

@@ -6,7 +6,9 @@
 //! adding takes one, which only adders meet.
 
 use crate::MAX_DICTIONARY_SEGMENTS;
-use crate::index::{Index, IndexWriter, PLACES};
+use crate::index::{Index, PLACES};
+#[cfg(not(loom))]
+use crate::memory::{Memory, Zeroed};
 use crate::published::Published;
 use crate::sync::{AtomicU64, Mutex, Ordering, UnsafeCell};
 use ttmem_event::wire::{
@@ -68,31 +70,54 @@ impl DictionaryHeader {
 #[repr(transparent)]
 pub struct ByteCell(UnsafeCell<u8>);
 
-impl ByteCell {
-    /// A byte that is not written yet.
-    #[cfg(all(loom, test))]
-    pub(crate) fn new() -> Self {
-        Self(UnsafeCell::new(0))
-    }
-}
-
 // SAFETY: a cell is written once, by whoever holds the writer's lock, before `published` passes it
 // (SYNC(define)), and only read afterwards.
 #[expect(unsafe_code, reason = "append-only: what is shared is not written")]
 unsafe impl Sync for ByteCell {}
 
+// SAFETY: any byte is a byte.
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "a byte may be zero")]
+unsafe impl Zeroed for ByteCell {}
+
 /// A piece of the dictionary, wherever it lies; it stays for ever.
 #[derive(Debug)]
 pub struct DictionarySegment {
+    #[cfg(not(loom))]
+    memory: Memory,
     header: &'static DictionaryHeader,
     cells: &'static [ByteCell],
 }
 
 impl DictionarySegment {
-    /// A segment over this memory.
+    /// A segment for as long as the process lives; `None` when there is no memory for it.
+    #[cfg(not(loom))]
     #[must_use]
-    pub(crate) fn new(header: &'static DictionaryHeader, cells: &'static [ByteCell]) -> Self {
-        Self { header, cells }
+    pub fn create() -> Option<&'static Self> {
+        let cells = SEGMENT_BYTES - HEADER_BYTES;
+        let created = Memory::create("ttmem-dictionary", DictionaryHeader::new(), cells);
+        let (memory, header, cells) = created.ok()?;
+        Some(Box::leak(Box::new(Self {
+            memory,
+            header,
+            cells,
+        })))
+    }
+
+    /// A small segment.
+    #[cfg(all(loom, test))]
+    pub(crate) fn with_bytes<const BYTES: usize>() -> Option<&'static Self> {
+        let header = Box::leak(Box::new(DictionaryHeader::new()));
+        let cells = std::array::from_fn::<_, BYTES, _>(|_cell| ByteCell(UnsafeCell::new(0)));
+        let cells = Box::leak(Box::new(cells));
+        Some(Box::leak(Box::new(Self { header, cells })))
+    }
+
+    /// The memory, to be handed over.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// How many bytes of definitions are complete.
@@ -161,35 +186,22 @@ pub struct Dictionary {
     writer: Mutex<Writer>,
 }
 
-/// Makes the next segment of a dictionary; `None` when there is no more memory.
-pub type MakeSegment = Box<dyn FnMut() -> Option<&'static DictionarySegment> + Send>;
-
+#[derive(Debug)]
 struct Writer {
-    index: IndexWriter,
     segment_count: usize,
     last_ids: [u32; DefinitionKind::ALL.len()],
-    make: MakeSegment,
-}
-
-impl std::fmt::Debug for Writer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer")
-            .field("segment_count", &self.segment_count)
-            .field("last_ids", &self.last_ids)
-            .finish_non_exhaustive()
-    }
+    /// Makes the next segment; `None` when there is no more memory.
+    make: fn() -> Option<&'static DictionarySegment>,
 }
 
 impl Dictionary {
     /// An empty dictionary that makes its segments by `make`.
     #[must_use]
-    pub fn new(make: MakeSegment) -> Self {
-        let (index, writer) = Index::new();
+    pub fn new(make: fn() -> Option<&'static DictionarySegment>) -> Self {
         Self {
             segments: std::array::from_fn(|_segment| Published::unset()),
-            index,
+            index: Index::new(),
             writer: Mutex::new(Writer {
-                index: writer,
                 segment_count: 0,
                 last_ids: [0; DefinitionKind::ALL.len()],
                 make,
@@ -254,7 +266,7 @@ impl Dictionary {
                 let place = number * SEGMENT_BYTES + segment.published();
                 if segment.append(&parts) {
                     writer.last_ids[kind as usize - 1] = id;
-                    self.index.insert(&mut writer.index, hash, place);
+                    self.index.insert(hash, place);
                     return id;
                 }
             }
@@ -313,38 +325,12 @@ fn hash(kind: DefinitionKind, body: &[u8]) -> u64 {
     state ^ (state >> 32)
 }
 
-#[cfg(not(loom))]
-pub mod shared {
-    use super::{ByteCell, DictionaryHeader, DictionarySegment, HEADER_BYTES, SEGMENT_BYTES};
-    use crate::memory::{CreateMemoryError, Memory, Zeroed};
-
-    // SAFETY: any byte is a byte.
-    #[expect(unsafe_code, reason = "a byte may be zero")]
-    unsafe impl Zeroed for ByteCell {}
-
-    /// Makes a segment for as long as the process lives.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
-    pub fn create() -> Result<(Memory, DictionarySegment), CreateMemoryError> {
-        let header = DictionaryHeader::new();
-        let cells = SEGMENT_BYTES - HEADER_BYTES;
-        let (memory, header, cells) = Memory::create("ttmem-dictionary", header, cells)?;
-        Ok((memory, DictionarySegment::new(header, cells)))
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
     use super::*;
     use ttmem_event::wire::Frame;
     use ttmem_event::{Definition, TextId};
-
-    fn make() -> Option<&'static DictionarySegment> {
-        let (_memory, segment) = shared::create().ok()?;
-        Some(Box::leak(Box::new(segment)))
-    }
 
     fn definitions(dictionary: &Dictionary) -> Vec<Definition> {
         let mut all = Vec::new();
@@ -361,7 +347,7 @@ mod tests {
 
     #[test]
     fn equal_definitions_have_one_id_and_are_written_once() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let matmul = dictionary.id(DefinitionKind::Text, b"matmul");
         let softmax = dictionary.id(DefinitionKind::Text, b"softmax");
         assert_eq!((matmul, softmax), (1, 2));
@@ -379,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_definition_that_does_not_fit_begins_another_segment() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let long = vec![b'x'; MAX_BODY_BYTES];
         for number in 0..40_u8 {
             let mut text = long.clone();
@@ -399,7 +385,7 @@ mod tests {
 
     #[test]
     fn names_do_not_crowd_out_what_totals_depend_on() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let mut text = vec![b'x'; MAX_BODY_BYTES];
         let mut texts: u32 = 0;
         while dictionary.id(DefinitionKind::Text, &text) != 0 {
@@ -414,21 +400,21 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_definition_has_no_id() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let long = vec![0; MAX_BODY_BYTES + 1];
         assert_eq!(dictionary.id(DefinitionKind::Mesh, &long), 0);
     }
 
     #[test]
     fn without_memory_there_is_no_id() {
-        let dictionary = Dictionary::new(Box::new(|| None));
+        let dictionary = Dictionary::new(|| None);
         assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 0);
         assert_eq!(dictionary.segments().count(), 0);
     }
 
     #[test]
     fn threads_that_define_the_same_agree() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let ids: Vec<Vec<u32>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_thread| {

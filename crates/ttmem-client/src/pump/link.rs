@@ -14,7 +14,6 @@ use crate::host;
 use std::time::{Duration, Instant};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
-use ttmem_ring::memory::Memory;
 
 /// Events in one frame: large enough that a system call is nothing, small enough to fit into a
 /// socket at once.
@@ -102,17 +101,6 @@ fn printable(reason: &str) -> String {
     shown
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
-}
-
-/// How a piece of memory was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Given {
-    /// With all of its frame.
-    Whole,
-    /// With the beginning of its frame.
-    Partly,
-    /// Not at all: the server does not read.
-    Later,
 }
 
 /// What to wait for before the next turn.
@@ -391,46 +379,29 @@ impl Link {
         if !self.handed.trusted {
             return Ok(());
         }
-        let (out, written) = (&mut self.out, &mut self.written);
-        let mut give = |memory: &Memory, is_dictionary: bool| -> Result<Given, Broken> {
-            // Ours alone, or closed by the program: the frame keeps the place among the others.
-            let descriptor = memory.descriptor();
+        let rings = client.segments().skip(self.handed.rings);
+        let rings = rings.map(|segment| (segment.memory(), false));
+        let dictionaries = client.dictionary.segments().skip(self.handed.dictionaries);
+        let dictionaries = dictionaries.map(|segment| (segment.memory(), true));
+        for (memory, is_dictionary) in rings.chain(dictionaries) {
             let bytes = memory.bytes() as u64;
-            let (rings, dictionary) = if is_dictionary {
-                (0, bytes)
+            let (ring_bytes, dictionary_bytes, handed) = if is_dictionary {
+                (0, bytes, &mut self.handed.dictionaries)
             } else {
-                (bytes, 0)
+                (bytes, 0, &mut self.handed.rings)
             };
-            Frame::put_handover(out, rings, dictionary);
-            match socket.send(out, descriptor)? {
-                0 => {
-                    out.clear();
-                    Ok(Given::Later)
-                }
-                sent if sent == out.len() => {
-                    out.clear();
-                    Ok(Given::Whole)
-                }
-                sent => {
-                    // The descriptor went with the first byte; the rest follows.
-                    *written = sent;
-                    Ok(Given::Partly)
-                }
-            }
-        };
-        for segment in client.segments().skip(self.handed.rings) {
-            let given = give(segment.memory(), false)?;
-            self.handed.rings += usize::from(given != Given::Later);
-            if given != Given::Whole {
+            Frame::put_handover(&mut self.out, ring_bytes, dictionary_bytes);
+            // Without a descriptor (ours alone, or closed by the program) the frame keeps the place
+            // among the others.
+            let sent = socket.send(&self.out, memory.descriptor())?;
+            *handed += usize::from(sent > 0);
+            if sent > 0 && sent < self.out.len() {
+                // The descriptor went with the first byte; the rest follows.
+                self.written = sent;
                 return Ok(());
             }
-        }
-        while let Some(given) =
-            client.with_dictionary_memory(self.handed.dictionaries, |memory| give(memory, true))
-        {
-            let given = given?;
-            self.handed.dictionaries += usize::from(given != Given::Later);
-            if given != Given::Whole {
+            self.out.clear();
+            if sent == 0 {
                 return Ok(());
             }
         }

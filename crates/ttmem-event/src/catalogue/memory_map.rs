@@ -147,7 +147,7 @@ impl MemoryMap {
     pub fn l1_bytes_per_bank(&self, l1_small_size: u64) -> Option<[u64; 2]> {
         let small = l1_small_size.checked_next_multiple_of(self.dram_alignment)?;
         let whole = self.tensix.l1_bytes - self.l1_unreserved_base;
-        (small < whole).then_some([whole - small, small])
+        (small < whole).then(|| [whole - small, small])
     }
 
     /// What the allocator has in each of `banks` DRAM banks, and after it TRACE for that parameter,
@@ -163,7 +163,7 @@ impl MemoryMap {
             .div_ceil(u64::from(banks))
             .checked_next_multiple_of(TRACE_PAGE_BYTES)?;
         let whole = self.dram_bank_bytes - self.dram_unreserved_base;
-        (trace < whole).then_some([whole - trace, trace])
+        (trace < whole).then(|| [whole - trace, trace])
     }
 }
 

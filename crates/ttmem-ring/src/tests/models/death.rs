@@ -67,7 +67,7 @@ fn die(events: u8, steps: &'static [Step]) -> BTreeSet<usize> {
     // Many deaths, each with all its interleavings: bounded to two forced switches.
     outcomes(Some(2), move || {
         let ring = ring(4);
-        let names = Names::new(32);
+        let names = Names::new::<32>();
         let producer = ring.claim().unwrap();
         let producing = {
             let names = Arc::clone(&names);

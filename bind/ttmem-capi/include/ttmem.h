@@ -127,7 +127,7 @@ typedef uint32_t ttmem_cores_id_t;
 // A chip architecture, with the runtime's own numbers; others are shown as unknown.
 typedef uint16_t ttmem_arch_t;
 
-// How a chip is reached.
+// How a chip is reached: one of TTMEM_REACH_*.
 typedef uint8_t ttmem_reach_t;
 
 // A physical device. Set everything that is not known to zero.
@@ -159,7 +159,7 @@ typedef struct ttmem_device_t {
 // A defined physical device. See ttmem_device_define.
 typedef uint32_t ttmem_device_id_t;
 
-// What a mesh handle stands for in the runtime.
+// What a mesh handle stands for in the runtime: one of TTMEM_MESH_KIND_*.
 typedef uint8_t ttmem_mesh_kind_t;
 
 // The devices behind a mesh handle.
@@ -194,13 +194,13 @@ typedef uint64_t ttmem_program_id_t;
 // A captured trace of one mesh: the runtime's own number.
 typedef uint32_t ttmem_trace_id_t;
 
-// Where a buffer lives. The numbers are the runtime's own.
+// Where a buffer lives: one of TTMEM_CLASS_*. The numbers are the runtime's own.
 typedef uint8_t ttmem_class_t;
 
-// How a buffer is laid out over banks. The numbers are the runtime's own.
+// How a buffer is laid out over banks: one of TTMEM_LAYOUT_*. The numbers are the runtime's own.
 typedef uint8_t ttmem_layout_t;
 
-// The end of the bank that a buffer was taken from.
+// The end of the bank that a buffer was taken from: one of TTMEM_DIRECTION_*.
 typedef uint8_t ttmem_direction_t;
 
 // A buffer was placed.
@@ -291,13 +291,13 @@ typedef struct ttmem_program_finalized_t {
     uint8_t reserved[4];
 } ttmem_program_finalized_t;
 
-// Where the binary of a program is, per device.
+// Where the binary of a program is, per device: one of TTMEM_BINARY_STATUS_*.
 typedef uint8_t ttmem_binary_status_t;
 
-// Whether something was found in a cache.
+// Whether something was found in a cache: one of TTMEM_CACHE_RESULT_*.
 typedef uint8_t ttmem_cache_result_t;
 
-// The way a program reaches the device.
+// The way a program reaches the device: one of TTMEM_DISPATCH_PATH_*.
 typedef uint8_t ttmem_dispatch_path_t;
 
 // A program was sent to run.
@@ -320,7 +320,7 @@ typedef struct ttmem_program_dispatched_t {
     uint8_t reserved[5];
 } ttmem_program_dispatched_t;
 
-// Why a program's per-core storage was refused.
+// Why a program's per-core storage was refused: one of TTMEM_CLASH_KIND_*.
 typedef uint8_t ttmem_clash_kind_t;
 
 // A program's per-core storage was refused.
@@ -341,7 +341,7 @@ typedef struct ttmem_program_clashed_t {
     uint8_t reserved[7];
 } ttmem_program_clashed_t;
 
-// The kinds of per-core storage that a program places itself.
+// The kinds of per-core storage that a program places itself: one of TTMEM_CB_KIND_*.
 typedef uint8_t ttmem_cb_kind_t;
 
 // A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
@@ -367,10 +367,10 @@ typedef struct ttmem_cb_allocated_t {
 // A kernel binary: equal binaries have equal ids, such as a hash of their content.
 typedef uint64_t ttmem_kernel_id_t;
 
-// What a kernel is for.
+// What a kernel is for: one of TTMEM_KERNEL_KIND_*.
 typedef uint8_t ttmem_kernel_kind_t;
 
-// The kinds of programmable cores of a device.
+// The kinds of programmable cores of a device: one of TTMEM_CORE_*.
 typedef uint8_t ttmem_core_type_t;
 
 // A kernel of a program is on its cores.

@@ -2,8 +2,8 @@
 //!
 //! They start the client by themselves, as one that speaks only the old
 //! vocabulary, and only if `TT_ALLOC_TRACKING_ENABLED` is exactly `1`, as the old
-//! client had it. A process that has started the client otherwise is not heard
-//! through them: it would be counted twice.
+//! client had it. A process that has started the client otherwise cannot
+//! report through them: it would be counted twice.
 #![expect(unsafe_code, reason = "exports C symbols by their names")]
 
 use crate::code::{TTMEM_OK, guard, ttmem_code_t};

@@ -31,12 +31,12 @@ const RETRY_GROWING: Duration = Duration::from_secs(1);
 pub(crate) struct Client {
     pub(crate) generation: u32,
     pub(crate) config: Config,
-    /// Random; what the server tells instances of one pid apart by.
+    /// Random; distinguishes instances of one pid.
     pub(crate) instance: [u8; 16],
     /// Of a process that began as a fork: the first buffer id of its own.
     pub(crate) forked: Option<u64>,
     segments: [Published<RingSegment>; MAX_RING_SEGMENTS],
-    /// When the last attempt to make more rings failed: trying at every event would be a burden.
+    /// When the last attempt to make more rings failed: trying at every event would cost too much.
     growing: Mutex<Option<Instant>>,
     pub(crate) dictionary: Dictionary,
     pub(crate) doorbell: Doorbell,
@@ -182,7 +182,7 @@ impl Client {
         }
     }
 
-    /// The first segment, which tells the server how the process ended.
+    /// Marks the first segment: the process exits in order.
     pub(crate) fn mark_leaving(&self) {
         if let Some(segment) = self.segments().next() {
             segment.mark_leaving();

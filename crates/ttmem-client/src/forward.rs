@@ -36,11 +36,11 @@ struct Table {
 static OWN: Table = Table {
     version: VERSION,
     reserved: 0,
-    record: take_record,
-    define: take_definition,
+    record: record_forwarded,
+    define: define_forwarded,
     next_buffer: tracker::next_buffer,
     next_program: tracker::next_program,
-    flush: take_flush,
+    flush: flush_forwarded,
 };
 
 /// The table of the copy that does the work.
@@ -152,14 +152,14 @@ fn own_client() -> Option<&'static Client> {
         .filter(|_client| PAGE.word() >= FIRST_GENERATION)
 }
 
-extern "C" fn take_record(record: &[u8; EVENT_BYTES]) {
+extern "C" fn record_forwarded(record: &[u8; EVENT_BYTES]) {
     // What this copy sees for itself, the old protocol's events would count twice.
     if own_client().is_some() && EventKind::is_legacy_record(record) == start::is_legacy() {
         local::record_encoded(record);
     }
 }
 
-extern "C" fn take_definition(kind: u8, body: *const u8, bytes: usize) -> u32 {
+extern "C" fn define_forwarded(kind: u8, body: *const u8, bytes: usize) -> u32 {
     let Some(kind) = DefinitionKind::from_code(kind) else {
         return 0;
     };
@@ -169,7 +169,7 @@ extern "C" fn take_definition(kind: u8, body: *const u8, bytes: usize) -> u32 {
     own_client().map_or(0, |client| client.define(kind, body))
 }
 
-extern "C" fn take_flush(millis: u64) -> bool {
+extern "C" fn flush_forwarded(millis: u64) -> bool {
     let timeout = Duration::from_millis(millis);
     own_client().is_some_and(|client| client.wait_for_flush(timeout))
 }

@@ -10,7 +10,7 @@ static FORKED_PID: AtomicI32 = AtomicI32::new(0);
 pub(crate) fn complain(text: &str) {
     let line = format!("ttmem: {text}\n");
     let _unharmed = PipesUnbroken::begin();
-    // A program without stderr has nobody to tell.
+    // A program without stderr has nobody to report to.
     let _nobody = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
 }
 

@@ -6,7 +6,7 @@
 //! there is none, or it is slow, stopped or replaced, the workload does not
 //! notice; when one is there, its view of this process becomes exact.
 //!
-//! A guest must not harm its host: any failure turns tracking off and lets the
+//! The client must not harm its process: any failure turns tracking off and lets the
 //! program run; there is no signal handler, no output but one line on stderr
 //! when tracking cannot be, and nothing at all before the first call.
 

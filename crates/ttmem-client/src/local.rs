@@ -88,8 +88,8 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
         return;
     }
     let local = LOCAL.with(std::ptr::from_ref);
-    // SAFETY: as in `record`.
-    #[expect(unsafe_code, reason = "as in `record`")]
+    // SAFETY: of this thread, which is here, and without a destructor: it lives as long.
+    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
     let local = unsafe { &*local };
     let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
     if !(ready && local.push_together(all)) {

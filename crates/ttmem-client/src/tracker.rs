@@ -37,7 +37,7 @@ pub enum FlushError {
 pub struct Statistics {
     /// Events that could not be recorded: totals are not to be trusted.
     pub lost_events: u64,
-    /// Events that the server was never told about one by one; totals are exact.
+    /// Events that the server was never sent one by one; totals are exact.
     pub elided_events: u64,
     /// Whether a server has all that this process holds, up to the newest events.
     pub connected: bool,
@@ -142,7 +142,7 @@ impl Tracker {
         settle(timeout, false)
     }
 
-    /// Flushes, tells the server goodbye and turns tracking off.
+    /// Flushes, sends the server a goodbye and turns tracking off.
     ///
     /// All that the process held is released, as if it had ended. A program need not call this:
     /// the end of a process is noticed.

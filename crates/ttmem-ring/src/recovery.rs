@@ -4,7 +4,7 @@
 //! which of a ring's events nobody has read. The server calls it after a death;
 //! it does no I/O itself: the caller reads the bytes that it is pointed to and
 //! hands them back. Nothing here believes a number before it was compared with
-//! what the file can hold, so a length from the dead never becomes a room.
+//! what the file can hold, so a length from there never becomes an allocation.
 
 use crate::dictionary::DictionaryHeader;
 use crate::ring::RingControl;
@@ -29,7 +29,7 @@ pub const MAX_RINGS: usize = MAX_RING_SEGMENTS * RINGS_PER_SEGMENT;
 /// An event's size where positions are counted.
 const RECORD_BYTES: u64 = EVENT_BYTES as u64;
 
-/// Why a segment tells nothing.
+/// Why a segment cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadSegmentError {
     /// It ends inside its header.
@@ -62,7 +62,7 @@ pub enum ReadSegmentError {
     },
 }
 
-/// Why a ring tells nothing.
+/// Why a ring cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRingError {
     /// More is claimed to be in it than it has slots, or less than nothing.
@@ -99,7 +99,7 @@ pub struct RingMarks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingHeader {
     slots: u64,
-    /// Whether the process had begun to exit in order; only segment 0 tells.
+    /// Whether the process had begun to exit in order; only segment 0 has it.
     pub leaving: bool,
     /// Its rings, in order.
     pub marks: [RingMarks; RINGS_PER_SEGMENT],
@@ -267,7 +267,7 @@ impl<'a> Merged<'a> {
             malformed: 0,
         };
         for ring in 0..merged.rings.len() {
-            merged.line_up(ring);
+            merged.queue_next(ring);
         }
         merged
     }
@@ -278,8 +278,8 @@ impl<'a> Merged<'a> {
         self.malformed
     }
 
-    /// Finds a ring's next event and lines it up with those of the others.
-    fn line_up(&mut self, ring: usize) {
+    /// Finds a ring's next event and puts it among those of the others.
+    fn queue_next(&mut self, ring: usize) {
         while let Some(record) = self.rings[ring].first() {
             match Event::decode(record) {
                 Ok(event) => return self.next.push(Reverse((event.time, ring))),
@@ -300,7 +300,7 @@ impl Iterator for Merged<'_> {
         let (record, rest) = self.rings[ring].split_first()?;
         let event = Event::decode(record).ok()?;
         self.rings[ring] = rest;
-        self.line_up(ring);
+        self.queue_next(ring);
         Some(event)
     }
 }

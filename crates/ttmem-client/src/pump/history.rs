@@ -137,13 +137,12 @@ impl History {
         self.unsent < self.end()
     }
 
-    /// Whether the server must be told the whole state, because events before the front never
-    /// reached it.
+    /// Whether the server needs the whole state, because events before the front never reached it.
     pub(super) fn has_gap(&self) -> bool {
         self.gap
     }
 
-    /// Events that no server was or will be told about.
+    /// Events that no server was or will be sent.
     pub(super) fn elided(&self) -> u64 {
         self.elided
     }
@@ -311,7 +310,7 @@ mod tests {
     use super::*;
     use ttmem_event::{BufferId, MeshId};
 
-    /// An event that can be told from others, by the id that it frees.
+    /// An event that differs from others by the id that it frees.
     fn event(number: u64) -> [u8; EVENT_BYTES] {
         let (mesh, buffer) = (MeshId(1), BufferId(number));
         let kind = EventKind::BufferFreed { mesh, buffer };

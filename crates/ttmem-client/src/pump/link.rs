@@ -135,8 +135,13 @@ impl Link {
 
     /// Whether a server has confirmed the state of this process.
     pub(super) fn is_synced(&self) -> bool {
-        let synced = Synced::Confirmed;
-        matches!(self.state, Phase::Up { synced: reached, .. } if reached == synced)
+        matches!(
+            self.state,
+            Phase::Up {
+                synced: Synced::Confirmed,
+                ..
+            }
+        )
     }
 
     /// Whether the server has applied every event below `until`.
@@ -174,8 +179,8 @@ impl Link {
         let outcome = match &self.state {
             Phase::Down { until } if *until <= Instant::now() => {
                 self.connect(client);
-                // Who we are and where our memory is goes out at once: whoever is killed in the
-                // next moment has left it in good hands.
+                // The hello and the memory go out at once: after a death in the next moment the
+                // server can read it.
                 self.send(client, history, definitions)
             }
             Phase::Down { .. } => Ok(()),

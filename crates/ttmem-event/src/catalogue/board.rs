@@ -272,7 +272,7 @@ impl BoardKind {
         }
     }
 
-    /// Where the runtime dispatches when it is not told otherwise.
+    /// Where the runtime dispatches by default.
     #[must_use]
     pub const fn default_dispatch(self) -> DispatchCores {
         self.row().default_dispatch

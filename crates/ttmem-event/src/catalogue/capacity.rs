@@ -19,7 +19,7 @@ pub struct DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// What the runtime does with that board when it is told nothing.
+    /// The runtime's defaults for that board.
     #[must_use]
     pub const fn default_of(board: BoardKind) -> Self {
         Self {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn wormhole_runs_report_these_figures() {
-        // n300 and T3000 dispatch on Ethernet cores unless told otherwise,
+        // n300 and T3000 dispatch on Ethernet cores by default,
         // hence as many L1 banks as n150 with one row of cores less.
         for board in [BoardKind::N150, BoardKind::N300, BoardKind::T3000] {
             let capacities = recorded(board);

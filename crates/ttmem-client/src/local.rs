@@ -53,45 +53,42 @@ impl Drop for Ending {
     }
 }
 
+/// What this thread knows, and whether its ring can be written to; `None` when tracking is off.
+#[inline(always)]
+fn current() -> Option<(&'static Local, bool)> {
+    let word = PAGE.word();
+    if word == OFF {
+        return None;
+    }
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: of this thread, which is here, and without a destructor: it outlives every call.
+    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
+    let local = unsafe { &*local };
+    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    Some((local, ready))
+}
+
 /// Records an event.
 ///
 /// Inlined for good: where the event is written down its kind is known, and writing it becomes a
 /// row of stores instead of a choice between forty layouts.
 #[inline(always)]
 pub(crate) fn record(event: &EventKind) {
-    let word = PAGE.word();
-    if word == OFF {
+    let Some((local, ready)) = current() else {
         return;
-    }
-    let local = LOCAL.with(std::ptr::from_ref);
-    // SAFETY: of this thread, which is here, and without a destructor: it lives as long.
-    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
-    let local = unsafe { &*local };
-    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    };
     if !(ready && local.push(event)) {
-        record_slowly(
-            local,
-            &Event {
-                time: 0,
-                kind: *event,
-            }
-            .encode(),
-        );
+        let (time, kind) = (0, *event);
+        record_slowly(local, &Event { time, kind }.encode());
     }
 }
 
 /// Records several events of one moment: together if there is room for all, else one by one.
 #[inline(always)]
 pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
-    let word = PAGE.word();
-    if word == OFF {
+    let Some((local, ready)) = current() else {
         return;
-    }
-    let local = LOCAL.with(std::ptr::from_ref);
-    // SAFETY: of this thread, which is here, and without a destructor: it lives as long.
-    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
-    let local = unsafe { &*local };
-    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    };
     if !(ready && local.push_together(all)) {
         record_one_by_one(local, all);
     }
@@ -100,15 +97,8 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
 #[cold]
 #[inline(never)]
 fn record_one_by_one(local: &Local, all: &[EventKind]) {
-    for &event in all {
-        record_slowly(
-            local,
-            &Event {
-                time: 0,
-                kind: event,
-            }
-            .encode(),
-        );
+    for &kind in all {
+        record_slowly(local, &Event { time: 0, kind }.encode());
     }
 }
 

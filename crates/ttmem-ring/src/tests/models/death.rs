@@ -47,7 +47,9 @@ fn pump(ring: Ring<'static>, steps: &[Step]) -> Received {
                 received.tags.append(&mut batch);
                 received.position = consumer.position();
             }
-            Step::Free => consumer.free(consumer.position()),
+            Step::Free => {
+                consumer.free(consumer.position());
+            }
         }
     }
     received

@@ -69,13 +69,13 @@ pub extern "C" fn ttmem_legacy_report_allocation(
     memory_class: ttmem_class_t,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| record!(LegacyAllocated { device, class = memory_class, size_bytes, id }))
+    report(|| record!(LegacyAllocated: device, class = memory_class, size_bytes, id))
 }
 
 /// Old vocabulary: the buffer at address `id` was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_deallocation(device: i32, id: u64) -> ttmem_code_t {
-    report(|| record!(LegacyFreed { device, id }))
+    report(|| record!(LegacyFreed: device, id))
 }
 
 /// Old vocabulary: a circular buffer was placed; `id` is its address.
@@ -85,13 +85,7 @@ pub extern "C" fn ttmem_legacy_report_cb_allocation(
     size_bytes: u64,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        record!(LegacyCbAllocated {
-            device,
-            size_bytes,
-            id
-        })
-    })
+    report(|| record!(LegacyCbAllocated: device, size_bytes, id))
 }
 
 /// Old vocabulary: a circular buffer was given back.
@@ -103,13 +97,7 @@ pub extern "C" fn ttmem_legacy_report_cb_deallocation(
     size_bytes: u64,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        record!(LegacyCbFreed {
-            device,
-            size_bytes,
-            id
-        })
-    })
+    report(|| record!(LegacyCbFreed: device, size_bytes, id))
 }
 
 /// Old vocabulary: a kernel was loaded, with its bytes over all cores.
@@ -123,20 +111,13 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
     kind: ttmem_kernel_kind_t,
 ) -> ttmem_code_t {
     let kind = KernelKind::from_code(kind).map_or(TTMEM_KERNEL_KIND_UNKNOWN, KernelKind::code);
-    report(|| {
-        record!(LegacyKernelLoaded {
-            device,
-            kind,
-            size_bytes,
-            id
-        })
-    })
+    report(|| record!(LegacyKernelLoaded: device, kind, size_bytes, id))
 }
 
 /// Old vocabulary: a kernel is gone; what was booked for it is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_kernel_unload(device: i32, id: u64) -> ttmem_code_t {
-    report(|| record!(LegacyKernelUnloaded { device, id }))
+    report(|| record!(LegacyKernelUnloaded: device, id))
 }
 
 /// Decides in place of the environment.

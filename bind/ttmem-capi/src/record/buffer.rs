@@ -40,10 +40,10 @@ pub struct ttmem_buffer_allocated_t {
 /// A buffer was placed.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_buffer_allocated(event: Option<&ttmem_buffer_allocated_t>) -> ttmem_code_t {
-    record_at!(event, BufferAllocated {
+    record_at!(event, BufferAllocated:
         mesh, buffer, class = memory_class, layout, direction, address, requested_bytes,
-        per_bank_bytes, page_bytes, cores, operation, banks,
-    })
+        per_bank_bytes, page_bytes, cores, operation, banks
+    )
 }
 
 /// A buffer was given back.
@@ -54,7 +54,7 @@ pub extern "C" fn ttmem_buffer_freed(
     mesh: ttmem_mesh_id_t,
     buffer: ttmem_buffer_id_t,
 ) -> ttmem_code_t {
-    record!(BufferFreed { mesh, buffer })
+    record!(BufferFreed: mesh, buffer)
 }
 
 /// Every buffer of an allocator was given back at once.
@@ -65,7 +65,7 @@ pub extern "C" fn ttmem_buffers_released(
     mesh: ttmem_mesh_id_t,
     memory_class: ttmem_class_t,
 ) -> ttmem_code_t {
-    record!(BuffersReleased { mesh, class = memory_class })
+    record!(BuffersReleased: mesh, class = memory_class)
 }
 
 /// What an allocator can hand out, as the runtime reports it.
@@ -93,9 +93,9 @@ pub struct ttmem_capacity_reported_t {
 pub extern "C" fn ttmem_capacity_reported(
     event: Option<&ttmem_capacity_reported_t>,
 ) -> ttmem_code_t {
-    record_at!(event, CapacityReported {
-        mesh, class = memory_class, banks, base, per_bank_bytes, alignment,
-    })
+    record_at!(event, CapacityReported:
+        mesh, class = memory_class, banks, base, per_bank_bytes, alignment
+    )
 }
 
 /// An allocation was refused.
@@ -129,10 +129,10 @@ pub struct ttmem_allocation_failed_t {
 pub extern "C" fn ttmem_allocation_failed(
     event: Option<&ttmem_allocation_failed_t>,
 ) -> ttmem_code_t {
-    record_at!(event, AllocationFailed {
+    record_at!(event, AllocationFailed:
         mesh, class = memory_class, banks, requested_bytes, per_bank_bytes, free_bytes,
-        largest_free_bytes, bank_bytes, operation,
-    })
+        largest_free_bytes, bank_bytes, operation
+    )
 }
 
 /// The allocator's own statistics, for the server to compare its account with.
@@ -145,7 +145,5 @@ pub extern "C" fn ttmem_statistics_reported(
     allocated_bytes: u64,
     largest_free_bytes: u64,
 ) -> ttmem_code_t {
-    record!(StatisticsReported {
-        mesh, class = memory_class, allocated_bytes, largest_free_bytes,
-    })
+    record!(StatisticsReported: mesh, class = memory_class, allocated_bytes, largest_free_bytes)
 }

@@ -26,16 +26,7 @@ pub struct ttmem_ring_opened_t {
 /// A kernel config ring exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_ring_opened(event: Option<&ttmem_ring_opened_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        RingOpened {
-            base,
-            size_bytes,
-            mesh,
-            sub_device,
-            core_type
-        }
-    )
+    record_at!(event, RingOpened: base, size_bytes, mesh, sub_device, core_type)
 }
 
 /// Room in a config ring was asked for.
@@ -61,17 +52,7 @@ pub struct ttmem_ring_reserved_t {
 /// Room in a config ring was asked for.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_ring_reserved(event: Option<&ttmem_ring_reserved_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        RingReserved {
-            size_bytes,
-            sync,
-            mesh,
-            sub_device,
-            core_type,
-            stalled
-        }
-    )
+    record_at!(event, RingReserved: size_bytes, sync, mesh, sub_device, core_type, stalled)
 }
 
 /// A program took room in a config ring.
@@ -99,17 +80,8 @@ pub struct ttmem_ring_allocated_t {
 /// A program took room in a config ring.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_ring_allocated(event: Option<&ttmem_ring_allocated_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        RingAllocated {
-            mesh,
-            sub_device,
-            core_type,
-            program,
-            address,
-            size_bytes,
-            sync,
-        }
+    record_at!(event, RingAllocated:
+        mesh, sub_device, core_type, program, address, size_bytes, sync
     )
 }
 
@@ -121,12 +93,7 @@ pub extern "C" fn ttmem_ring_freed(
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record!(RingFreed {
-        mesh,
-        sub_device,
-        core_type,
-        sync
-    })
+    record!(RingFreed: mesh, sub_device, core_type, sync)
 }
 
 /// A config ring was marked full: its entries are gone, and it is free again at `sync`.
@@ -137,18 +104,13 @@ pub extern "C" fn ttmem_ring_filled(
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record!(RingFilled {
-        mesh,
-        sub_device,
-        core_type,
-        sync
-    })
+    record!(RingFilled: mesh, sub_device, core_type, sync)
 }
 
 /// A prefetcher cache exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_opened(mesh: ttmem_mesh_id_t, size_bytes: u64) -> ttmem_code_t {
-    record!(PrefetchOpened { mesh, size_bytes })
+    record!(PrefetchOpened: mesh, size_bytes)
 }
 
 /// The prefetcher cache was asked for a workload.
@@ -172,22 +134,13 @@ pub struct ttmem_prefetched_t {
 /// The prefetcher cache was asked for a workload.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetched(event: Option<&ttmem_prefetched_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        Prefetched {
-            workload,
-            offset,
-            size_bytes,
-            mesh,
-            hit
-        }
-    )
+    record_at!(event, Prefetched: workload, offset, size_bytes, mesh, hit)
 }
 
 /// The prefetcher cache was emptied.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_reset(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record!(PrefetchReset { mesh })
+    record!(PrefetchReset: mesh)
 }
 
 /// The compiler's cache on disk was asked for a kernel.
@@ -200,10 +153,5 @@ pub extern "C" fn ttmem_jit_disk_lookup(
     name: ttmem_text_id_t,
     hit: ttmem_flag_t,
 ) -> ttmem_code_t {
-    record!(JitDiskLookup {
-        program,
-        kernel,
-        name,
-        hit
-    })
+    record!(JitDiskLookup: program, kernel, name, hit)
 }

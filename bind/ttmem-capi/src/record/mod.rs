@@ -15,7 +15,7 @@ use ttmem_event::event::Field;
 ///
 /// A field that has another name in C is written `field = name_in_c`.
 macro_rules! record {
-    ($kind:ident { $($field:ident $(= $value:ident)?),* $(,)? }) => {
+    ($kind:ident: $($field:ident $(= $value:ident)?),*) => {
         $crate::record::record_event(|| {
             Some(ttmem_event::EventKind::$kind {
                 $($field: $crate::record::field(record!(@ $field $($value)?).to_le_bytes())?,)*
@@ -29,7 +29,7 @@ pub(crate) use record;
 
 /// Records an event whose fields are members of a structure of C; null is refused.
 macro_rules! record_at {
-    ($event:ident, $kind:ident { $($field:ident $(= $member:ident)?),* $(,)? }) => {
+    ($event:ident, $kind:ident: $($field:ident $(= $member:ident)?),*) => {
         match $event {
             Some(event) => $crate::record::record_event(|| {
                 Some(ttmem_event::EventKind::$kind {

@@ -21,12 +21,7 @@ pub extern "C" fn ttmem_program_created(
     runtime_id: u64,
     pointer: u64,
 ) -> ttmem_code_t {
-    record!(ProgramCreated {
-        program,
-        name,
-        runtime_id,
-        pointer
-    })
+    record!(ProgramCreated: program, name, runtime_id, pointer)
 }
 
 /// The offsets of a program were fixed.
@@ -52,16 +47,7 @@ pub struct ttmem_program_finalized_t {
 pub extern "C" fn ttmem_program_finalized(
     event: Option<&ttmem_program_finalized_t>,
 ) -> ttmem_code_t {
-    record_at!(
-        event,
-        ProgramFinalized {
-            program,
-            config_bytes,
-            text_bytes,
-            binary_bytes,
-            mesh
-        }
-    )
+    record_at!(event, ProgramFinalized: program, config_bytes, text_bytes, binary_bytes, mesh)
 }
 
 /// The commands of a program were generated for the first time.
@@ -71,11 +57,7 @@ pub extern "C" fn ttmem_commands_cached(
     program: ttmem_program_id_t,
     bytes: u64,
 ) -> ttmem_code_t {
-    record!(CommandsCached {
-        mesh,
-        program,
-        bytes
-    })
+    record!(CommandsCached: mesh, program, bytes)
 }
 
 /// The binary of a program was written to the devices: `bytes` to each.
@@ -85,11 +67,7 @@ pub extern "C" fn ttmem_binary_sent(
     program: ttmem_program_id_t,
     bytes: u64,
 ) -> ttmem_code_t {
-    record!(BinarySent {
-        mesh,
-        program,
-        bytes
-    })
+    record!(BinarySent: mesh, program, bytes)
 }
 
 /// The state of a program's binary changed.
@@ -99,11 +77,7 @@ pub extern "C" fn ttmem_binary_status_changed(
     program: ttmem_program_id_t,
     status: ttmem_binary_status_t,
 ) -> ttmem_code_t {
-    record!(BinaryStatusChanged {
-        mesh,
-        program,
-        status
-    })
+    record!(BinaryStatusChanged: mesh, program, status)
 }
 
 /// A program was sent to run.
@@ -133,24 +107,15 @@ pub struct ttmem_program_dispatched_t {
 pub extern "C" fn ttmem_program_dispatched(
     event: Option<&ttmem_program_dispatched_t>,
 ) -> ttmem_code_t {
-    record_at!(
-        event,
-        Dispatched {
-            mesh,
-            program,
-            runtime_id,
-            operation,
-            program_cache,
-            binary_reused,
-            path,
-        }
+    record_at!(event, Dispatched:
+        mesh, program, runtime_id, operation, program_cache, binary_reused, path
     )
 }
 
 /// A program was destroyed: its storage and its kernels are gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_destroyed(program: ttmem_program_id_t) -> ttmem_code_t {
-    record!(ProgramDestroyed { program })
+    record!(ProgramDestroyed: program)
 }
 
 /// A program's per-core storage was refused.
@@ -176,17 +141,7 @@ pub struct ttmem_program_clashed_t {
 /// A program's per-core storage was refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_clashed(event: Option<&ttmem_program_clashed_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        Clashed {
-            program,
-            region_end,
-            limit,
-            mesh,
-            cores,
-            kind
-        }
-    )
+    record_at!(event, Clashed: program, region_end, limit, mesh, cores, kind)
 }
 
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
@@ -214,18 +169,7 @@ pub struct ttmem_cb_allocated_t {
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_cb_allocated(event: Option<&ttmem_cb_allocated_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        CbAllocated {
-            program,
-            address,
-            size_bytes,
-            mesh,
-            cb,
-            cores,
-            kind
-        }
-    )
+    record_at!(event, CbAllocated: program, address, size_bytes, mesh, cb, cores, kind)
 }
 
 /// A program gave back per-core storage.
@@ -237,7 +181,7 @@ pub extern "C" fn ttmem_cb_freed(
     program: ttmem_program_id_t,
     cb: u32,
 ) -> ttmem_code_t {
-    record!(CbFreed { mesh, program, cb })
+    record!(CbFreed: mesh, program, cb)
 }
 
 /// A kernel of a program is on its cores.
@@ -269,19 +213,8 @@ pub struct ttmem_kernel_loaded_t {
 /// A kernel of a program is on its cores.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_kernel_loaded(event: Option<&ttmem_kernel_loaded_t>) -> ttmem_code_t {
-    record_at!(
-        event,
-        KernelLoaded {
-            mesh,
-            program,
-            kernel,
-            name,
-            binary_bytes,
-            cores,
-            core_count,
-            kind,
-            core_type,
-        }
+    record_at!(event, KernelLoaded:
+        mesh, program, kernel, name, binary_bytes, cores, core_count, kind, core_type
     )
 }
 
@@ -294,9 +227,5 @@ pub extern "C" fn ttmem_kernel_unloaded(
     program: ttmem_program_id_t,
     kernel: ttmem_kernel_id_t,
 ) -> ttmem_code_t {
-    record!(KernelUnloaded {
-        mesh,
-        program,
-        kernel
-    })
+    record!(KernelUnloaded: mesh, program, kernel)
 }

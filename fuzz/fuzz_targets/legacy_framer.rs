@@ -6,4 +6,4 @@
 compile_error!("build the fuzz targets with the flags in fuzz/README.md");
 
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| ttmem_event::legacy::fuzz_body::check_framer(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| ttmem_event::fuzz::check_framer(input));

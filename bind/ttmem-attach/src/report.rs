@@ -18,7 +18,7 @@ use crate::runtime::kernel::{self, Kernel};
 use crate::runtime::per_core::Part;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
+use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BinaryStatus, BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition,
@@ -90,7 +90,7 @@ pub(crate) fn buffer_allocated(
     direction: Option<Direction>,
     operation: TextId,
 ) {
-    tracker().track_allocate(&Allocation {
+    tracker().track(EventKind::BufferAllocated {
         mesh,
         buffer: buffer_id(unique_id),
         class: buffer.class,
@@ -141,7 +141,7 @@ pub(crate) fn parts_allocated(
         let cores_so_far = cores_before + u64::from(count);
         let requested_bytes = share(cores_so_far).saturating_sub(share(cores_before));
         cores_before = cores_so_far;
-        tracker().track_allocate(&Allocation {
+        tracker().track(EventKind::BufferAllocated {
             mesh,
             buffer: part_id(unique_id, number),
             class: buffer.class,
@@ -169,7 +169,10 @@ fn share_of(bytes: u64, cores: u64, all_cores: u64) -> u64 {
 /// A buffer was given back that had so many parts.
 pub(crate) fn parts_freed(mesh: MeshId, unique_id: u64, parts: usize) {
     for part in (0..).take(parts) {
-        tracker().track_deallocate(mesh, part_id(unique_id, part));
+        tracker().track(EventKind::BufferFreed {
+            mesh,
+            buffer: part_id(unique_id, part),
+        });
     }
 }
 
@@ -184,7 +187,10 @@ fn usual_direction(class: Class) -> Direction {
 
 /// A buffer was given back.
 pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64) {
-    tracker().track_deallocate(mesh, buffer_id(unique_id));
+    tracker().track(EventKind::BufferFreed {
+        mesh,
+        buffer: buffer_id(unique_id),
+    });
 }
 
 /// All buffers of a mesh are off the account.
@@ -231,12 +237,12 @@ pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u
         columns: 1,
         devices: vec![device],
     });
-    tracker.track_device_open(device);
+    tracker.track(EventKind::DeviceOpened { device });
     ChipIds { device, mesh }
 }
 
 pub(crate) fn chip_closed(device: DeviceId) {
-    tracker().track_device_close(device);
+    tracker().track(EventKind::DeviceClosed { device });
 }
 
 pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
@@ -250,12 +256,12 @@ pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
         columns: small(mesh.columns),
         devices,
     });
-    tracker.track_mesh_open(id);
+    tracker.track(EventKind::MeshOpened { mesh: id });
     id
 }
 
 pub(crate) fn mesh_closed(mesh: MeshId) {
-    tracker().track_mesh_close(mesh);
+    tracker().track(EventKind::MeshClosed { mesh });
 }
 
 /// What an allocator can hand out.
@@ -306,11 +312,16 @@ pub(crate) fn allocation_failed(
 /// A program appeared, or its name became known.
 pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object: usize) {
     let pointer = u64::try_from(object).unwrap_or_default();
-    tracker().track_program(program, name, runtime_id, pointer);
+    tracker().track(EventKind::ProgramCreated {
+        program,
+        name,
+        runtime_id,
+        pointer,
+    });
 }
 
 pub(crate) fn program_destroyed(program: ProgramId) {
-    tracker().track_program_destroyed(program);
+    tracker().track(EventKind::ProgramDestroyed { program });
 }
 
 /// A program placed a circular buffer.
@@ -328,7 +339,7 @@ pub(crate) fn cb_allocated(
     } else {
         CbKind::Local
     };
-    tracker().track_allocate_cb(&CbAllocation {
+    tracker().track(EventKind::CbAllocated {
         mesh,
         program,
         cb: number,
@@ -354,7 +365,7 @@ pub(crate) fn dataflow_buffers(
         } else {
             CbKind::Dataflow
         };
-        tracker().track_allocate_cb(&CbAllocation {
+        tracker().track(EventKind::CbAllocated {
             mesh,
             program,
             cb: buffer.number,
@@ -372,7 +383,7 @@ const FIRST_SCRATCHPAD: u32 = 1 << 16;
 /// A program placed its scratchpads.
 pub(crate) fn scratchpads(mesh: MeshId, program: ProgramId, scratchpads: &[Scratchpad]) {
     for (number, scratchpad) in (FIRST_SCRATCHPAD..).zip(scratchpads) {
-        tracker().track_allocate_cb(&CbAllocation {
+        tracker().track(EventKind::CbAllocated {
             mesh,
             program,
             cb: number,
@@ -386,7 +397,11 @@ pub(crate) fn scratchpads(mesh: MeshId, program: ProgramId, scratchpads: &[Scrat
 
 /// A program gave back all its storage on a mesh.
 pub(crate) fn storage_freed(mesh: MeshId, program: ProgramId) {
-    tracker().track_deallocate_cb(mesh, program, None);
+    tracker().track(EventKind::CbFreed {
+        mesh,
+        program,
+        cb: None,
+    });
 }
 
 /// A program's storage was refused.
@@ -420,7 +435,7 @@ pub(crate) fn kernels(
         binary_bytes,
     });
     for kernel in kernel::by_binary(kernels) {
-        tracker.track_kernel_load(&KernelLoad {
+        tracker.track(EventKind::KernelLoaded {
             mesh,
             program,
             kernel: KernelId(kernel.hash),
@@ -485,7 +500,7 @@ pub(crate) fn dispatched(
     } else {
         CacheResult::Miss
     };
-    tracker().track_dispatch(&Dispatch {
+    tracker().track(EventKind::Dispatched {
         mesh,
         program,
         runtime_id,

@@ -20,6 +20,7 @@
  *     Slow the first time, so do it once and keep the id.
  *   - all others report one thing that happened. They take tens of nanoseconds, never block on the
  *     server, and can be called from any thread and at any time; not from a signal handler.
+ *     Instead of a structure they accept null, and return TTMEM_E_NULL.
  *
  * A failure never ends the program. Without a server, or when tracking is off, everything here is
  * idle: reports do nothing and return TTMEM_OK, ids are 0.
@@ -126,7 +127,7 @@ typedef uint32_t ttmem_cores_id_t;
 // A chip architecture, with the runtime's own numbers; others are shown as unknown.
 typedef uint16_t ttmem_arch_t;
 
-// How a chip is reached. One of TTMEM_REACH_*.
+// How a chip is reached: one of TTMEM_REACH_*.
 typedef uint8_t ttmem_reach_t;
 
 // A physical device. Set everything that is not known to zero.
@@ -158,9 +159,7 @@ typedef struct ttmem_device_t {
 // A defined physical device. See ttmem_device_define.
 typedef uint32_t ttmem_device_id_t;
 
-// What a mesh handle stands for in the runtime.
-//
-// One of TTMEM_MESH_KIND_*.
+// What a mesh handle stands for in the runtime: one of TTMEM_MESH_KIND_*.
 typedef uint8_t ttmem_mesh_kind_t;
 
 // The devices behind a mesh handle.
@@ -195,19 +194,13 @@ typedef uint64_t ttmem_program_id_t;
 // A captured trace of one mesh: the runtime's own number.
 typedef uint32_t ttmem_trace_id_t;
 
-// Where a buffer lives. The numbers are the runtime's own.
-//
-// One of TTMEM_CLASS_*.
+// Where a buffer lives: one of TTMEM_CLASS_*. The numbers are the runtime's own.
 typedef uint8_t ttmem_class_t;
 
-// How a buffer is laid out over banks. The numbers are the runtime's own.
-//
-// One of TTMEM_LAYOUT_*.
+// How a buffer is laid out over banks: one of TTMEM_LAYOUT_*. The numbers are the runtime's own.
 typedef uint8_t ttmem_layout_t;
 
-// The end of the bank that a buffer was taken from.
-//
-// One of TTMEM_DIRECTION_*.
+// The end of the bank that a buffer was taken from: one of TTMEM_DIRECTION_*.
 typedef uint8_t ttmem_direction_t;
 
 // A buffer was placed.
@@ -298,19 +291,13 @@ typedef struct ttmem_program_finalized_t {
     uint8_t reserved[4];
 } ttmem_program_finalized_t;
 
-// Where the binary of a program is, per device.
-//
-// One of TTMEM_BINARY_STATUS_*.
+// Where the binary of a program is, per device: one of TTMEM_BINARY_STATUS_*.
 typedef uint8_t ttmem_binary_status_t;
 
-// Whether something was found in a cache.
-//
-// One of TTMEM_CACHE_RESULT_*.
+// Whether something was found in a cache: one of TTMEM_CACHE_RESULT_*.
 typedef uint8_t ttmem_cache_result_t;
 
-// The way a program reaches the device.
-//
-// One of TTMEM_DISPATCH_PATH_*.
+// The way a program reaches the device: one of TTMEM_DISPATCH_PATH_*.
 typedef uint8_t ttmem_dispatch_path_t;
 
 // A program was sent to run.
@@ -333,9 +320,7 @@ typedef struct ttmem_program_dispatched_t {
     uint8_t reserved[5];
 } ttmem_program_dispatched_t;
 
-// Why a program's per-core storage was refused.
-//
-// One of TTMEM_CLASH_KIND_*.
+// Why a program's per-core storage was refused: one of TTMEM_CLASH_KIND_*.
 typedef uint8_t ttmem_clash_kind_t;
 
 // A program's per-core storage was refused.
@@ -356,9 +341,7 @@ typedef struct ttmem_program_clashed_t {
     uint8_t reserved[7];
 } ttmem_program_clashed_t;
 
-// The kinds of per-core storage that a program places itself.
-//
-// One of TTMEM_CB_KIND_*.
+// The kinds of per-core storage that a program places itself: one of TTMEM_CB_KIND_*.
 typedef uint8_t ttmem_cb_kind_t;
 
 // A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
@@ -384,12 +367,10 @@ typedef struct ttmem_cb_allocated_t {
 // A kernel binary: equal binaries have equal ids, such as a hash of their content.
 typedef uint64_t ttmem_kernel_id_t;
 
-// What a kernel is for.
-//
-// One of TTMEM_KERNEL_KIND_*.
+// What a kernel is for: one of TTMEM_KERNEL_KIND_*.
 typedef uint8_t ttmem_kernel_kind_t;
 
-// The kinds of programmable cores of a device. One of TTMEM_CORE_*.
+// The kinds of programmable cores of a device: one of TTMEM_CORE_*.
 typedef uint8_t ttmem_core_type_t;
 
 // A kernel of a program is on its cores.
@@ -765,9 +746,6 @@ ttmem_code_t ttmem_trace_released(ttmem_mesh_id_t mesh, ttmem_trace_id_t trace);
 ttmem_code_t ttmem_mark_set(ttmem_text_id_t name, uint64_t number);
 
 // A buffer was placed.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_buffer_allocated(const struct ttmem_buffer_allocated_t *event);
 
 // A buffer was given back.
@@ -781,15 +759,9 @@ ttmem_code_t ttmem_buffer_freed(ttmem_mesh_id_t mesh, ttmem_buffer_id_t buffer);
 ttmem_code_t ttmem_buffers_released(ttmem_mesh_id_t mesh, ttmem_class_t memory_class);
 
 // What an allocator can hand out, as the runtime reports it.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_capacity_reported(const struct ttmem_capacity_reported_t *event);
 
 // An allocation was refused.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_allocation_failed(const struct ttmem_allocation_failed_t *event);
 
 // The allocator's own statistics, for the server to compare its account with.
@@ -810,9 +782,6 @@ ttmem_code_t ttmem_program_created(ttmem_program_id_t program,
                                    uint64_t pointer);
 
 // The offsets of a program were fixed.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_finalized(const struct ttmem_program_finalized_t *event);
 
 // The commands of a program were generated for the first time.
@@ -829,24 +798,15 @@ ttmem_code_t ttmem_binary_status_changed(ttmem_mesh_id_t mesh,
                                          ttmem_binary_status_t status);
 
 // A program was sent to run.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_dispatched(const struct ttmem_program_dispatched_t *event);
 
 // A program was destroyed: its storage and its kernels are gone.
 ttmem_code_t ttmem_program_destroyed(ttmem_program_id_t program);
 
 // A program's per-core storage was refused.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_program_clashed(const struct ttmem_program_clashed_t *event);
 
 // A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_cb_allocated(const struct ttmem_cb_allocated_t *event);
 
 // A program gave back per-core storage.
@@ -855,9 +815,6 @@ ttmem_code_t ttmem_cb_allocated(const struct ttmem_cb_allocated_t *event);
 ttmem_code_t ttmem_cb_freed(ttmem_mesh_id_t mesh, ttmem_program_id_t program, uint32_t cb);
 
 // A kernel of a program is on its cores.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_kernel_loaded(const struct ttmem_kernel_loaded_t *event);
 
 // Kernels of a program left their cores.
@@ -868,21 +825,12 @@ ttmem_code_t ttmem_kernel_unloaded(ttmem_mesh_id_t mesh,
                                    ttmem_kernel_id_t kernel);
 
 // A kernel config ring exists.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_opened(const struct ttmem_ring_opened_t *event);
 
 // Room in a config ring was asked for.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_reserved(const struct ttmem_ring_reserved_t *event);
 
 // A program took room in a config ring.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_ring_allocated(const struct ttmem_ring_allocated_t *event);
 
 // Room in a config ring was given back: the oldest entries up to `sync`.
@@ -901,9 +849,6 @@ ttmem_code_t ttmem_ring_filled(ttmem_mesh_id_t mesh,
 ttmem_code_t ttmem_prefetch_opened(ttmem_mesh_id_t mesh, uint64_t size_bytes);
 
 // The prefetcher cache was asked for a workload.
-//
-// # Safety
-// `event` is null or points to a readable structure.
 ttmem_code_t ttmem_prefetched(const struct ttmem_prefetched_t *event);
 
 // The prefetcher cache was emptied.

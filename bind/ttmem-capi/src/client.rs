@@ -6,10 +6,10 @@
 
 use crate::code::{TTMEM_E_DISABLED, TTMEM_E_TIMEOUT, guard, try_guard, ttmem_code_t};
 use crate::code::{TTMEM_E_VALUE, TTMEM_OK};
+use crate::constants::ttmem_flag_t;
+use crate::record::field;
 use crate::sized::{self, Growing};
-use crate::text;
-use crate::words::{to_flag, ttmem_flag_t};
-use std::ffi::{OsStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,8 +46,6 @@ pub struct ttmem_config_t {
 /// In ttmem_config_t.full_ring_wait_millis: do not wait at all.
 pub const TTMEM_NO_WAIT: u32 = 0xFFFF_FFFF;
 
-const _: () = assert!(size_of::<ttmem_config_t>() == 56);
-
 // SAFETY: `repr(C)`, a `usize` first, then pointers and integers.
 unsafe impl Growing for ttmem_config_t {
     const FIRST_BYTES: usize = 56;
@@ -73,8 +71,6 @@ pub struct ttmem_statistics_t {
     pub reserved: [u8; 7],
 }
 
-const _: () = assert!(size_of::<ttmem_statistics_t>() == 48);
-
 // SAFETY: `repr(C)`, a `usize` first, then integers.
 unsafe impl Growing for ttmem_statistics_t {
     const FIRST_BYTES: usize = 48;
@@ -94,9 +90,9 @@ pub unsafe extern "C" fn ttmem_client_start(config: *const ttmem_config_t) -> tt
         let config = if config.is_null() {
             Config::from_env()
         } else {
-            // SAFETY: not null; the rest is passed on from the caller.
+            // SAFETY: not null, so the caller promises a structure as long as it says.
             let given = unsafe { sized::read(config) }?;
-            // SAFETY: passed on from the caller.
+            // SAFETY: the caller promises texts that are null or closed by a zero.
             unsafe { configure(&given) }?
         };
         let _client = Tracker::start(config);
@@ -104,17 +100,26 @@ pub unsafe extern "C" fn ttmem_client_start(config: *const ttmem_config_t) -> tt
     })
 }
 
+/// The bytes up to the closing zero; none for a null pointer.
+///
+/// # Safety
+/// A pointer that is not null points to a text closed by a zero, and stays valid for `'a`.
+unsafe fn closed_by_zero<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: not null, and the caller promises that it is closed by a zero and stays valid.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
 /// The environment's configuration with what the program sets.
 ///
 /// # Safety
 /// Pointers that are not null point to texts closed by a zero.
 unsafe fn configure(given: &ttmem_config_t) -> Result<Config, ttmem_code_t> {
-    // SAFETY: passed on from the caller.
-    let socket = unsafe { text::closed_by_zero(given.socket) };
-    // SAFETY: passed on from the caller.
-    let name = unsafe { text::closed_by_zero(given.name) };
-    // SAFETY: passed on from the caller.
-    let visible_devices = unsafe { text::closed_by_zero(given.visible_devices) };
+    // SAFETY: null or closed by a zero: the contract of this function.
+    let socket = unsafe { closed_by_zero(given.socket) };
+    // SAFETY: null or closed by a zero: the contract of this function.
+    let name = unsafe { closed_by_zero(given.name) };
+    // SAFETY: null or closed by a zero: the contract of this function.
+    let visible_devices = unsafe { closed_by_zero(given.visible_devices) };
     let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
 
     let mut config = Config::from_env();
@@ -135,7 +140,7 @@ unsafe fn configure(given: &ttmem_config_t) -> Result<Config, ttmem_code_t> {
         TTMEM_NO_WAIT => config.full_ring_wait = Duration::ZERO,
         millis => config.full_ring_wait = Duration::from_millis(millis.into()),
     }
-    if to_flag(given.has_trusted_uid).ok_or(TTMEM_E_VALUE)? {
+    if field([given.has_trusted_uid]).ok_or(TTMEM_E_VALUE)? {
         config.trusted_uid = Some(given.trusted_uid);
     }
     Ok(config)
@@ -195,7 +200,7 @@ pub unsafe extern "C" fn ttmem_client_statistics(
                 reserved: [0; 7],
             }
         };
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller promises null, or a structure as long as it says.
         unsafe { sized::write(statistics, now) }
     })
 }

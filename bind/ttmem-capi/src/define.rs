@@ -5,13 +5,15 @@
 )]
 
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, try_guard, ttmem_code_t};
+use crate::constants::{
+    TTMEM_REACH_LOCAL, TTMEM_REACH_REMOTE, TTMEM_REACH_UNKNOWN, ttmem_arch_t, ttmem_mesh_kind_t,
+    ttmem_reach_t,
+};
 use crate::ids::{
     ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_device_id_t, ttmem_mesh_id_t, ttmem_program_id_t,
     ttmem_text_id_t,
 };
 use crate::sized::{self, Growing};
-use crate::text;
-use crate::words::{to_reach, ttmem_arch_t, ttmem_mesh_kind_t, ttmem_reach_t};
 use std::ffi::c_char;
 use ttmem_client::Tracker;
 use ttmem_event::catalogue::Arch;
@@ -34,8 +36,6 @@ pub struct ttmem_core_range_t {
     /// Bottom row.
     pub y_last: u16,
 }
-
-const _: () = assert!(size_of::<ttmem_core_range_t>() == 8);
 
 /// A physical device. Set everything that is not known to zero.
 #[repr(C)]
@@ -65,8 +65,6 @@ pub struct ttmem_device_t {
     pub reserved: u8,
 }
 
-const _: () = assert!(size_of::<ttmem_device_t>() == 40);
-
 // SAFETY: `repr(C)`, a `usize` first, then integers.
 unsafe impl Growing for ttmem_device_t {
     const FIRST_BYTES: usize = 40;
@@ -94,12 +92,13 @@ pub struct ttmem_mesh_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_mesh_t>() == 40);
-
 // SAFETY: `repr(C)`, a `usize` first, then integers and a pointer.
 unsafe impl Growing for ttmem_mesh_t {
     const FIRST_BYTES: usize = 40;
 }
+
+/// The longest text that is kept: a definition has two bytes for its length.
+const MAX_TEXT_BYTES: usize = 32 << 10;
 
 /// Every range of a set is at least one core, and more ranges than cores repeat themselves.
 const MAX_RANGES: usize = GRID_SIDE as usize * GRID_SIDE as usize;
@@ -115,14 +114,16 @@ const MAX_RANGES: usize = GRID_SIDE as usize * GRID_SIDE as usize;
 pub unsafe extern "C" fn ttmem_text_define(
     text: *const c_char,
     length_bytes: usize,
-    id: *mut ttmem_text_id_t,
+    id: Option<&mut ttmem_text_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
-        // SAFETY: the caller promises that many bytes, or null.
-        let text = unsafe { text::of_length(text, length_bytes) }?;
-        Ok(Tracker.text(&text).0)
+        if text.is_null() {
+            return Err(TTMEM_E_NULL);
+        }
+        // SAFETY: not null, so the caller promises that many bytes.
+        let text = unsafe { array(text.cast::<u8>(), length_bytes, MAX_TEXT_BYTES) }?;
+        // Names come from file systems and compilers: one bad byte must not lose the name.
+        Ok(Tracker.text(&String::from_utf8_lossy(text)).0)
     })
 }
 
@@ -137,10 +138,8 @@ pub unsafe extern "C" fn ttmem_text_define(
 pub unsafe extern "C" fn ttmem_cores_define(
     ranges: *const ttmem_core_range_t,
     count: usize,
-    id: *mut ttmem_cores_id_t,
+    id: Option<&mut ttmem_cores_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises that many ranges, or null.
         let ranges = unsafe { array(ranges, count, MAX_RANGES) }?;
@@ -165,10 +164,8 @@ pub unsafe extern "C" fn ttmem_cores_define(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ttmem_device_define(
     device: *const ttmem_device_t,
-    id: *mut ttmem_device_id_t,
+    id: Option<&mut ttmem_device_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises a structure as long as it says, or null.
         let device = unsafe { sized::read(device) }?;
@@ -185,7 +182,12 @@ impl ttmem_device_t {
             unique_id: (self.unique_id != 0).then_some(self.unique_id),
             arch: Arch::from_code(self.arch),
             board: TextId(self.board),
-            remote: to_reach(self.reach)?,
+            remote: match self.reach {
+                TTMEM_REACH_UNKNOWN => None,
+                TTMEM_REACH_LOCAL => Some(false),
+                TTMEM_REACH_REMOTE => Some(true),
+                _other => return Err(TTMEM_E_VALUE),
+            },
             grid_columns: self.grid_columns,
             grid_rows: self.grid_rows,
             l1_bytes_per_core: self.l1_bytes_per_core,
@@ -204,10 +206,8 @@ impl ttmem_device_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ttmem_mesh_define(
     mesh: *const ttmem_mesh_t,
-    id: *mut ttmem_mesh_id_t,
+    id: Option<&mut ttmem_mesh_id_t>,
 ) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or points to an id.
-    let id = unsafe { id.as_mut() };
     define(id, || {
         // SAFETY: the caller promises a structure as long as it says, or null.
         let mesh = unsafe { sized::read(mesh) }?;
@@ -288,7 +288,7 @@ unsafe fn array<'a, T>(
 mod tests {
     use super::*;
     use crate::code::TTMEM_E_SIZE;
-    use crate::words::{TTMEM_ARCH_BLACKHOLE, TTMEM_MESH_KIND_CHIP, TTMEM_REACH_REMOTE};
+    use crate::constants::{TTMEM_ARCH_BLACKHOLE, TTMEM_MESH_KIND_CHIP, TTMEM_REACH_REMOTE};
 
     const DEVICE: ttmem_device_t = ttmem_device_t {
         struct_bytes: size_of::<ttmem_device_t>(),
@@ -358,7 +358,7 @@ mod tests {
     fn what_cannot_be_defined_has_the_id_0() {
         let mut id = 77;
         // SAFETY: null is allowed.
-        let code = unsafe { ttmem_text_define(std::ptr::null(), 1, &raw mut id) };
+        let code = unsafe { ttmem_text_define(std::ptr::null(), 1, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_NULL, 0));
 
         id = 77;
@@ -369,10 +369,10 @@ mod tests {
             y_last: 0,
         };
         // SAFETY: there is one range.
-        let code = unsafe { ttmem_cores_define(&raw const turned, 1, &raw mut id) };
+        let code = unsafe { ttmem_cores_define(&raw const turned, 1, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_VALUE, 0));
         // SAFETY: so many ranges are refused before they are read.
-        let code = unsafe { ttmem_cores_define(&raw const turned, usize::MAX, &raw mut id) };
+        let code = unsafe { ttmem_cores_define(&raw const turned, usize::MAX, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_VALUE, 0));
 
         let short = ttmem_device_t {
@@ -380,7 +380,7 @@ mod tests {
             ..DEVICE
         };
         // SAFETY: it is longer than it says.
-        let code = unsafe { ttmem_device_define(&raw const short, &raw mut id) };
+        let code = unsafe { ttmem_device_define(&raw const short, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_SIZE, 0));
 
         let without = ttmem_mesh_t {
@@ -388,10 +388,10 @@ mod tests {
             ..MESH
         };
         // SAFETY: null devices are allowed.
-        let code = unsafe { ttmem_mesh_define(&raw const without, &raw mut id) };
+        let code = unsafe { ttmem_mesh_define(&raw const without, Some(&mut id)) };
         assert_eq!((code, id), (TTMEM_E_NULL, 0));
         // SAFETY: null is allowed.
-        let code = unsafe { ttmem_mesh_define(&raw const without, std::ptr::null_mut()) };
+        let code = unsafe { ttmem_mesh_define(&raw const without, None) };
         assert_eq!(code, TTMEM_E_NULL);
     }
 }

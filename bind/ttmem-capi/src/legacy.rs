@@ -2,16 +2,18 @@
 //!
 //! They start the client by themselves, as one that speaks only the old
 //! vocabulary, and only if `TT_ALLOC_TRACKING_ENABLED` is exactly `1`, as the old
-//! client had it. A process that has started the client otherwise is not heard
-//! through them: it would be counted twice.
+//! client had it. A process that has started the client otherwise cannot
+//! report through them: it would be counted twice.
 #![expect(unsafe_code, reason = "exports C symbols by their names")]
 
 use crate::code::{TTMEM_OK, guard, ttmem_code_t};
+use crate::constants::{
+    TTMEM_KERNEL_KIND_UNKNOWN, ttmem_class_t, ttmem_flag_t, ttmem_kernel_kind_t,
+};
 use crate::record::record;
-use crate::words::{ttmem_class_t, ttmem_flag_t, ttmem_kernel_kind_t};
 use std::sync::atomic::{AtomicU8, Ordering};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::{Class, EventKind, KernelKind, Source};
+use ttmem_event::{KernelKind, Source};
 
 const UNDECIDED: u8 = 0;
 const OFF: u8 = 1;
@@ -49,8 +51,8 @@ fn decide() -> bool {
     STATE.load(Ordering::Relaxed) == ON
 }
 
-fn report(event: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
-    if is_on() { record(event) } else { TTMEM_OK }
+fn report(record: impl FnOnce() -> ttmem_code_t) -> ttmem_code_t {
+    if is_on() { record() } else { TTMEM_OK }
 }
 
 /// Old vocabulary: whether TT_ALLOC_TRACKING_ENABLED is 1 and tracking is on.
@@ -67,21 +69,13 @@ pub extern "C" fn ttmem_legacy_report_allocation(
     memory_class: ttmem_class_t,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        let class = Class::from_code(memory_class)?;
-        Some(EventKind::LegacyAllocated {
-            device,
-            class,
-            size_bytes,
-            id,
-        })
-    })
+    report(|| record!(LegacyAllocated: device, class = memory_class, size_bytes, id))
 }
 
 /// Old vocabulary: the buffer at address `id` was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_deallocation(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(EventKind::LegacyFreed { device, id }))
+    report(|| record!(LegacyFreed: device, id))
 }
 
 /// Old vocabulary: a circular buffer was placed; `id` is its address.
@@ -91,13 +85,7 @@ pub extern "C" fn ttmem_legacy_report_cb_allocation(
     size_bytes: u64,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        Some(EventKind::LegacyCbAllocated {
-            device,
-            size_bytes,
-            id,
-        })
-    })
+    report(|| record!(LegacyCbAllocated: device, size_bytes, id))
 }
 
 /// Old vocabulary: a circular buffer was given back.
@@ -109,13 +97,7 @@ pub extern "C" fn ttmem_legacy_report_cb_deallocation(
     size_bytes: u64,
     id: u64,
 ) -> ttmem_code_t {
-    report(|| {
-        Some(EventKind::LegacyCbFreed {
-            device,
-            size_bytes,
-            id,
-        })
-    })
+    report(|| record!(LegacyCbFreed: device, size_bytes, id))
 }
 
 /// Old vocabulary: a kernel was loaded, with its bytes over all cores.
@@ -128,20 +110,14 @@ pub extern "C" fn ttmem_legacy_report_kernel_load(
     id: u64,
     kind: ttmem_kernel_kind_t,
 ) -> ttmem_code_t {
-    report(|| {
-        Some(EventKind::LegacyKernelLoaded {
-            device,
-            kind: KernelKind::from_code(kind).unwrap_or(KernelKind::Unknown),
-            size_bytes,
-            id,
-        })
-    })
+    let kind = KernelKind::from_code(kind).map_or(TTMEM_KERNEL_KIND_UNKNOWN, KernelKind::code);
+    report(|| record!(LegacyKernelLoaded: device, kind, size_bytes, id))
 }
 
 /// Old vocabulary: a kernel is gone; what was booked for it is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_legacy_report_kernel_unload(device: i32, id: u64) -> ttmem_code_t {
-    report(|| Some(EventKind::LegacyKernelUnloaded { device, id }))
+    report(|| record!(LegacyKernelUnloaded: device, id))
 }
 
 /// Decides in place of the environment.

@@ -19,14 +19,13 @@
 
 pub mod client;
 pub mod code;
+pub mod constants;
 pub mod define;
 pub mod ids;
 pub mod legacy;
 pub mod record;
 mod sized;
-mod text;
 pub mod version;
-pub mod words;
 
 #[cfg(test)]
 mod tests;

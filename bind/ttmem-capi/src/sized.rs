@@ -27,7 +27,7 @@ pub(crate) unsafe trait Growing: Copy {
 /// A pointer that is not null points to a readable structure as long as it says.
 #[expect(unsafe_code, reason = "reads a structure of C")]
 pub(crate) unsafe fn read<T: Growing>(given: *const T) -> Result<T, ttmem_code_t> {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller promises null, or a structure, whose first member is a `usize`.
     let given_bytes = unsafe { length(given) }?;
     let known_bytes = given_bytes.min(size_of::<T>());
     let mut value = MaybeUninit::<T>::zeroed();
@@ -57,7 +57,7 @@ pub(crate) unsafe fn write<T: Growing>(
     given: *mut T,
     with: impl FnOnce(usize) -> T,
 ) -> Result<(), ttmem_code_t> {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller promises null, or a structure, whose first member is a `usize`.
     let given_bytes = unsafe { length(given) }?;
     let value = with(given_bytes);
     let known_bytes = given_bytes.min(size_of::<T>());

@@ -1,6 +1,9 @@
 //! Every report of C becomes the event it is named after, field by field.
 
+use crate::client::{ttmem_config_t, ttmem_statistics_t};
 use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, TTMEM_OK, ttmem_code_t};
+use crate::constants::{TTMEM_CLASS_ALL, TTMEM_KERNEL_KIND_UNKNOWN};
+use crate::define::{ttmem_core_range_t, ttmem_device_t, ttmem_mesh_t};
 use crate::ids::{TTMEM_CB_ALL, TTMEM_KERNEL_ALL};
 use crate::legacy::*;
 use crate::record::buffer::*;
@@ -8,7 +11,6 @@ use crate::record::cache::*;
 use crate::record::device::*;
 use crate::record::program::*;
 use crate::record::sink;
-use crate::words::{TTMEM_CLASS_ALL, TTMEM_KERNEL_KIND_UNKNOWN};
 use std::collections::BTreeSet;
 use ttmem_event::event::vocabulary;
 use ttmem_event::{Event, EventKind, KernelId, KernelKind, MeshId, ProgramId};
@@ -120,11 +122,8 @@ fn given(field: &str) -> u64 {
 }
 
 /// Reports an event by its structure.
-#[expect(unsafe_code, reason = "calls functions that take pointers")]
-fn say<E>(report: unsafe extern "C" fn(*const E) -> ttmem_code_t, event: E) {
-    // SAFETY: it points to a structure of the type that the function takes.
-    let code = unsafe { report(&raw const event) };
-    assert_eq!(code, TTMEM_OK);
+fn say<E>(report: extern "C" fn(Option<&E>) -> ttmem_code_t, event: E) {
+    assert_eq!(report(Some(&event)), TTMEM_OK);
 }
 
 /// Reports one of everything.
@@ -427,13 +426,9 @@ fn a_number_that_is_no_word_is_refused_and_not_recorded() {
 }
 
 #[test]
-#[expect(unsafe_code, reason = "calls functions that take pointers")]
 fn a_null_pointer_is_refused() {
-    // SAFETY: null is allowed.
-    let allocated = unsafe { ttmem_buffer_allocated(std::ptr::null()) };
-    // SAFETY: null is allowed.
-    let dispatched = unsafe { ttmem_program_dispatched(std::ptr::null()) };
-    assert_eq!([allocated, dispatched], [TTMEM_E_NULL; 2]);
+    let codes = [ttmem_buffer_allocated(None), ttmem_program_dispatched(None)];
+    assert_eq!(codes, [TTMEM_E_NULL; 2]);
     assert_eq!(sink::take(), []);
 }
 
@@ -456,4 +451,31 @@ fn an_old_kernel_of_an_unknown_kind_still_counts() {
     };
     assert_eq!(KernelKind::Unknown.code(), TTMEM_KERNEL_KIND_UNKNOWN);
     assert_eq!(sink::take(), [expected]);
+}
+
+/// They are the ABI: programs were compiled with them.
+#[test]
+fn every_structure_has_its_size() {
+    let sizes = [
+        (size_of::<ttmem_buffer_allocated_t>(), 56),
+        (size_of::<ttmem_capacity_reported_t>(), 32),
+        (size_of::<ttmem_allocation_failed_t>(), 56),
+        (size_of::<ttmem_ring_opened_t>(), 24),
+        (size_of::<ttmem_ring_reserved_t>(), 24),
+        (size_of::<ttmem_ring_allocated_t>(), 40),
+        (size_of::<ttmem_prefetched_t>(), 32),
+        (size_of::<ttmem_program_finalized_t>(), 40),
+        (size_of::<ttmem_program_dispatched_t>(), 32),
+        (size_of::<ttmem_program_clashed_t>(), 40),
+        (size_of::<ttmem_cb_allocated_t>(), 40),
+        (size_of::<ttmem_kernel_loaded_t>(), 48),
+        (size_of::<ttmem_core_range_t>(), 8),
+        (size_of::<ttmem_device_t>(), 40),
+        (size_of::<ttmem_mesh_t>(), 40),
+        (size_of::<ttmem_config_t>(), 56),
+        (size_of::<ttmem_statistics_t>(), 48),
+    ];
+    for (size, expected) in sizes {
+        assert_eq!(size, expected);
+    }
 }

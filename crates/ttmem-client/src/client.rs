@@ -7,14 +7,21 @@
 
 use crate::config::Config;
 use crate::{forward, futex};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_ring::dictionary::{DefinitionKind, Dictionary, DictionarySegment, shared};
-use ttmem_ring::memory::{CreateMemoryError, Memory};
+use ttmem_event::wire::DefinitionKind;
+use ttmem_ring::dictionary::{Dictionary, DictionarySegment};
+use ttmem_ring::flush::{Doorbell, Flush};
+use ttmem_ring::memory::CreateMemoryError;
+use ttmem_ring::page::Page;
+use ttmem_ring::published::Published;
 use ttmem_ring::ring::{Producer, Ring};
 use ttmem_ring::segment::RingSegment;
 use ttmem_ring::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
+
+/// What every tracker call looks at.
+pub(crate) static PAGE: Page<Client> = Page::undecided();
 
 /// How long to do without more rings after there was no memory for them.
 const RETRY_GROWING: Duration = Duration::from_secs(1);
@@ -24,35 +31,20 @@ const RETRY_GROWING: Duration = Duration::from_secs(1);
 pub(crate) struct Client {
     pub(crate) generation: u32,
     pub(crate) config: Config,
-    /// Random; what the server tells instances of one pid apart by.
+    /// Random; distinguishes instances of one pid.
     pub(crate) instance: [u8; 16],
     /// Of a process that began as a fork: the first buffer id of its own.
     pub(crate) forked: Option<u64>,
-    segments: [AtomicPtr<RingSegment>; MAX_RING_SEGMENTS],
-    /// When the last attempt to make more rings failed: trying at every event would be a burden.
+    segments: [Published<RingSegment>; MAX_RING_SEGMENTS],
+    /// When the last attempt to make more rings failed: trying at every event would cost too much.
     growing: Mutex<Option<Instant>>,
     pub(crate) dictionary: Dictionary,
-    dictionary_memories: Arc<Mutex<Vec<Memory>>>,
-    /// Counts reasons for the pump to wake up early; it sleeps on this word.
-    pub(crate) doorbell: AtomicU32,
+    pub(crate) doorbell: Doorbell,
     pub(crate) flush: Flush,
     pub(crate) figures: Figures,
 }
 
-/// What callers of `flush` and the pump tell each other.
-#[derive(Debug, Default)]
-pub(crate) struct Flush {
-    /// How often it was asked for.
-    pub(crate) wanted: AtomicU32,
-    /// The number of the last one that is done; a futex.
-    pub(crate) done: AtomicU32,
-    /// Whether the pump is to say goodbye after the last one.
-    pub(crate) closing: AtomicBool,
-    /// Whether the pump has ended.
-    pub(crate) gone: AtomicBool,
-}
-
-/// What the pump tells about itself.
+/// What the pump reports about itself.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) lost_events: AtomicU64,
@@ -70,24 +62,14 @@ impl Client {
         config: Config,
         forked: Option<u64>,
     ) -> Result<Self, CreateMemoryError> {
-        let memories = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&memories);
-        let make = move || -> Option<&'static DictionarySegment> {
-            let (memory, segment) = shared::create().ok()?;
-            kept.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(memory);
-            Some(Box::leak(Box::new(segment)))
-        };
         let client = Self {
             generation,
             instance: random_instance(),
             forked,
-            segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
+            segments: std::array::from_fn(|_segment| Published::unset()),
             growing: Mutex::new(None),
-            dictionary: Dictionary::new(Box::new(make)),
-            dictionary_memories: memories,
-            doorbell: AtomicU32::new(0),
+            dictionary: Dictionary::new(DictionarySegment::create),
+            doorbell: Doorbell::default(),
             flush: Flush::default(),
             figures: Figures::default(),
             config,
@@ -98,34 +80,13 @@ impl Client {
 
     fn add_segment(&self, number: usize) -> Result<(), CreateMemoryError> {
         let segment = RingSegment::create(number, self.config.ring_events, forward::own_address())?;
-        let segment = Box::into_raw(Box::new(segment));
-        // SYNC(segment): the segment is complete.
-        self.segments[number].store(segment, Ordering::Release);
+        self.segments[number].set(Box::leak(Box::new(segment)));
         Ok(())
     }
 
     /// The segments of rings there are.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &'static RingSegment> + '_ {
-        self.segments.iter().map_while(|segment| {
-            // SYNC(segment): the segment is complete.
-            let segment = segment.load(Ordering::Acquire);
-            // SAFETY: null, or from `Box::into_raw` in `add_segment`; nobody frees it.
-            #[expect(unsafe_code, reason = "segments stay")]
-            unsafe {
-                segment.as_ref()
-            }
-        })
-    }
-
-    /// Does something with the memory of a dictionary segment, if there is that one.
-    pub(crate) fn with_dictionary_memory<R>(
-        &self,
-        number: usize,
-        use_it: impl FnOnce(&Memory) -> R,
-    ) -> Option<R> {
-        let memories = self.dictionary_memories.lock();
-        let memories = memories.unwrap_or_else(PoisonError::into_inner);
-        memories.get(number).map(use_it)
+        self.segments.iter().map_while(Published::get)
     }
 
     /// A ring for a thread, of a new segment if all are taken; `None` when there are no more.
@@ -173,8 +134,8 @@ impl Client {
     }
 
     pub(crate) fn ring_doorbell(&self) {
-        self.doorbell.fetch_add(1, Ordering::Release);
-        futex::wake_all(&self.doorbell);
+        self.doorbell.ring();
+        futex::wake_all(self.doorbell.word());
     }
 
     /// Waits until the pump has made room in a thread's ring; false when it took too long.
@@ -195,47 +156,33 @@ impl Client {
 
     /// Asks the pump to flush and waits for it; false when it took too long.
     pub(crate) fn wait_for_flush(&self, timeout: Duration) -> bool {
-        self.wait_for_flush_until(&Deadline::after(timeout))
+        self.wait_for(self.flush.request(), false, timeout)
     }
 
     /// Has the pump flush, say goodbye and end; false when it took too long.
     pub(crate) fn wait_for_close(&self, timeout: Duration) -> bool {
-        let deadline = Deadline::after(timeout);
-        self.flush.closing.store(true, Ordering::Release);
-        // A flush of somebody else's may be done before the pump has seen that it is to end.
-        while !self.flush.gone.load(Ordering::Acquire) {
-            if !self.wait_for_flush_until(&deadline) {
-                return false;
-            }
-        }
-        true
+        self.wait_for(self.flush.request_close(), true, timeout)
     }
 
-    fn wait_for_flush_until(&self, deadline: &Deadline) -> bool {
-        // SYNC(flush): the pump that sees this number sees every event recorded before.
-        let number = self
-            .flush
-            .wanted
-            .fetch_add(1, Ordering::AcqRel)
-            .wrapping_add(1);
+    /// Waits for the flush of this number, and for the pump's end if that was asked for.
+    fn wait_for(&self, number: u32, closing: bool, timeout: Duration) -> bool {
+        let deadline = Deadline::after(timeout);
         self.ring_doorbell();
         loop {
-            let done = self.flush.done.load(Ordering::Acquire);
-            if done.wrapping_sub(number).cast_signed() >= 0 {
-                return true;
-            }
-            if self.flush.gone.load(Ordering::Acquire) {
-                return false;
+            let progress = self.flush.progress();
+            let is_done = progress.has_done(number);
+            if progress.has_ended() || (is_done && !closing) {
+                return is_done;
             }
             let left = deadline.left();
             if left.is_zero() {
                 return false;
             }
-            futex::wait(&self.flush.done, done, left);
+            futex::wait(self.flush.progress_word(), progress.word(), left);
         }
     }
 
-    /// The first segment, which tells the server how the process ended.
+    /// Marks the first segment: the process exits in order.
     pub(crate) fn mark_leaving(&self) {
         if let Some(segment) = self.segments().next() {
             segment.mark_leaving();

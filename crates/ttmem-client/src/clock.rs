@@ -42,6 +42,8 @@ pub(crate) fn horizon() -> u64 {
     unsafe {
         std::arch::x86_64::_mm_lfence();
     }
+    // SYNC(horizon): the heads of the rings are loaded later. The other end is every stamp, which
+    // waits for earlier loads; `merge` in the models of `ttmem-ring` has both.
     std::sync::atomic::fence(Ordering::SeqCst);
     now
 }
@@ -110,7 +112,7 @@ fn system_trusts_counter() -> bool {
         .is_ok_and(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
 }
 
-fn system_nanos(clock: ClockId) -> u64 {
+pub(crate) fn system_nanos(clock: ClockId) -> u64 {
     let time = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -122,7 +124,7 @@ fn system_nanos(clock: ClockId) -> u64 {
 pub(crate) struct Calibration {
     base: Sample,
     began: Instant,
-    told: u32,
+    sent: u32,
 }
 
 /// Both clocks, read together.
@@ -165,7 +167,7 @@ impl Calibration {
         Self {
             base: Sample::take(),
             began: Instant::now(),
-            told: 0,
+            sent: 0,
         }
     }
 
@@ -176,19 +178,19 @@ impl Calibration {
 
     /// Whether a better measurement than the last is to be had: each ten times as long.
     pub(crate) fn is_due(&self) -> bool {
-        let next = SHORTEST_BASE * 10_u32.saturating_pow(self.told.min(5));
-        self.told == 0 || self.began.elapsed() >= next
+        let next = SHORTEST_BASE * 10_u32.saturating_pow(self.sent.min(5));
+        self.sent == 0 || self.began.elapsed() >= next
     }
 
     /// How ticks become wall-clock time, as known now.
     pub(crate) fn clock(&mut self) -> Clock {
-        self.told = match self.told {
+        self.sent = match self.sent {
             // Five steps reach minutes; from there on once per that time.
             5.. => {
                 self.began = Instant::now();
                 5
             }
-            told => told + 1,
+            sent => sent + 1,
         };
         let now = Sample::take();
         let realtime = system_nanos(ClockId::Realtime);

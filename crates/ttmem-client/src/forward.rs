@@ -7,14 +7,15 @@
 //! every copy, however that was linked or loaded. Its header holds the address
 //! of a table of functions; both ends of that address are in this process.
 
-use crate::client::Client;
-use crate::page::{FIRST_GENERATION, PAGE};
+use crate::client::{Client, PAGE};
 use crate::{local, start, tracker};
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
+use ttmem_event::EventKind;
 use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
-use ttmem_ring::dictionary::DefinitionKind;
-use ttmem_ring::segment::{self, OWNER_AT};
+use ttmem_event::wire::DefinitionKind;
+use ttmem_ring::page::FIRST_GENERATION;
+use ttmem_ring::published::Published;
+use ttmem_ring::segment::{self, LAYOUT_HASH_AT, OWNER_AT, VERSION_AT};
 
 /// The version of the table.
 const VERSION: u32 = 1;
@@ -35,15 +36,15 @@ struct Table {
 static OWN: Table = Table {
     version: VERSION,
     reserved: 0,
-    record: take_record,
-    define: take_definition,
+    record: record_forwarded,
+    define: define_forwarded,
     next_buffer: tracker::next_buffer,
     next_program: tracker::next_program,
-    flush: take_flush,
+    flush: flush_forwarded,
 };
 
 /// The table of the copy that does the work.
-static LEADER: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+static LEADER: Published<Table> = Published::unset();
 
 /// Whether another copy does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +82,21 @@ pub(crate) fn find() -> Found {
         std::thread::sleep(Duration::from_millis(1));
     }
     let is_ours = word(0) == u64::from_le_bytes(segment::MAGIC);
-    let version = word(16) & u64::from(u32::MAX);
-    if !is_ours || version != u64::from(segment::VERSION) || word(8) != LAYOUT_HASH {
+    let version = word(VERSION_AT) & u64::from(u32::MAX);
+    if !is_ours || version != u64::from(segment::VERSION) || word(LAYOUT_HASH_AT) != LAYOUT_HASH {
         return Found::OtherVersion;
     }
     let Ok(address) = usize::try_from(word(OWNER_AT)) else {
         return Found::OtherVersion;
     };
-    let table = std::ptr::with_exposed_provenance_mut::<Table>(address);
+    let table = std::ptr::with_exposed_provenance::<Table>(address);
     // SAFETY: magic, version and layout are those of a copy of this library, which put the address
     // of its table there; it is pinned and its table a static.
     #[expect(unsafe_code, reason = "uses another copy's table")]
-    let leader = unsafe { table.as_ref() };
+    let leader: Option<&'static Table> = unsafe { table.as_ref() };
     match leader {
         Some(leader) if leader.version == VERSION => {
-            LEADER.store(table, Ordering::Release);
+            LEADER.set(leader);
             Found::Leader
         }
         _other => Found::OtherVersion,
@@ -112,42 +113,34 @@ fn ring_memory() -> Option<*const u64> {
     Some(std::ptr::with_exposed_provenance(start))
 }
 
-fn leader() -> Option<&'static Table> {
-    // SAFETY: null, or what `find` checked.
-    #[expect(unsafe_code, reason = "tables are statics of pinned libraries")]
-    unsafe {
-        LEADER.load(Ordering::Acquire).as_ref()
-    }
-}
-
 /// Has the other copy record an event.
 pub(crate) fn record(record: &[u8; EVENT_BYTES]) {
-    if let Some(leader) = leader() {
+    if let Some(leader) = LEADER.get() {
         (leader.record)(record);
     }
 }
 
 /// Has the other copy define something.
 pub(crate) fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
-    leader().map_or(0, |leader| {
+    LEADER.get().map_or(0, |leader| {
         (leader.define)(kind as u8, body.as_ptr(), body.len())
     })
 }
 
 /// The other copy's next buffer id.
 pub(crate) fn next_buffer() -> Option<u64> {
-    leader().map(|leader| (leader.next_buffer)())
+    LEADER.get().map(|leader| (leader.next_buffer)())
 }
 
 /// The other copy's next program id.
 pub(crate) fn next_program() -> Option<u64> {
-    leader().map(|leader| (leader.next_program)())
+    LEADER.get().map(|leader| (leader.next_program)())
 }
 
 /// Has the other copy flush.
 pub(crate) fn flush(timeout: Duration) -> bool {
     let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    leader().is_some_and(|leader| (leader.flush)(millis))
+    LEADER.get().is_some_and(|leader| (leader.flush)(millis))
 }
 
 /// The client of this copy, if it is the one that does the work.
@@ -159,21 +152,16 @@ fn own_client() -> Option<&'static Client> {
         .filter(|_client| PAGE.word() >= FIRST_GENERATION)
 }
 
-extern "C" fn take_record(record: &[u8; EVENT_BYTES]) {
-    // What this copy sees for itself, the old vocabulary would count twice.
-    let is_old = record[0] >= 64;
-    if own_client().is_some() && is_old == start::speaks_old() {
+extern "C" fn record_forwarded(record: &[u8; EVENT_BYTES]) {
+    // What this copy sees for itself, the old protocol's events would count twice.
+    if own_client().is_some() && EventKind::is_legacy_record(record) == start::is_legacy() {
         local::record_encoded(record);
     }
 }
 
-extern "C" fn take_definition(kind: u8, body: *const u8, bytes: usize) -> u32 {
-    let kind = match kind {
-        1 => DefinitionKind::Text,
-        2 => DefinitionKind::Cores,
-        3 => DefinitionKind::Device,
-        4 => DefinitionKind::Mesh,
-        _other => return 0,
+extern "C" fn define_forwarded(kind: u8, body: *const u8, bytes: usize) -> u32 {
+    let Some(kind) = DefinitionKind::from_code(kind) else {
+        return 0;
     };
     // SAFETY: the other copy passes a slice's own parts.
     #[expect(unsafe_code, reason = "a slice in two parts")]
@@ -181,7 +169,7 @@ extern "C" fn take_definition(kind: u8, body: *const u8, bytes: usize) -> u32 {
     own_client().map_or(0, |client| client.define(kind, body))
 }
 
-extern "C" fn take_flush(millis: u64) -> bool {
+extern "C" fn flush_forwarded(millis: u64) -> bool {
     let timeout = Duration::from_millis(millis);
     own_client().is_some_and(|client| client.wait_for_flush(timeout))
 }

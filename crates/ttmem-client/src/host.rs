@@ -1,4 +1,4 @@
-//! What is asked of the program that we are guests in.
+//! What is asked of the process that the client runs in.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -10,7 +10,7 @@ static FORKED_PID: AtomicI32 = AtomicI32::new(0);
 pub(crate) fn complain(text: &str) {
     let line = format!("ttmem: {text}\n");
     let _unharmed = PipesUnbroken::begin();
-    // A program without stderr has nobody to tell.
+    // A program without stderr has nobody to report to.
     let _nobody = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
 }
 
@@ -50,35 +50,38 @@ impl Drop for PipesUnbroken {
     }
 }
 
-fn pipe_signal() -> libc::sigset_t {
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: empties the set that it is given.
-    #[expect(unsafe_code, reason = "C library call")]
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-    }
-    // SAFETY: the set was emptied.
-    #[expect(unsafe_code, reason = "C library call")]
-    unsafe {
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
-    }
-    // SAFETY: filled just now.
-    #[expect(unsafe_code, reason = "filled")]
+/// The set of signals that `fill` makes of an empty one.
+fn signal_set(fill: impl FnOnce(*mut libc::sigset_t)) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::zeroed();
+    fill(set.as_mut_ptr());
+    // SAFETY: zeroes are a value of it, the empty set; the C library put others in their place.
+    #[expect(unsafe_code, reason = "zeroed or filled")]
     unsafe {
         set.assume_init()
     }
 }
 
+fn pipe_signal() -> libc::sigset_t {
+    signal_set(|set| {
+        // SAFETY: adds to the set that it is given, which is empty.
+        #[expect(unsafe_code, reason = "C library call")]
+        unsafe {
+            libc::sigaddset(set, libc::SIGPIPE);
+        }
+    })
+}
+
 fn is_pipe_signal_pending() -> bool {
-    let mut pending = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: fills the set that it is given.
+    let pending = signal_set(|set| {
+        // SAFETY: fills the set that it is given.
+        #[expect(unsafe_code, reason = "C library call")]
+        unsafe {
+            libc::sigpending(set);
+        }
+    });
+    // SAFETY: only reads the set.
     #[expect(unsafe_code, reason = "C library call")]
-    unsafe {
-        libc::sigpending(pending.as_mut_ptr());
-    }
-    // SAFETY: zeroed, and filled if the call succeeded.
-    #[expect(unsafe_code, reason = "C library call")]
-    let is_member = unsafe { libc::sigismember(pending.as_ptr(), libc::SIGPIPE) };
+    let is_member = unsafe { libc::sigismember(&raw const pending, libc::SIGPIPE) };
     is_member == 1
 }
 
@@ -168,7 +171,7 @@ impl Uncancelled {
 impl Drop for Uncancelled {
     fn drop(&mut self) {
         let mut ours = 0;
-        // SAFETY: as above; the state is one that the C library gave.
+        // SAFETY: changes this thread's own state, to one that the C library gave.
         #[expect(unsafe_code, reason = "C library call")]
         unsafe {
             pthread_setcancelstate(self.before, &raw mut ours);
@@ -184,21 +187,20 @@ pub(crate) struct SignalsBlocked {
 
 impl SignalsBlocked {
     pub(crate) fn begin() -> Self {
-        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
-        let mut before = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: fills the set that it is given.
-        #[expect(unsafe_code, reason = "C library call")]
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-        }
-        // SAFETY: both sets have room, and the first was filled.
-        #[expect(unsafe_code, reason = "C library call")]
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        }
-        // SAFETY: zeroed, and filled if the call succeeded: an empty set either way.
-        #[expect(unsafe_code, reason = "zeroed or filled")]
-        let before = unsafe { before.assume_init() };
+        let all = signal_set(|set| {
+            // SAFETY: fills the set that it is given.
+            #[expect(unsafe_code, reason = "C library call")]
+            unsafe {
+                libc::sigfillset(set);
+            }
+        });
+        let before = signal_set(|before| {
+            // SAFETY: `all` was filled, and `before` has room.
+            #[expect(unsafe_code, reason = "C library call")]
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, before);
+            }
+        });
         Self { before }
     }
 }

@@ -6,11 +6,10 @@
 //! there is none, or it is slow, stopped or replaced, the workload does not
 //! notice; when one is there, its view of this process becomes exact.
 //!
-//! A guest must not harm its host: any failure turns tracking off and lets the
+//! The client must not harm its process: any failure turns tracking off and lets the
 //! program run; there is no signal handler, no output but one line on stderr
 //! when tracking cannot be, and nothing at all before the first call.
 
-mod calls;
 mod client;
 mod clock;
 mod config;
@@ -18,11 +17,9 @@ mod forward;
 mod futex;
 mod host;
 mod local;
-mod page;
 mod pump;
 mod start;
 mod tracker;
 
-pub use calls::{Allocation, CbAllocation, Dispatch, KernelLoad};
 pub use config::{ClockChoice, Config};
 pub use tracker::{FlushError, Statistics, Tracker};

@@ -4,13 +4,13 @@
 //! "there is room in my ring" is in functions marked cold: starting the client,
 //! claiming a ring, waiting for room.
 
-use crate::client::Client;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING, UNDECIDED};
+use crate::client::{Client, PAGE};
 use crate::{clock, forward, host, start};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_event::{Event, EventKind};
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING, UNDECIDED};
 use ttmem_ring::ring::Producer;
 
 /// What a thread knows of its tracking.
@@ -53,45 +53,42 @@ impl Drop for Ending {
     }
 }
 
+/// What this thread knows, and whether its ring can be written to; `None` when tracking is off.
+#[inline(always)]
+fn current() -> Option<(&'static Local, bool)> {
+    let word = PAGE.word();
+    if word == OFF {
+        return None;
+    }
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: of this thread, which is here, and without a destructor: it outlives every call.
+    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
+    let local = unsafe { &*local };
+    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    Some((local, ready))
+}
+
 /// Records an event.
 ///
 /// Inlined for good: where the event is written down its kind is known, and writing it becomes a
 /// row of stores instead of a choice between forty layouts.
 #[inline(always)]
 pub(crate) fn record(event: &EventKind) {
-    let word = PAGE.word();
-    if word == OFF {
+    let Some((local, ready)) = current() else {
         return;
-    }
-    let local = LOCAL.with(std::ptr::from_ref);
-    // SAFETY: of this thread, which is here, and without a destructor: it lives as long.
-    #[expect(unsafe_code, reason = "a closure would keep the kind from being known")]
-    let local = unsafe { &*local };
-    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    };
     if !(ready && local.push(event)) {
-        record_slowly(
-            local,
-            &Event {
-                time: 0,
-                kind: *event,
-            }
-            .encode(),
-        );
+        let (time, kind) = (0, *event);
+        record_slowly(local, &Event { time, kind }.encode());
     }
 }
 
 /// Records several events of one moment: together if there is room for all, else one by one.
 #[inline(always)]
 pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
-    let word = PAGE.word();
-    if word == OFF {
+    let Some((local, ready)) = current() else {
         return;
-    }
-    let local = LOCAL.with(std::ptr::from_ref);
-    // SAFETY: as in `record`.
-    #[expect(unsafe_code, reason = "as in `record`")]
-    let local = unsafe { &*local };
-    let ready = local.generation.get() == word && !local.inside.load(Ordering::Relaxed);
+    };
     if !(ready && local.push_together(all)) {
         record_one_by_one(local, all);
     }
@@ -100,15 +97,8 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
 #[cold]
 #[inline(never)]
 fn record_one_by_one(local: &Local, all: &[EventKind]) {
-    for &event in all {
-        record_slowly(
-            local,
-            &Event {
-                time: 0,
-                kind: event,
-            }
-            .encode(),
-        );
+    for &kind in all {
+        record_slowly(local, &Event { time: 0, kind }.encode());
     }
 }
 
@@ -147,14 +137,17 @@ impl Local {
     }
 
     // Only this thread and its own signal handlers look: keeping the compiler's order is enough.
+    // The model checker knows no signals.
     #[inline]
     fn enter(&self) {
         self.inside.store(true, Ordering::Relaxed);
+        // SYNC(signal): a handler that finds the ring half changed finds this set.
         compiler_fence(Ordering::SeqCst);
     }
 
     #[inline]
     fn leave(&self) {
+        // SYNC(signal): a handler that does not find it set finds the ring as it should be.
         compiler_fence(Ordering::SeqCst);
         self.inside.store(false, Ordering::Relaxed);
     }

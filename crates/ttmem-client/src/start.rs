@@ -4,9 +4,8 @@
 //! run. Nothing here may use a lock that a fork could leave locked: a child that
 //! tracks starts a client of its own through the same door.
 
-use crate::client::Client;
+use crate::client::{Client, PAGE};
 use crate::config::Config;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE, STARTING};
 use crate::{clock, forward, host, pump};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -14,13 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_event::Source;
 use ttmem_ring::memory::CreateMemoryError;
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
 /// What the program said; a child of a fork inherits it.
 static CONFIG: OnceLock<Config> = OnceLock::new();
 /// Whether the program turned tracking off for good.
 static DISABLED: AtomicBool = AtomicBool::new(false);
-/// Whether the old vocabulary is this process's own.
-static SPEAKS_OLD: AtomicBool = AtomicBool::new(false);
+/// Whether this process reports the old protocol's events.
+static IS_LEGACY: AtomicBool = AtomicBool::new(false);
 /// Set at the first start; who starts again is a child.
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Clients so far, those of this process's forebears included.
@@ -55,9 +55,9 @@ pub(crate) fn disable() {
     PAGE.decide(OFF);
 }
 
-/// Whether the old vocabulary is this process's own.
-pub(crate) fn speaks_old() -> bool {
-    SPEAKS_OLD.load(Ordering::Relaxed)
+/// Whether this process reports the old protocol's events.
+pub(crate) fn is_legacy() -> bool {
+    IS_LEGACY.load(Ordering::Relaxed)
 }
 
 /// Starts the client, or waits for the thread that does.
@@ -102,7 +102,7 @@ fn try_start() -> Result<u32, StartError> {
         forward::Found::OtherVersion => return Err(StartError::OtherVersion),
     }
     let config = CONFIG.get().cloned().unwrap_or_else(Config::from_env);
-    SPEAKS_OLD.store(config.source == Source::Legacy, Ordering::Relaxed);
+    IS_LEGACY.store(config.source == Source::Legacy, Ordering::Relaxed);
     clock::choose(config.clock);
     let forked = is_child.then(|| {
         if config.source == Source::Legacy {

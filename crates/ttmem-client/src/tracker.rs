@@ -1,15 +1,17 @@
 //! The calls that a runtime makes.
 
+use crate::client::PAGE;
 use crate::config::Config;
-use crate::page::{FIRST_GENERATION, FORWARDING, OFF, PAGE};
 use crate::{forward, local, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use ttmem_event::wire::{DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionKind};
 use ttmem_event::{
     BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, EventKind, MeshDefinition,
     MeshId, ProgramId, TextId,
 };
-use ttmem_ring::dictionary::{DefinitionKind, MAX_BODY_BYTES};
+use ttmem_ring::dictionary::MAX_BODY_BYTES;
+use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF};
 
 static LAST_PROGRAM: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +37,7 @@ pub enum FlushError {
 pub struct Statistics {
     /// Events that could not be recorded: totals are not to be trusted.
     pub lost_events: u64,
-    /// Events that the server was never told about one by one; totals are exact.
+    /// Events that the server was never sent one by one; totals are exact.
     pub elided_events: u64,
     /// Whether a server has all that this process holds, up to the newest events.
     pub connected: bool,
@@ -72,7 +74,7 @@ impl Tracker {
     #[inline(always)]
     pub fn track(self, event: EventKind) {
         // Known where the event is written down: for all others this is nothing.
-        if event.is_legacy() && !start::speaks_old() && !begin_speaking_old() {
+        if event.is_legacy() && !start::is_legacy() && !decide_legacy() {
             return;
         }
         local::record(&event);
@@ -140,7 +142,7 @@ impl Tracker {
         settle(timeout, false)
     }
 
-    /// Flushes, tells the server goodbye and turns tracking off.
+    /// Flushes, sends the server a goodbye and turns tracking off.
     ///
     /// All that the process held is released, as if it had ended. A program need not call this:
     /// the end of a process is noticed.
@@ -190,15 +192,15 @@ fn decided() -> u32 {
     }
 }
 
-/// Whether the old vocabulary is to be recorded, in a process where that is not known yet.
+/// Whether the old protocol's events are recorded, in a process where that is not known yet.
 ///
 /// Not where the process tracks itself in full: everything would count twice. A copy that
 /// forwards leaves it to the other one.
 #[cold]
-fn begin_speaking_old() -> bool {
+fn decide_legacy() -> bool {
     match decided() {
         FORWARDING => true,
-        word => word >= FIRST_GENERATION && start::speaks_old(),
+        word => word >= FIRST_GENERATION && start::is_legacy(),
     }
 }
 
@@ -214,8 +216,9 @@ fn define(kind: DefinitionKind, body: &[u8]) -> u32 {
 fn define_as(kind: DefinitionKind, definition: &Definition) -> u32 {
     let mut bytes = Vec::new();
     definition.encode(&mut bytes);
-    // Kind, length and id come before; the dictionary gives its own.
-    bytes.get(7..).map_or(0, |body| define(kind, body))
+    // The dictionary has a head and an id of its own.
+    let body = bytes.get(DEFINITION_HEAD_BYTES + DEFINITION_ID_BYTES..);
+    body.map_or(0, |body| define(kind, body))
 }
 
 fn settle(timeout: Duration, closing: bool) -> Result<(), FlushError> {

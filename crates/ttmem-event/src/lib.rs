@@ -13,6 +13,8 @@ pub mod catalogue;
 pub mod core;
 pub mod define;
 pub mod event;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod ids;
 pub mod legacy;
 pub mod wire;

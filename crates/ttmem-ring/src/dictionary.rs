@@ -6,8 +6,14 @@
 //! adding takes one, which only adders meet.
 
 use crate::MAX_DICTIONARY_SEGMENTS;
-use crate::index::{Index, IndexWriter, PLACES};
-use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, UnsafeCell};
+use crate::index::{Index, PLACES};
+#[cfg(not(loom))]
+use crate::memory::{Memory, Zeroed};
+use crate::published::Published;
+use crate::sync::{AtomicU64, Mutex, Ordering, UnsafeCell};
+use ttmem_event::wire::{
+    DEFINITION_HEAD_BYTES as HEAD_BYTES, DEFINITION_ID_BYTES as ID_BYTES, DefinitionKind,
+};
 
 /// What a dictionary segment begins with.
 pub const MAGIC: [u8; 8] = *b"TTMEMDIC";
@@ -21,10 +27,6 @@ pub const HEADER_BYTES: usize = 64;
 /// Bytes of a segment: more than the longest definition, little enough to cost nothing.
 pub const SEGMENT_BYTES: usize = 1 << 20;
 
-/// Kind and length before, and the id in every definition's body.
-const HEAD_BYTES: usize = 3;
-const ID_BYTES: usize = 4;
-
 /// Segments that are never made for the sake of a text.
 const KEPT_FROM_TEXTS: usize = 8;
 
@@ -33,26 +35,14 @@ pub const MAX_BODY_BYTES: usize = u16::MAX as usize - ID_BYTES;
 
 const _: () = assert!(MAX_DICTIONARY_SEGMENTS * SEGMENT_BYTES - 1 <= PLACES);
 
-/// One definition's kind, as the wire counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum DefinitionKind {
-    Text = 1,
-    Cores = 2,
-    Device = 3,
-    Mesh = 4,
-}
-
-const KINDS: usize = 4;
-
 /// The words at the beginning of a segment.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct DictionaryHeader {
     magic: [u8; 8],
-    version: u32,
+    pub(crate) version: u32,
     reserved: u32,
-    published: AtomicU64,
+    pub(crate) published: AtomicU64,
     padding: [u64; 5],
 }
 
@@ -64,8 +54,7 @@ const _: () = {
 
 impl DictionaryHeader {
     /// The header of an empty segment.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             magic: MAGIC,
             version: VERSION,
@@ -76,48 +65,59 @@ impl DictionaryHeader {
     }
 }
 
-impl Default for DictionaryHeader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// A byte of the dictionary.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct ByteCell(UnsafeCell<u8>);
-
-impl ByteCell {
-    /// A byte that is not written yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(UnsafeCell::new(0))
-    }
-}
-
-impl Default for ByteCell {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 // SAFETY: a cell is written once, by whoever holds the writer's lock, before `published` passes it
 // (SYNC(define)), and only read afterwards.
 #[expect(unsafe_code, reason = "append-only: what is shared is not written")]
 unsafe impl Sync for ByteCell {}
 
+// SAFETY: any byte is a byte.
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "a byte may be zero")]
+unsafe impl Zeroed for ByteCell {}
+
 /// A piece of the dictionary, wherever it lies; it stays for ever.
 #[derive(Debug)]
 pub struct DictionarySegment {
+    #[cfg(not(loom))]
+    memory: Memory,
     header: &'static DictionaryHeader,
     cells: &'static [ByteCell],
 }
 
 impl DictionarySegment {
-    /// A segment over this memory.
+    /// A segment for as long as the process lives; `None` when there is no memory for it.
+    #[cfg(not(loom))]
     #[must_use]
-    pub(crate) fn new(header: &'static DictionaryHeader, cells: &'static [ByteCell]) -> Self {
-        Self { header, cells }
+    pub fn create() -> Option<&'static Self> {
+        let cells = SEGMENT_BYTES - HEADER_BYTES;
+        let created = Memory::create("ttmem-dictionary", DictionaryHeader::new(), cells);
+        let (memory, header, cells) = created.ok()?;
+        Some(Box::leak(Box::new(Self {
+            memory,
+            header,
+            cells,
+        })))
+    }
+
+    /// A small segment.
+    #[cfg(all(loom, test))]
+    pub(crate) fn with_bytes<const BYTES: usize>() -> Option<&'static Self> {
+        let header = Box::leak(Box::new(DictionaryHeader::new()));
+        let cells = std::array::from_fn::<_, BYTES, _>(|_cell| ByteCell(UnsafeCell::new(0)));
+        let cells = Box::leak(Box::new(cells));
+        Some(Box::leak(Box::new(Self { header, cells })))
+    }
+
+    /// The memory, to be handed over.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// How many bytes of definitions are complete.
@@ -181,42 +181,29 @@ fn read(cell: &ByteCell) -> u8 {
 /// All definitions of a process.
 #[derive(Debug)]
 pub struct Dictionary {
-    segments: [AtomicPtr<DictionarySegment>; MAX_DICTIONARY_SEGMENTS],
+    segments: [Published<DictionarySegment>; MAX_DICTIONARY_SEGMENTS],
     index: Index,
     writer: Mutex<Writer>,
 }
 
-/// Makes the next segment of a dictionary; `None` when there is no more memory.
-pub type MakeSegment = Box<dyn FnMut() -> Option<&'static DictionarySegment> + Send>;
-
+#[derive(Debug)]
 struct Writer {
-    index: IndexWriter,
     segment_count: usize,
-    last_ids: [u32; KINDS],
-    make: MakeSegment,
-}
-
-impl std::fmt::Debug for Writer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer")
-            .field("segment_count", &self.segment_count)
-            .field("last_ids", &self.last_ids)
-            .finish_non_exhaustive()
-    }
+    last_ids: [u32; DefinitionKind::ALL.len()],
+    /// Makes the next segment; `None` when there is no more memory.
+    make: fn() -> Option<&'static DictionarySegment>,
 }
 
 impl Dictionary {
     /// An empty dictionary that makes its segments by `make`.
     #[must_use]
-    pub fn new(make: MakeSegment) -> Self {
-        let (index, writer) = Index::new();
+    pub fn new(make: fn() -> Option<&'static DictionarySegment>) -> Self {
         Self {
-            segments: std::array::from_fn(|_segment| AtomicPtr::new(std::ptr::null_mut())),
-            index,
+            segments: std::array::from_fn(|_segment| Published::unset()),
+            index: Index::new(),
             writer: Mutex::new(Writer {
-                index: writer,
                 segment_count: 0,
-                last_ids: [0; KINDS],
+                last_ids: [0; DefinitionKind::ALL.len()],
                 make,
             }),
         }
@@ -241,13 +228,7 @@ impl Dictionary {
     }
 
     fn segment(&self, number: usize) -> Option<&'static DictionarySegment> {
-        // SYNC(segment): the segment is complete.
-        let segment = self.segments.get(number)?.load(Ordering::Acquire);
-        // SAFETY: null, or a reference that `add` was given, which stays for ever.
-        #[expect(unsafe_code, reason = "segments stay")]
-        unsafe {
-            segment.as_ref()
-        }
+        self.segments.get(number)?.get()
     }
 
     fn find(&self, hash: u64, kind: DefinitionKind, body: &[u8]) -> Option<u32> {
@@ -285,7 +266,7 @@ impl Dictionary {
                 let place = number * SEGMENT_BYTES + segment.published();
                 if segment.append(&parts) {
                     writer.last_ids[kind as usize - 1] = id;
-                    self.index.insert(&mut writer.index, hash, place);
+                    self.index.insert(hash, place);
                     return id;
                 }
             }
@@ -305,9 +286,7 @@ impl Dictionary {
             if segment.cells.len() < HEAD_BYTES + ID_BYTES + body.len() {
                 return 0;
             }
-            // SYNC(segment): the segment is complete.
-            self.segments[writer.segment_count]
-                .store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+            self.segments[writer.segment_count].set(segment);
             writer.segment_count += 1;
         }
     }
@@ -346,38 +325,12 @@ fn hash(kind: DefinitionKind, body: &[u8]) -> u64 {
     state ^ (state >> 32)
 }
 
-#[cfg(not(loom))]
-pub mod shared {
-    use super::{ByteCell, DictionaryHeader, DictionarySegment, HEADER_BYTES, SEGMENT_BYTES};
-    use crate::memory::{CreateMemoryError, Memory, Zeroed};
-
-    // SAFETY: any byte is a byte.
-    #[expect(unsafe_code, reason = "a byte may be zero")]
-    unsafe impl Zeroed for ByteCell {}
-
-    /// Makes a segment for as long as the process lives.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
-    pub fn create() -> Result<(Memory, DictionarySegment), CreateMemoryError> {
-        let header = DictionaryHeader::new();
-        let cells = SEGMENT_BYTES - HEADER_BYTES;
-        let (memory, header, cells) = Memory::create("ttmem-dictionary", header, cells)?;
-        Ok((memory, DictionarySegment::new(header, cells)))
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
     use super::*;
     use ttmem_event::wire::Frame;
     use ttmem_event::{Definition, TextId};
-
-    fn make() -> Option<&'static DictionarySegment> {
-        let (_memory, segment) = shared::create().ok()?;
-        Some(Box::leak(Box::new(segment)))
-    }
 
     fn definitions(dictionary: &Dictionary) -> Vec<Definition> {
         let mut all = Vec::new();
@@ -394,7 +347,7 @@ mod tests {
 
     #[test]
     fn equal_definitions_have_one_id_and_are_written_once() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let matmul = dictionary.id(DefinitionKind::Text, b"matmul");
         let softmax = dictionary.id(DefinitionKind::Text, b"softmax");
         assert_eq!((matmul, softmax), (1, 2));
@@ -412,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_definition_that_does_not_fit_begins_another_segment() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let long = vec![b'x'; MAX_BODY_BYTES];
         for number in 0..40_u8 {
             let mut text = long.clone();
@@ -432,7 +385,7 @@ mod tests {
 
     #[test]
     fn names_do_not_crowd_out_what_totals_depend_on() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let mut text = vec![b'x'; MAX_BODY_BYTES];
         let mut texts: u32 = 0;
         while dictionary.id(DefinitionKind::Text, &text) != 0 {
@@ -447,21 +400,21 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_definition_has_no_id() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let long = vec![0; MAX_BODY_BYTES + 1];
         assert_eq!(dictionary.id(DefinitionKind::Mesh, &long), 0);
     }
 
     #[test]
     fn without_memory_there_is_no_id() {
-        let dictionary = Dictionary::new(Box::new(|| None));
+        let dictionary = Dictionary::new(|| None);
         assert_eq!(dictionary.id(DefinitionKind::Text, b"matmul"), 0);
         assert_eq!(dictionary.segments().count(), 0);
     }
 
     #[test]
     fn threads_that_define_the_same_agree() {
-        let dictionary = Dictionary::new(Box::new(make));
+        let dictionary = Dictionary::new(DictionarySegment::create);
         let ids: Vec<Vec<u32>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_thread| {

@@ -4,26 +4,32 @@
 //! client's pump thread reads them; definitions go into an append-only
 //! [`dictionary`] before an event uses their ids. Both lie in [`memory`] that a
 //! server is given at the handshake, so that it can read what a process
-//! recorded but could no longer send: that reading is [`remains`], which works
-//! on plain bytes and believes none of them.
+//! recorded but could no longer send: that reading is [`recovery`], which works
+//! on plain bytes and believes none of them. What the threads of a process agree
+//! on is a [`page`], and what they ask the pump for a [`flush`].
 //!
 //! Every atomic comes from [`sync`], so that the same code runs under the model
 //! checker (`cargo xtask loom`). Non-relaxed orderings carry a label,
 //! `SYNC(name)`, found at both ends.
 
 pub mod dictionary;
+pub mod flush;
 mod index;
 #[cfg(not(loom))]
 pub mod memory;
+pub mod page;
+pub mod published;
 #[cfg(not(loom))]
-pub mod remains;
+pub mod recovery;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 pub mod sync;
 
 #[cfg(all(loom, test))]
-mod models;
+mod tests {
+    mod models;
+}
 
 /// Rings that one segment holds.
 pub const RINGS_PER_SEGMENT: usize = 8;

@@ -64,7 +64,7 @@ pub struct Memory {
 /// A type of which zeroed memory is a value.
 ///
 /// # Safety
-/// Whoever implements it vouches for that.
+/// Bytes that are all zero are a valid value of the type.
 #[expect(unsafe_code, reason = "what zeroes mean is the type's affair")]
 pub(crate) unsafe trait Zeroed: Sync + 'static {}
 

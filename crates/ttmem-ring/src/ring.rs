@@ -9,7 +9,8 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
 use std::cell::Cell;
-use ttmem_event::event::{EVENT_BYTES, TIME_AT};
+use ttmem_event::Event;
+use ttmem_event::event::EVENT_BYTES;
 
 /// Slots of a ring, unless configured: at three million events per second they
 /// last 2.7 ms, longer than the pump ever sleeps while it is busy.
@@ -26,15 +27,9 @@ pub struct Slot(UnsafeCell<[u8; EVENT_BYTES]>);
 
 impl Slot {
     /// An empty slot.
-    #[must_use]
-    pub fn new() -> Self {
+    #[cfg(test)]
+    pub(crate) fn new() -> Self {
         Self(UnsafeCell::new([0; EVENT_BYTES]))
-    }
-}
-
-impl Default for Slot {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -50,10 +45,10 @@ unsafe impl Sync for Slot {}
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct RingControl {
-    head: AtomicU64,
-    lost: AtomicU64,
+    pub(crate) head: AtomicU64,
+    pub(crate) lost: AtomicU64,
     padding: [u64; 14],
-    tail: AtomicU64,
+    pub(crate) tail: AtomicU64,
     owned: AtomicU32,
     waiting: AtomicU32,
     read: AtomicU32,
@@ -71,8 +66,7 @@ const _: () = {
 
 impl RingControl {
     /// The words of an empty ring that nobody owns.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             head: AtomicU64::new(0),
             lost: AtomicU64::new(0),
@@ -83,12 +77,6 @@ impl RingControl {
             read: AtomicU32::new(0),
             more_padding: [0; 27],
         }
-    }
-}
-
-impl Default for RingControl {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -395,9 +383,9 @@ impl<'m> Consumer<'m> {
         self.published.wrapping_sub(self.next)
     }
 
-    /// How many slots are taken: by events that were read and kept, or are yet to be read.
+    /// How many slots are in use: by events that were read and kept, or are yet to be read.
     #[must_use]
-    pub fn taken(&self) -> u64 {
+    pub fn used_slots(&self) -> u64 {
         self.published.wrapping_sub(self.freed)
     }
 
@@ -405,36 +393,27 @@ impl<'m> Consumer<'m> {
     #[inline]
     #[must_use]
     pub fn peek(&self) -> Option<[u8; EVENT_BYTES]> {
-        if self.next == self.published {
-            return None;
-        }
-        let record = self.ring.slot(self.next).0.with(|slot| {
-            // SAFETY: tail ≤ next < head: the producer published this slot (SYNC(publish)) and does
-            // not write to it before the tail has passed it (SYNC(free)).
-            #[expect(unsafe_code, reason = "reads the slot in place")]
-            unsafe {
-                *slot
-            }
-        });
-        Some(record)
+        self.with_next(|record| *record)
     }
 
     /// The time stamp of the next event.
     #[inline]
     #[must_use]
     pub fn peek_time(&self) -> Option<u64> {
+        self.with_next(Event::time_of)
+    }
+
+    #[inline]
+    fn with_next<R>(&self, read: impl FnOnce(&[u8; EVENT_BYTES]) -> R) -> Option<R> {
         if self.next == self.published {
             return None;
         }
-        let bytes = self.ring.slot(self.next).0.with(|slot| {
-            // SAFETY: as in `peek`.
+        Some(self.ring.slot(self.next).0.with(|slot| {
+            // SAFETY: tail ≤ next < head: the producer published this slot (SYNC(publish)) and does
+            // not write to it before the tail has passed it (SYNC(free)).
             #[expect(unsafe_code, reason = "reads the slot in place")]
-            let record = unsafe { &*slot };
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&record[TIME_AT..TIME_AT + 8]);
-            bytes
-        });
-        Some(u64::from_le_bytes(bytes))
+            read(unsafe { &*slot })
+        }))
     }
 
     /// Goes on to the event after the one that [`Self::peek`] shows.
@@ -445,18 +424,22 @@ impl<'m> Consumer<'m> {
         }
     }
 
-    /// Gives back the slots before `position`, as far as they have been read.
-    ///
-    /// What was given back stays given back: a position before that changes nothing.
-    pub fn free(&mut self, position: u64) {
-        self.freed = position.min(self.next).max(self.freed);
+    /// Gives back the slots before `position`, as far as they have been read; false when there are
+    /// none that were not given back before.
+    pub fn free(&mut self, position: u64) -> bool {
+        let position = position.min(self.next);
+        if position <= self.freed {
+            return false;
+        }
+        self.freed = position;
         // SYNC(free): what was in them has been read.
-        self.ring.control.tail.store(self.freed, Ordering::Release);
+        self.ring.control.tail.store(position, Ordering::Release);
+        true
     }
 
     /// Whether the producer waits for slots that were given back, and is to be woken.
     ///
-    /// To be asked after every [`Self::free`]; says so once per wait.
+    /// To be asked after every [`Self::free`] that gave something back; says so once per wait.
     #[must_use]
     pub fn take_waiter(&mut self) -> bool {
         // SYNC(wait): either this sees the word or the producer sees the room that was made.

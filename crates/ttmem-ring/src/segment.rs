@@ -6,6 +6,7 @@ use crate::RINGS_PER_SEGMENT;
 use crate::memory::{CreateMemoryError, Memory, Zeroed};
 use crate::ring::{Ring, RingControl, Slot};
 use crate::sync::{AtomicU32, Ordering};
+use std::mem::offset_of;
 use ttmem_event::event::LAYOUT_HASH;
 
 /// What a ring segment begins with.
@@ -20,31 +21,37 @@ pub const HEADER_BYTES: usize = 4096;
 /// The name of the memory, as `/proc` shows it.
 pub const NAME: &str = "ttmem-rings";
 
+/// Where the header has the hash of the event table: eight bytes.
+pub const LAYOUT_HASH_AT: usize = offset_of!(Header, layout_hash);
+
+/// Where the header has the version of the layout: four bytes.
+pub const VERSION_AT: usize = offset_of!(Header, version);
+
 /// Where the header says what only its own process understands: an address of the owner's choice.
-pub const OWNER_AT: usize = 40;
+pub const OWNER_AT: usize = offset_of!(Header, owner);
 
 /// The first page of a segment.
 #[derive(Debug)]
 #[repr(C, align(4096))]
-struct Header {
+pub(crate) struct Header {
     magic: [u8; 8],
     layout_hash: u64,
     version: u32,
-    ring_count: u32,
-    slots_per_ring: u32,
-    first_ring: u32,
-    leaving: AtomicU32,
+    pub(crate) ring_count: u32,
+    pub(crate) slots_per_ring: u32,
+    pub(crate) first_ring: u32,
+    pub(crate) leaving: AtomicU32,
     reserved: u32,
     owner: u64,
     padding: [u8; 2000],
-    controls: [RingControl; RINGS_PER_SEGMENT],
+    pub(crate) controls: [RingControl; RINGS_PER_SEGMENT],
 }
 
 const _: () = {
     assert!(size_of::<Header>() == HEADER_BYTES);
-    assert!(std::mem::offset_of!(Header, leaving) == 32);
-    assert!(std::mem::offset_of!(Header, owner) == OWNER_AT);
-    assert!(std::mem::offset_of!(Header, controls) == 2048);
+    assert!(offset_of!(Header, leaving) == 32);
+    assert!(OWNER_AT == 40);
+    assert!(offset_of!(Header, controls) == 2048);
 };
 
 // SAFETY: a slot is bytes, and zeroes are bytes.
@@ -170,7 +177,7 @@ mod tests {
         assert_eq!(consumer.peek().unwrap()[0], 0);
         consumer.advance();
         consumer.advance();
-        assert_eq!(consumer.taken(), 4, "reading alone gives nothing back");
+        assert_eq!(consumer.used_slots(), 4, "reading alone gives nothing back");
         assert!(!producer.look_for_room());
         consumer.free(consumer.position());
         assert!(producer.look_for_room());

@@ -4,13 +4,15 @@
 pub use loom::{
     cell::UnsafeCell,
     sync::Mutex,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(not(loom))]
 pub use std::sync::Mutex;
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 /// Memory that is written through a shared reference, with the model checker's interface.
 #[cfg(not(loom))]

@@ -3,7 +3,7 @@
 use crate::log::{LogOptions, LogTarget};
 use crate::read::HttpConfig;
 use crate::socket::BindOptions;
-use ttmem_event::catalogue::Board;
+use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 
 /// Where a socket is and who may connect to it.
@@ -26,7 +26,7 @@ pub struct ServerConfig {
     /// Where readers are also served over TCP; `None` = nowhere.
     pub http: Option<HttpConfig>,
     /// The board in the machine; `None` = look into sysfs.
-    pub board: Option<Board>,
+    pub board: Option<BoardKind>,
     pub log: LogConfig,
     /// Connections of clients at once.
     pub max_clients: usize,

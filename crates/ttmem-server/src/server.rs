@@ -119,7 +119,7 @@ impl Server {
             .map_err(system("the sockets"))?;
 
         let log = Log::start(config.log.target.clone(), config.log.options)?;
-        let devices = match &config.board {
+        let devices = match config.board {
             Some(board) => devices_of_board(board),
             None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
         };

@@ -16,7 +16,7 @@ use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use ttmem_event::catalogue::{Board, BoardKind};
+use ttmem_event::catalogue::BoardKind;
 
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[
@@ -146,8 +146,8 @@ pub(crate) struct ServeOptions {
     pub(crate) http_host: Vec<String>,
 
     /// The board in this machine; without it, sysfs is asked.
-    #[arg(long, value_name = "NAME", value_parser = board, env = "TTMEM_BOARD")]
-    pub(crate) board: Option<Board>,
+    #[arg(long, value_name = "NAME", value_parser = story::board, env = "TTMEM_BOARD")]
+    pub(crate) board: Option<BoardKind>,
 
     /// Write the event log to this file instead of standard output.
     #[arg(long, value_name = "PATH")]
@@ -447,10 +447,6 @@ fn group(text: &str) -> Result<Gid, String> {
         Ok(None) => Err("there is no such group".to_owned()),
         Err(error) => Err(format!("cannot look it up: {error}")),
     }
-}
-
-fn board(text: &str) -> Result<Board, String> {
-    story::board(text).map(Board::Known)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

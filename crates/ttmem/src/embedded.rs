@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 use ttmem_api::ApiClient;
-use ttmem_event::catalogue::{Board, BoardKind};
+use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
@@ -43,7 +43,7 @@ impl EmbeddedServer {
                 group: None,
             }],
             http: None,
-            board: board.map(Board::Known),
+            board,
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
                 options: LogOptions {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use ttmem_event::catalogue::{Board, BoardKind};
+use ttmem_event::catalogue::BoardKind;
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::expression::Number;
 use ttmem_sim::scenario::script::{Action, Step};
@@ -71,8 +71,7 @@ pub(crate) fn parse(asked: &str) -> Result<Story, String> {
 
 /// A board of the catalogue.
 pub(crate) fn board(text: &str) -> Result<BoardKind, String> {
-    Board::parse(text)
-        .kind()
+    BoardKind::from_name(text)
         .ok_or_else(|| format!("the known boards are {}", names(&BoardKind::ALL)))
 }
 

@@ -1,14 +1,9 @@
 //! Buffers and the allocators they come from.
-#![expect(
-    unsafe_code,
-    reason = "exports C symbols by their names, and takes pointers from C"
-)]
+#![expect(unsafe_code, reason = "exports C symbols by their names")]
 
-use super::{Reported, record, record_at};
 use crate::code::ttmem_code_t;
+use crate::constants::{ttmem_class_t, ttmem_direction_t, ttmem_layout_t};
 use crate::ids::{ttmem_buffer_id_t, ttmem_cores_id_t, ttmem_mesh_id_t, ttmem_text_id_t};
-use crate::words::{to_class_or_all, ttmem_class_t, ttmem_direction_t, ttmem_layout_t};
-use ttmem_event::{BufferId, Class, CoresId, Direction, EventKind, Layout, MeshId, TextId};
 
 /// A buffer was placed.
 #[repr(C)]
@@ -42,38 +37,13 @@ pub struct ttmem_buffer_allocated_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_buffer_allocated_t>() == 56);
-
-impl Reported for ttmem_buffer_allocated_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::BufferAllocated {
-            buffer: BufferId(self.buffer),
-            address: self.address,
-            requested_bytes: self.requested_bytes,
-            per_bank_bytes: self.per_bank_bytes,
-            mesh: MeshId(self.mesh),
-            page_bytes: self.page_bytes,
-            cores: CoresId(self.cores),
-            operation: TextId(self.operation),
-            banks: self.banks,
-            class: Class::from_code(self.memory_class)?,
-            layout: Layout::from_code(self.layout)?,
-            direction: Direction::from_code(self.direction)?,
-        })
-    }
-}
-
 /// A buffer was placed.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_buffer_allocated(
-    event: *const ttmem_buffer_allocated_t,
-) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_buffer_allocated(event: Option<&ttmem_buffer_allocated_t>) -> ttmem_code_t {
+    record_at!(event, BufferAllocated:
+        mesh, buffer, class = memory_class, layout, direction, address, requested_bytes,
+        per_bank_bytes, page_bytes, cores, operation, banks
+    )
 }
 
 /// A buffer was given back.
@@ -84,12 +54,7 @@ pub extern "C" fn ttmem_buffer_freed(
     mesh: ttmem_mesh_id_t,
     buffer: ttmem_buffer_id_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::BufferFreed {
-            mesh: MeshId(mesh),
-            buffer: BufferId(buffer),
-        })
-    })
+    record!(BufferFreed: mesh, buffer)
 }
 
 /// Every buffer of an allocator was given back at once.
@@ -100,12 +65,7 @@ pub extern "C" fn ttmem_buffers_released(
     mesh: ttmem_mesh_id_t,
     memory_class: ttmem_class_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::BuffersReleased {
-            mesh: MeshId(mesh),
-            class: to_class_or_all(memory_class)?,
-        })
-    })
+    record!(BuffersReleased: mesh, class = memory_class)
 }
 
 /// What an allocator can hand out, as the runtime reports it.
@@ -128,32 +88,14 @@ pub struct ttmem_capacity_reported_t {
     pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<ttmem_capacity_reported_t>() == 32);
-
-impl Reported for ttmem_capacity_reported_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::CapacityReported {
-            base: self.base,
-            per_bank_bytes: self.per_bank_bytes,
-            mesh: MeshId(self.mesh),
-            alignment: self.alignment,
-            banks: self.banks,
-            class: Class::from_code(self.memory_class)?,
-        })
-    }
-}
-
 /// What an allocator can hand out, as the runtime reports it.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_capacity_reported(
-    event: *const ttmem_capacity_reported_t,
+pub extern "C" fn ttmem_capacity_reported(
+    event: Option<&ttmem_capacity_reported_t>,
 ) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+    record_at!(event, CapacityReported:
+        mesh, class = memory_class, banks, base, per_bank_bytes, alignment
+    )
 }
 
 /// An allocation was refused.
@@ -182,35 +124,15 @@ pub struct ttmem_allocation_failed_t {
     pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<ttmem_allocation_failed_t>() == 56);
-
-impl Reported for ttmem_allocation_failed_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::AllocationFailed {
-            requested_bytes: self.requested_bytes,
-            per_bank_bytes: self.per_bank_bytes,
-            free_bytes: self.free_bytes,
-            largest_free_bytes: self.largest_free_bytes,
-            bank_bytes: self.bank_bytes,
-            mesh: MeshId(self.mesh),
-            operation: TextId(self.operation),
-            banks: self.banks,
-            class: Class::from_code(self.memory_class)?,
-        })
-    }
-}
-
 /// An allocation was refused.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_allocation_failed(
-    event: *const ttmem_allocation_failed_t,
+pub extern "C" fn ttmem_allocation_failed(
+    event: Option<&ttmem_allocation_failed_t>,
 ) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+    record_at!(event, AllocationFailed:
+        mesh, class = memory_class, banks, requested_bytes, per_bank_bytes, free_bytes,
+        largest_free_bytes, bank_bytes, operation
+    )
 }
 
 /// The allocator's own statistics, for the server to compare its account with.
@@ -223,12 +145,5 @@ pub extern "C" fn ttmem_statistics_reported(
     allocated_bytes: u64,
     largest_free_bytes: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::StatisticsReported {
-            mesh: MeshId(mesh),
-            class: Class::from_code(memory_class)?,
-            allocated_bytes,
-            largest_free_bytes,
-        })
-    })
+    record!(StatisticsReported: mesh, class = memory_class, allocated_bytes, largest_free_bytes)
 }

@@ -1,14 +1,9 @@
 //! Config rings, prefetcher caches, and the compiler's cache.
-#![expect(
-    unsafe_code,
-    reason = "exports C symbols by their names, and takes pointers from C"
-)]
+#![expect(unsafe_code, reason = "exports C symbols by their names")]
 
-use super::{Reported, record, record_at};
 use crate::code::ttmem_code_t;
+use crate::constants::{ttmem_core_type_t, ttmem_flag_t};
 use crate::ids::{ttmem_kernel_id_t, ttmem_mesh_id_t, ttmem_program_id_t, ttmem_text_id_t};
-use crate::words::{to_core_type, to_flag, ttmem_core_type_t, ttmem_flag_t};
-use ttmem_event::{EventKind, KernelId, MeshId, ProgramId, TextId};
 
 /// A kernel config ring exists.
 #[repr(C)]
@@ -28,29 +23,10 @@ pub struct ttmem_ring_opened_t {
     pub reserved: [u8; 2],
 }
 
-const _: () = assert!(size_of::<ttmem_ring_opened_t>() == 24);
-
-impl Reported for ttmem_ring_opened_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::RingOpened {
-            base: self.base,
-            size_bytes: self.size_bytes,
-            mesh: MeshId(self.mesh),
-            sub_device: self.sub_device,
-            core_type: to_core_type(self.core_type)?,
-        })
-    }
-}
-
 /// A kernel config ring exists.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_ring_opened(event: *const ttmem_ring_opened_t) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_ring_opened(event: Option<&ttmem_ring_opened_t>) -> ttmem_code_t {
+    record_at!(event, RingOpened: base, size_bytes, mesh, sub_device, core_type)
 }
 
 /// Room in a config ring was asked for.
@@ -73,30 +49,10 @@ pub struct ttmem_ring_reserved_t {
     pub reserved: u8,
 }
 
-const _: () = assert!(size_of::<ttmem_ring_reserved_t>() == 24);
-
-impl Reported for ttmem_ring_reserved_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::RingReserved {
-            size_bytes: self.size_bytes,
-            sync: self.sync,
-            mesh: MeshId(self.mesh),
-            sub_device: self.sub_device,
-            core_type: to_core_type(self.core_type)?,
-            stalled: to_flag(self.stalled)?,
-        })
-    }
-}
-
 /// Room in a config ring was asked for.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_ring_reserved(event: *const ttmem_ring_reserved_t) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_ring_reserved(event: Option<&ttmem_ring_reserved_t>) -> ttmem_code_t {
+    record_at!(event, RingReserved: size_bytes, sync, mesh, sub_device, core_type, stalled)
 }
 
 /// A program took room in a config ring.
@@ -121,33 +77,12 @@ pub struct ttmem_ring_allocated_t {
     pub reserved: [u8; 2],
 }
 
-const _: () = assert!(size_of::<ttmem_ring_allocated_t>() == 40);
-
-impl Reported for ttmem_ring_allocated_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::RingAllocated {
-            program: ProgramId(self.program),
-            address: self.address,
-            size_bytes: self.size_bytes,
-            sync: self.sync,
-            mesh: MeshId(self.mesh),
-            sub_device: self.sub_device,
-            core_type: to_core_type(self.core_type)?,
-        })
-    }
-}
-
 /// A program took room in a config ring.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_ring_allocated(
-    event: *const ttmem_ring_allocated_t,
-) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_ring_allocated(event: Option<&ttmem_ring_allocated_t>) -> ttmem_code_t {
+    record_at!(event, RingAllocated:
+        mesh, sub_device, core_type, program, address, size_bytes, sync
+    )
 }
 
 /// Room in a config ring was given back: the oldest entries up to `sync`.
@@ -158,14 +93,7 @@ pub extern "C" fn ttmem_ring_freed(
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::RingFreed {
-            mesh: MeshId(mesh),
-            sub_device,
-            core_type: to_core_type(core_type)?,
-            sync,
-        })
-    })
+    record!(RingFreed: mesh, sub_device, core_type, sync)
 }
 
 /// A config ring was marked full: its entries are gone, and it is free again at `sync`.
@@ -176,25 +104,13 @@ pub extern "C" fn ttmem_ring_filled(
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::RingFilled {
-            mesh: MeshId(mesh),
-            sub_device,
-            core_type: to_core_type(core_type)?,
-            sync,
-        })
-    })
+    record!(RingFilled: mesh, sub_device, core_type, sync)
 }
 
 /// A prefetcher cache exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_opened(mesh: ttmem_mesh_id_t, size_bytes: u64) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::PrefetchOpened {
-            mesh: MeshId(mesh),
-            size_bytes,
-        })
-    })
+    record!(PrefetchOpened: mesh, size_bytes)
 }
 
 /// The prefetcher cache was asked for a workload.
@@ -215,35 +131,16 @@ pub struct ttmem_prefetched_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_prefetched_t>() == 32);
-
-impl Reported for ttmem_prefetched_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::Prefetched {
-            workload: self.workload,
-            offset: self.offset,
-            size_bytes: self.size_bytes,
-            mesh: MeshId(self.mesh),
-            hit: to_flag(self.hit)?,
-        })
-    }
-}
-
 /// The prefetcher cache was asked for a workload.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_prefetched(event: *const ttmem_prefetched_t) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_prefetched(event: Option<&ttmem_prefetched_t>) -> ttmem_code_t {
+    record_at!(event, Prefetched: workload, offset, size_bytes, mesh, hit)
 }
 
 /// The prefetcher cache was emptied.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_prefetch_reset(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(EventKind::PrefetchReset { mesh: MeshId(mesh) }))
+    record!(PrefetchReset: mesh)
 }
 
 /// The compiler's cache on disk was asked for a kernel.
@@ -256,12 +153,5 @@ pub extern "C" fn ttmem_jit_disk_lookup(
     name: ttmem_text_id_t,
     hit: ttmem_flag_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::JitDiskLookup {
-            program: ProgramId(program),
-            kernel: KernelId(kernel),
-            name: TextId(name),
-            hit: to_flag(hit)?,
-        })
-    })
+    record!(JitDiskLookup: program, kernel, name, hit)
 }

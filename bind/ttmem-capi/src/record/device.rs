@@ -1,41 +1,31 @@
 //! Devices, meshes, traces and marks.
 #![expect(unsafe_code, reason = "exports C symbols by their names")]
 
-use super::record;
 use crate::code::ttmem_code_t;
 use crate::ids::{ttmem_device_id_t, ttmem_mesh_id_t, ttmem_text_id_t, ttmem_trace_id_t};
-use ttmem_event::{DeviceId, EventKind, MeshId, TextId, TraceId};
 
 /// A physical device was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_device_opened(device: ttmem_device_id_t) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::DeviceOpened {
-            device: DeviceId(device),
-        })
-    })
+    record!(DeviceOpened: device)
 }
 
 /// A physical device was closed: all that the process held on it is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_device_closed(device: ttmem_device_id_t) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::DeviceClosed {
-            device: DeviceId(device),
-        })
-    })
+    record!(DeviceClosed: device)
 }
 
 /// A mesh was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mesh_opened(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(EventKind::MeshOpened { mesh: MeshId(mesh) }))
+    record!(MeshOpened: mesh)
 }
 
 /// A mesh was closed: all that its allocators held is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mesh_closed(mesh: ttmem_mesh_id_t) -> ttmem_code_t {
-    record(|| Some(EventKind::MeshClosed { mesh: MeshId(mesh) }))
+    record!(MeshClosed: mesh)
 }
 
 /// Capturing a trace began.
@@ -44,12 +34,7 @@ pub extern "C" fn ttmem_trace_began(
     mesh: ttmem_mesh_id_t,
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::TraceBegan {
-            mesh: MeshId(mesh),
-            trace: TraceId(trace),
-        })
-    })
+    record!(TraceBegan: mesh, trace)
 }
 
 /// Capturing a trace ended: its commands take `bytes` on each device.
@@ -59,13 +44,7 @@ pub extern "C" fn ttmem_trace_ended(
     trace: ttmem_trace_id_t,
     bytes: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::TraceEnded {
-            mesh: MeshId(mesh),
-            trace: TraceId(trace),
-            bytes,
-        })
-    })
+    record!(TraceEnded: mesh, trace, bytes)
 }
 
 /// A trace was run.
@@ -74,12 +53,7 @@ pub extern "C" fn ttmem_trace_replayed(
     mesh: ttmem_mesh_id_t,
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::TraceReplayed {
-            mesh: MeshId(mesh),
-            trace: TraceId(trace),
-        })
-    })
+    record!(TraceReplayed: mesh, trace)
 }
 
 /// A trace was given up.
@@ -88,21 +62,11 @@ pub extern "C" fn ttmem_trace_released(
     mesh: ttmem_mesh_id_t,
     trace: ttmem_trace_id_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::TraceReleased {
-            mesh: MeshId(mesh),
-            trace: TraceId(trace),
-        })
-    })
+    record!(TraceReleased: mesh, trace)
 }
 
 /// The user set a mark: peaks are also counted from here.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_mark_set(name: ttmem_text_id_t, number: u64) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::Marked {
-            name: TextId(name),
-            number,
-        })
-    })
+    record!(Marked: name, number)
 }

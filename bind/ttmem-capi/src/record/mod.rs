@@ -7,17 +7,52 @@
 //! Structures of events have no length member: the record behind them is fixed,
 //! and with it the ABI that the name of the library stands for.
 
+use crate::code::{TTMEM_E_VALUE, TTMEM_OK, ttmem_code_t};
+use ttmem_event::EventKind;
+use ttmem_event::event::Field;
+
+/// Records an event whose fields are integers of C.
+///
+/// A field that has another name in C is written `field = name_in_c`.
+macro_rules! record {
+    ($kind:ident: $($field:ident $(= $value:ident)?),*) => {
+        $crate::record::record_event(|| {
+            Some(ttmem_event::EventKind::$kind {
+                $($field: $crate::record::field(record!(@ $field $($value)?).to_le_bytes())?,)*
+            })
+        })
+    };
+    (@ $field:ident) => { $field };
+    (@ $field:ident $value:ident) => { $value };
+}
+pub(crate) use record;
+
+/// Records an event whose fields are members of a structure of C; null is refused.
+macro_rules! record_at {
+    ($event:ident, $kind:ident: $($field:ident $(= $member:ident)?),*) => {
+        match $event {
+            Some(event) => $crate::record::record_event(|| {
+                Some(ttmem_event::EventKind::$kind {
+                    $($field: $crate::record::field(
+                        record_at!(@ event $field $($member)?).to_le_bytes(),
+                    )?,)*
+                })
+            }),
+            None => $crate::code::TTMEM_E_NULL,
+        }
+    };
+    (@ $event:ident $field:ident) => { $event.$field };
+    (@ $event:ident $field:ident $member:ident) => { $event.$member };
+}
+
 pub mod buffer;
 pub mod cache;
 pub mod device;
 pub mod program;
 
-use crate::code::{TTMEM_E_NULL, TTMEM_E_VALUE, TTMEM_OK, ttmem_code_t};
-use ttmem_event::EventKind;
-
-/// Records what C said, unless a value of it is no word.
+/// Records what C passed, unless a value is outside the range of its type.
 #[inline(always)]
-pub(crate) fn record(kind: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
+pub(crate) fn record_event(kind: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
     match kind() {
         Some(kind) => {
             sink::track(kind);
@@ -27,25 +62,11 @@ pub(crate) fn record(kind: impl FnOnce() -> Option<EventKind>) -> ttmem_code_t {
     }
 }
 
-/// An event that comes as a structure.
-trait Reported: Copy {
-    /// The event, unless a member is outside the range of its type.
-    fn event(&self) -> Option<EventKind>;
-}
-
-/// Records the event that C points at.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
+/// An integer of C as the event's record would have it; `None` when the field cannot be that.
 #[inline(always)]
-#[expect(unsafe_code, reason = "takes a pointer from C")]
-unsafe fn record_at<E: Reported>(event: *const E) -> ttmem_code_t {
-    // SAFETY: the caller promises that it is null or can be read; every bit pattern of the
-    // structures, which are integers only, is a value.
-    match unsafe { event.as_ref() } {
-        Some(event) => record(|| event.event()),
-        None => TTMEM_E_NULL,
-    }
+pub(crate) fn field<T: Field, const WIDTH: usize>(bytes: [u8; WIDTH]) -> Option<T> {
+    const { assert!(WIDTH == T::WIDTH) };
+    T::get(&bytes).ok()
 }
 
 #[cfg(not(test))]

@@ -1,23 +1,13 @@
 //! Programs, their per-core storage, their kernels, and their dispatch.
-#![expect(
-    unsafe_code,
-    reason = "exports C symbols by their names, and takes pointers from C"
-)]
+#![expect(unsafe_code, reason = "exports C symbols by their names")]
 
-use super::{Reported, record, record_at};
 use crate::code::ttmem_code_t;
+use crate::constants::{
+    ttmem_binary_status_t, ttmem_cache_result_t, ttmem_cb_kind_t, ttmem_clash_kind_t,
+    ttmem_core_type_t, ttmem_dispatch_path_t, ttmem_flag_t, ttmem_kernel_kind_t,
+};
 use crate::ids::{
-    TTMEM_CB_ALL, TTMEM_KERNEL_ALL, ttmem_cores_id_t, ttmem_kernel_id_t, ttmem_mesh_id_t,
-    ttmem_program_id_t, ttmem_text_id_t,
-};
-use crate::words::{
-    to_core_type, to_flag, ttmem_binary_status_t, ttmem_cache_result_t, ttmem_cb_kind_t,
-    ttmem_clash_kind_t, ttmem_core_type_t, ttmem_dispatch_path_t, ttmem_flag_t,
-    ttmem_kernel_kind_t,
-};
-use ttmem_event::{
-    BinaryStatus, CacheResult, CbKind, ClashKind, CoresId, DispatchPath, EventKind, KernelId,
-    KernelKind, MeshId, ProgramId, TextId,
+    ttmem_cores_id_t, ttmem_kernel_id_t, ttmem_mesh_id_t, ttmem_program_id_t, ttmem_text_id_t,
 };
 
 /// A program was constructed.
@@ -31,14 +21,7 @@ pub extern "C" fn ttmem_program_created(
     runtime_id: u64,
     pointer: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::ProgramCreated {
-            program: ProgramId(program),
-            name: TextId(name),
-            runtime_id,
-            pointer,
-        })
-    })
+    record!(ProgramCreated: program, name, runtime_id, pointer)
 }
 
 /// The offsets of a program were fixed.
@@ -59,31 +42,12 @@ pub struct ttmem_program_finalized_t {
     pub reserved: [u8; 4],
 }
 
-const _: () = assert!(size_of::<ttmem_program_finalized_t>() == 40);
-
-impl Reported for ttmem_program_finalized_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::ProgramFinalized {
-            program: ProgramId(self.program),
-            config_bytes: self.config_bytes,
-            text_bytes: self.text_bytes,
-            binary_bytes: self.binary_bytes,
-            mesh: MeshId(self.mesh),
-        })
-    }
-}
-
 /// The offsets of a program were fixed.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_program_finalized(
-    event: *const ttmem_program_finalized_t,
+pub extern "C" fn ttmem_program_finalized(
+    event: Option<&ttmem_program_finalized_t>,
 ) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+    record_at!(event, ProgramFinalized: program, config_bytes, text_bytes, binary_bytes, mesh)
 }
 
 /// The commands of a program were generated for the first time.
@@ -93,13 +57,7 @@ pub extern "C" fn ttmem_commands_cached(
     program: ttmem_program_id_t,
     bytes: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::CommandsCached {
-            mesh: MeshId(mesh),
-            program: ProgramId(program),
-            bytes,
-        })
-    })
+    record!(CommandsCached: mesh, program, bytes)
 }
 
 /// The binary of a program was written to the devices: `bytes` to each.
@@ -109,13 +67,7 @@ pub extern "C" fn ttmem_binary_sent(
     program: ttmem_program_id_t,
     bytes: u64,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::BinarySent {
-            mesh: MeshId(mesh),
-            program: ProgramId(program),
-            bytes,
-        })
-    })
+    record!(BinarySent: mesh, program, bytes)
 }
 
 /// The state of a program's binary changed.
@@ -125,13 +77,7 @@ pub extern "C" fn ttmem_binary_status_changed(
     program: ttmem_program_id_t,
     status: ttmem_binary_status_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::BinaryStatusChanged {
-            mesh: MeshId(mesh),
-            program: ProgramId(program),
-            status: BinaryStatus::from_code(status)?,
-        })
-    })
+    record!(BinaryStatusChanged: mesh, program, status)
 }
 
 /// A program was sent to run.
@@ -156,43 +102,20 @@ pub struct ttmem_program_dispatched_t {
     pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<ttmem_program_dispatched_t>() == 32);
-
-impl Reported for ttmem_program_dispatched_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::Dispatched {
-            program: ProgramId(self.program),
-            runtime_id: self.runtime_id,
-            mesh: MeshId(self.mesh),
-            operation: TextId(self.operation),
-            program_cache: CacheResult::from_code(self.program_cache)?,
-            binary_reused: to_flag(self.binary_reused)?,
-            path: DispatchPath::from_code(self.path)?,
-        })
-    }
-}
-
 /// A program was sent to run.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_program_dispatched(
-    event: *const ttmem_program_dispatched_t,
+pub extern "C" fn ttmem_program_dispatched(
+    event: Option<&ttmem_program_dispatched_t>,
 ) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+    record_at!(event, Dispatched:
+        mesh, program, runtime_id, operation, program_cache, binary_reused, path
+    )
 }
 
 /// A program was destroyed: its storage and its kernels are gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_destroyed(program: ttmem_program_id_t) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::ProgramDestroyed {
-            program: ProgramId(program),
-        })
-    })
+    record!(ProgramDestroyed: program)
 }
 
 /// A program's per-core storage was refused.
@@ -215,32 +138,10 @@ pub struct ttmem_program_clashed_t {
     pub reserved: [u8; 7],
 }
 
-const _: () = assert!(size_of::<ttmem_program_clashed_t>() == 40);
-
-impl Reported for ttmem_program_clashed_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::Clashed {
-            program: ProgramId(self.program),
-            region_end: self.region_end,
-            limit: self.limit,
-            mesh: MeshId(self.mesh),
-            cores: CoresId(self.cores),
-            kind: ClashKind::from_code(self.kind)?,
-        })
-    }
-}
-
 /// A program's per-core storage was refused.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_program_clashed(
-    event: *const ttmem_program_clashed_t,
-) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_program_clashed(event: Option<&ttmem_program_clashed_t>) -> ttmem_code_t {
+    record_at!(event, Clashed: program, region_end, limit, mesh, cores, kind)
 }
 
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
@@ -265,31 +166,10 @@ pub struct ttmem_cb_allocated_t {
     pub reserved: [u8; 3],
 }
 
-const _: () = assert!(size_of::<ttmem_cb_allocated_t>() == 40);
-
-impl Reported for ttmem_cb_allocated_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::CbAllocated {
-            program: ProgramId(self.program),
-            address: self.address,
-            size_bytes: self.size_bytes,
-            mesh: MeshId(self.mesh),
-            cb: self.cb,
-            cores: CoresId(self.cores),
-            kind: CbKind::from_code(self.kind)?,
-        })
-    }
-}
-
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_cb_allocated(event: *const ttmem_cb_allocated_t) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_cb_allocated(event: Option<&ttmem_cb_allocated_t>) -> ttmem_code_t {
+    record_at!(event, CbAllocated: program, address, size_bytes, mesh, cb, cores, kind)
 }
 
 /// A program gave back per-core storage.
@@ -301,13 +181,7 @@ pub extern "C" fn ttmem_cb_freed(
     program: ttmem_program_id_t,
     cb: u32,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::CbFreed {
-            mesh: MeshId(mesh),
-            program: ProgramId(program),
-            cb: (cb != TTMEM_CB_ALL).then_some(cb),
-        })
-    })
+    record!(CbFreed: mesh, program, cb)
 }
 
 /// A kernel of a program is on its cores.
@@ -336,33 +210,12 @@ pub struct ttmem_kernel_loaded_t {
     pub reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<ttmem_kernel_loaded_t>() == 48);
-
-impl Reported for ttmem_kernel_loaded_t {
-    #[inline(always)]
-    fn event(&self) -> Option<EventKind> {
-        Some(EventKind::KernelLoaded {
-            program: ProgramId(self.program),
-            kernel: KernelId(self.kernel),
-            binary_bytes: self.binary_bytes,
-            mesh: MeshId(self.mesh),
-            name: TextId(self.name),
-            cores: CoresId(self.cores),
-            core_count: self.core_count,
-            kind: KernelKind::from_code(self.kind)?,
-            core_type: to_core_type(self.core_type)?,
-        })
-    }
-}
-
 /// A kernel of a program is on its cores.
-///
-/// # Safety
-/// `event` is null or points to a readable structure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ttmem_kernel_loaded(event: *const ttmem_kernel_loaded_t) -> ttmem_code_t {
-    // SAFETY: passed on from the caller.
-    unsafe { record_at(event) }
+pub extern "C" fn ttmem_kernel_loaded(event: Option<&ttmem_kernel_loaded_t>) -> ttmem_code_t {
+    record_at!(event, KernelLoaded:
+        mesh, program, kernel, name, binary_bytes, cores, core_count, kind, core_type
+    )
 }
 
 /// Kernels of a program left their cores.
@@ -374,11 +227,5 @@ pub extern "C" fn ttmem_kernel_unloaded(
     program: ttmem_program_id_t,
     kernel: ttmem_kernel_id_t,
 ) -> ttmem_code_t {
-    record(|| {
-        Some(EventKind::KernelUnloaded {
-            mesh: MeshId(mesh),
-            program: ProgramId(program),
-            kernel: (kernel != TTMEM_KERNEL_ALL).then_some(KernelId(kernel)),
-        })
-    })
+    record!(KernelUnloaded: mesh, program, kernel)
 }

@@ -13,7 +13,7 @@ fn generate() -> String {
         "version",
         "code",
         "ids",
-        "words",
+        "constants",
         "client",
         "define",
         "record/device",

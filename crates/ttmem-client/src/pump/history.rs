@@ -60,7 +60,7 @@ pub(super) struct History {
     lost: u64,
     /// Whether events before the front were never sent on this connection.
     gap: bool,
-    /// Whether more events are to be folded before there is peace again.
+    /// Whether the oldest events are being folded, until half the bound is left.
     folding: bool,
 }
 
@@ -137,13 +137,12 @@ impl History {
         self.unsent < self.end()
     }
 
-    /// Whether the server must be told the whole state, because events before the front never
-    /// reached it.
+    /// Whether the server needs the whole state, because events before the front never reached it.
     pub(super) fn has_gap(&self) -> bool {
         self.gap
     }
 
-    /// Events that no server was or will be told about.
+    /// Events that no server was or will be sent.
     pub(super) fn elided(&self) -> u64 {
         self.elided
     }
@@ -173,7 +172,10 @@ impl History {
 
     /// Positions of the rings at the front.
     pub(super) fn positions_at_front(&self) -> Vec<RingPosition> {
-        positions(&self.at_front)
+        let numbered = (0..).zip(&self.at_front);
+        numbered
+            .map(|(ring, &position)| RingPosition { ring, position })
+            .collect()
     }
 
     /// Up to which position a ring's events were sent.
@@ -257,12 +259,12 @@ impl History {
         }
         touched.sort_unstable();
         touched.dedup();
-        let standing = |ring: u16| {
+        let position = |ring: u16| {
             let position = *self.at_unsent.get(usize::from(ring))?;
             let ring = u32::from(ring);
             Some(RingPosition { ring, position })
         };
-        let positions = touched.into_iter().filter_map(standing).collect();
+        let positions = touched.into_iter().filter_map(position).collect();
         let first_sequence = self.unsent;
         self.unsent += (until - skip) as u64;
         let (first, second) = self.records.as_slices();
@@ -303,22 +305,12 @@ fn advance(positions: &mut Vec<u64>, ring: Option<u16>) {
     positions[ring] += 1;
 }
 
-fn positions(of: &[u64]) -> Vec<RingPosition> {
-    (0_u32..)
-        .zip(of)
-        .map(|(ring, position)| RingPosition {
-            ring,
-            position: *position,
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ttmem_event::{BufferId, MeshId};
 
-    /// An event that can be told from others, by the id that it frees.
+    /// An event that differs from others by the id that it frees.
     fn event(number: u64) -> [u8; EVENT_BYTES] {
         let (mesh, buffer) = (MeshId(1), BufferId(number));
         let kind = EventKind::BufferFreed { mesh, buffer };

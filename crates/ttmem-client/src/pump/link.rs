@@ -12,15 +12,13 @@ use crate::client::Client;
 use crate::clock::Calibration;
 use crate::host;
 use std::time::{Duration, Instant};
-use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
-use ttmem_ring::memory::Memory;
 
 /// Events in one frame: large enough that a system call is nothing, small enough to fit into a
 /// socket at once.
 const BATCH: usize = 1024;
-/// Batches sent in one turn at most: the rings want to be looked at.
+/// Batches sent in one turn at most: the rings must be read in between.
 const BATCHES_PER_TURN: usize = 16;
 /// How long a server may take to answer the greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -88,17 +86,12 @@ struct Handed {
     dictionaries: usize,
 }
 
-/// The account in bytes.
-#[derive(Debug)]
-pub(super) struct State {
-    bytes: Vec<u8>,
-}
-
-impl State {
-    pub(super) fn of(account: &Account) -> Self {
-        let mut bytes = Vec::new();
-        account.save(&mut bytes);
-        Self { bytes }
+impl Phase {
+    fn socket(&self) -> Option<&Socket> {
+        match self {
+            Self::Down { .. } => None,
+            Self::Greeting { socket, .. } | Self::Up { socket, .. } => Some(socket),
+        }
     }
 }
 
@@ -108,17 +101,6 @@ fn printable(reason: &str) -> String {
     shown
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
-}
-
-/// How a piece of memory was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Given {
-    /// With all of its frame.
-    Whole,
-    /// With the beginning of its frame.
-    Partly,
-    /// Not at all: the server does not read.
-    Later,
 }
 
 /// What to wait for before the next turn.
@@ -153,8 +135,13 @@ impl Link {
 
     /// Whether a server has confirmed the state of this process.
     pub(super) fn is_synced(&self) -> bool {
-        let confirmed = Synced::Confirmed;
-        matches!(&self.state, Phase::Up { synced, .. } if *synced == confirmed)
+        matches!(
+            self.state,
+            Phase::Up {
+                synced: Synced::Confirmed,
+                ..
+            }
+        )
     }
 
     /// Whether the server has applied every event below `until`.
@@ -177,11 +164,8 @@ impl Link {
 
     /// Waits for the server.
     pub(super) fn wait(&self, longest: Duration) {
-        match &self.state {
-            Phase::Down { .. } => {}
-            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => {
-                socket.wait(self.written < self.out.len(), longest);
-            }
+        if let Some(socket) = self.state.socket() {
+            socket.wait(self.written < self.out.len(), longest);
         }
     }
 
@@ -195,8 +179,8 @@ impl Link {
         let outcome = match &self.state {
             Phase::Down { until } if *until <= Instant::now() => {
                 self.connect(client);
-                // Who we are and where our memory is goes out at once: whoever is killed in the
-                // next moment has left it in good hands.
+                // The hello and the memory go out at once: after a death in the next moment the
+                // server can read it.
                 self.send(client, history, definitions)
             }
             Phase::Down { .. } => Ok(()),
@@ -206,7 +190,7 @@ impl Link {
                 .and_then(|()| self.send(client, history, definitions)),
         };
         if outcome.is_err() {
-            self.hang_up(self.pause);
+            self.disconnect(self.pause);
         }
     }
 
@@ -228,7 +212,7 @@ impl Link {
             }
         }
         let Some((socket, trusted)) = found else {
-            return self.hang_up(self.pause);
+            return self.disconnect(self.pause);
         };
         // A rate from a moment's measurement would be off by minutes in a day.
         std::thread::sleep(self.calibration.remaining());
@@ -256,12 +240,10 @@ impl Link {
     }
 
     /// Ends the connection; the next attempt comes after a pause, which grows.
-    fn hang_up(&mut self, pause: Duration) {
-        let until = Instant::now() + pause;
-        match std::mem::replace(&mut self.state, Phase::Down { until }) {
-            Phase::Down { .. } => {}
-            Phase::Greeting { socket, .. } | Phase::Up { socket, .. } => drop(socket),
-        }
+    fn disconnect(&mut self, pause: Duration) {
+        self.state = Phase::Down {
+            until: Instant::now() + pause,
+        };
         self.out = Vec::new();
         self.written = 0;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -273,7 +255,7 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+        let Some(socket) = self.state.socket() else {
             return Ok(());
         };
         let mut buffer = [0; RECEIVE_BYTES];
@@ -289,7 +271,7 @@ impl Link {
                         let reason = printable(reason);
                         host::complain(&format!("the server refuses this process: {reason}"));
                     }
-                    self.hang_up(REFUSED_PAUSE);
+                    self.disconnect(REFUSED_PAUSE);
                     return Ok(());
                 }
                 Frame::Unknown(_newer) => {}
@@ -300,7 +282,7 @@ impl Link {
         Ok(())
     }
 
-    /// The server has accepted: from where does it want to hear?
+    /// The server has accepted: finds out where its events begin.
     fn begin(
         &mut self,
         client: &Client,
@@ -308,7 +290,7 @@ impl Link {
         history: &mut History,
         definitions: &mut Definitions,
     ) -> Result<(), Broken> {
-        if welcome.version != VERSION || !matches!(self.state, Phase::Greeting { .. }) {
+        if welcome.version != VERSION {
             return Err(Broken);
         }
         let down = Phase::Down {
@@ -374,15 +356,14 @@ impl Link {
                     self.fill(client, history, definitions);
                 }
             }
-            let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+            let Some(socket) = self.state.socket() else {
                 return Ok(());
             };
             let rest = self.out.get(self.written..).unwrap_or_default();
             if rest.is_empty() {
                 break;
             }
-            let sent = socket.send(rest, None)?;
-            self.written += sent;
+            self.written += socket.send(rest, None)?;
             if self.written < self.out.len() {
                 break;
             }
@@ -397,52 +378,35 @@ impl Link {
     ///
     /// Also before it has answered: the system says who runs it, not its answer.
     fn hand_over(&mut self, client: &Client) -> Result<(), Broken> {
-        let (Phase::Greeting { socket, .. } | Phase::Up { socket, .. }) = &self.state else {
+        let Some(socket) = self.state.socket() else {
             return Ok(());
         };
         if !self.handed.trusted {
             return Ok(());
         }
-        let (out, written) = (&mut self.out, &mut self.written);
-        let mut give = |memory: &Memory, is_dictionary: bool| -> Result<Given, Broken> {
-            // Ours alone, or closed by the program: the frame keeps the place among the others.
-            let descriptor = memory.descriptor();
+        let rings = client.segments().skip(self.handed.rings);
+        let rings = rings.map(|segment| (segment.memory(), false));
+        let dictionaries = client.dictionary.segments().skip(self.handed.dictionaries);
+        let dictionaries = dictionaries.map(|segment| (segment.memory(), true));
+        for (memory, is_dictionary) in rings.chain(dictionaries) {
             let bytes = memory.bytes() as u64;
-            let (rings, dictionary) = if is_dictionary {
-                (0, bytes)
+            let (ring_bytes, dictionary_bytes, handed) = if is_dictionary {
+                (0, bytes, &mut self.handed.dictionaries)
             } else {
-                (bytes, 0)
+                (bytes, 0, &mut self.handed.rings)
             };
-            Frame::put_handover(out, rings, dictionary);
-            match socket.send(out, descriptor)? {
-                0 => {
-                    out.clear();
-                    Ok(Given::Later)
-                }
-                sent if sent == out.len() => {
-                    out.clear();
-                    Ok(Given::Whole)
-                }
-                sent => {
-                    // The descriptor went with the first byte; the rest follows.
-                    *written = sent;
-                    Ok(Given::Partly)
-                }
-            }
-        };
-        for segment in client.segments().skip(self.handed.rings) {
-            let given = give(segment.memory(), false)?;
-            self.handed.rings += usize::from(given != Given::Later);
-            if given != Given::Whole {
+            Frame::put_handover(&mut self.out, ring_bytes, dictionary_bytes);
+            // Without a descriptor (ours alone, or closed by the program) the frame keeps the place
+            // among the others.
+            let sent = socket.send(&self.out, memory.descriptor())?;
+            *handed += usize::from(sent > 0);
+            if sent > 0 && sent < self.out.len() {
+                // The descriptor went with the first byte; the rest follows.
+                self.written = sent;
                 return Ok(());
             }
-        }
-        while let Some(given) =
-            client.with_dictionary_memory(self.handed.dictionaries, |memory| give(memory, true))
-        {
-            let given = given?;
-            self.handed.dictionaries += usize::from(given != Given::Later);
-            if given != Given::Whole {
+            self.out.clear();
+            if sent == 0 {
                 return Ok(());
             }
         }
@@ -493,7 +457,7 @@ impl Link {
     pub(super) fn put_state(
         &mut self,
         client: &Client,
-        state: &State,
+        state: &[u8],
         history: &History,
         definitions: &mut Definitions,
     ) {
@@ -510,7 +474,7 @@ impl Link {
         Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        Frame::put_state(out, &state.bytes);
+        Frame::put_state(out, state);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),
@@ -536,6 +500,6 @@ impl Link {
                 Err(Broken) => break,
             }
         }
-        self.hang_up(LONGEST_PAUSE);
+        self.disconnect(LONGEST_PAUSE);
     }
 }

@@ -22,7 +22,7 @@ use rings::Rings;
 use rustix::time::ClockId;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_account::Account;
 use ttmem_event::{BufferId, Event, EventKind, Source};
@@ -59,12 +59,18 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
             let run = std::panic::AssertUnwindSafe(|| Pump::new(client).run());
             if std::panic::catch_unwind(run).is_err() {
                 crate::start::disable();
-                client.flush.gone.store(true, Ordering::Release);
-                futex::wake_all(&client.flush.done);
+                client.flush.abandon();
+                futex::wake_all(client.flush.progress_word());
                 crate::host::complain("tracking is off: the pump failed");
             }
         })?;
     Ok(())
+}
+
+fn saved(account: &Account) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    account.save(&mut bytes);
+    bytes
 }
 
 /// The account again, once nobody else has it.
@@ -81,8 +87,10 @@ struct Pump {
     link: Link,
     /// Flushes that wait for events up to a sequence number.
     flushing: Option<Flushing>,
+    /// The number of the last flush that is done.
+    flushed: u32,
     sleep: Duration,
-    quiet_turns: u32,
+    idle_turns: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +118,9 @@ impl Pump {
             definitions: Definitions::default(),
             link: Link::new(),
             flushing: None,
+            flushed: 0,
             sleep: SHORTEST_SLEEP,
-            quiet_turns: 0,
+            idle_turns: 0,
         };
         if let Some(first_buffer) = client.forked {
             let first_buffer = BufferId(first_buffer);
@@ -122,7 +131,7 @@ impl Pump {
 
     fn run(mut self) {
         loop {
-            let doorbell = self.client.doorbell.load(Ordering::Acquire);
+            let doorbell = self.client.doorbell.read();
             let turn = self.turn();
             if turn.ended {
                 return;
@@ -132,8 +141,8 @@ impl Pump {
     }
 
     fn turn(&mut self) -> Turn {
-        // SYNC(flush): every event recorded before the request is in the rings.
-        let wanted = self.client.flush.wanted.load(Ordering::Acquire);
+        // Before the rings: what was recorded before a request is then in them.
+        let requested = self.client.flush.requested();
         let horizon = crate::clock::horizon();
         self.rings.look(self.client);
         let lost = self.rings.take_lost();
@@ -144,10 +153,10 @@ impl Pump {
         self.definitions.learn(self.client, &mut self.history);
         let merged = self
             .rings
-            .merge(horizon, self.most(wanted), &mut self.history);
+            .merge(horizon, self.most(requested), &mut self.history);
         let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
         self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
-        self.note_flush(wanted, merged.complete);
+        self.note_flush(requested, merged.complete);
         if self.link.is_state_due(&self.history) {
             self.send_state();
         }
@@ -155,7 +164,7 @@ impl Pump {
             .turn(self.client, &mut self.history, &mut self.definitions);
         self.rings.free(&self.history);
         let ended = self.finish_flush();
-        self.tell_figures();
+        self.publish_figures();
         Turn {
             events: merged.events,
             ended,
@@ -169,45 +178,40 @@ impl Pump {
             .push(&Event { time, kind: event }.encode(), None);
     }
 
-    fn note_flush(&mut self, wanted: u32, complete: bool) {
-        let done = self.client.flush.done.load(Ordering::Relaxed);
-        let noted = self.flushing.map_or(done, |flushing| flushing.number);
-        if wanted != noted && complete {
+    /// The number of the last flush that is done or waits for the server.
+    fn noted(&self) -> u32 {
+        self.flushing
+            .map_or(self.flushed, |flushing| flushing.number)
+    }
+
+    fn note_flush(&mut self, number: u32, complete: bool) {
+        if number != self.noted() && complete {
             let until = self.history.end();
-            let number = wanted;
             self.flushing = Some(Flushing { number, until });
         }
     }
 
     /// Answers who waits for a flush; true when that was the last thing to do.
     fn finish_flush(&mut self) -> bool {
-        let Some(flushing) = self.flushing else {
+        let settled = |flushing: &Flushing| self.link.is_settled(&self.history, flushing.until);
+        let Some(Flushing { number, .. }) = self.flushing.take_if(|flushing| settled(flushing))
+        else {
             return false;
         };
-        let settled = self.link.is_settled(&self.history, flushing.until);
-        if !settled {
-            return false;
-        }
-        self.flushing = None;
-        let last = self.client.flush.wanted.load(Ordering::Acquire) == flushing.number;
-        let closing = last && self.client.flush.closing.load(Ordering::Acquire);
+        self.flushed = number;
+        let flush = &self.client.flush;
+        let closing = flush.is_last(number);
         if closing {
             self.link.goodbye(&self.history);
-            self.client.flush.gone.store(true, Ordering::Release);
         }
-        self.client
-            .flush
-            .done
-            .store(flushing.number, Ordering::Release);
-        futex::wake_all(&self.client.flush.done);
+        flush.complete(number, closing);
+        futex::wake_all(flush.progress_word());
         closing
     }
 
     /// How many events to merge in this turn: all there are, when somebody waits for them.
-    fn most(&self, wanted: u32) -> u64 {
-        let done = self.client.flush.done.load(Ordering::Relaxed);
-        let noted = self.flushing.map_or(done, |flushing| flushing.number);
-        if wanted == noted {
+    fn most(&self, requested: u32) -> u64 {
+        if requested == self.noted() {
             MERGED_AT_ONCE
         } else {
             u64::MAX
@@ -224,7 +228,7 @@ impl Pump {
             return;
         };
         let (account, state) = if account.len() < LARGE_STATE {
-            let state = link::State::of(&account);
+            let state = saved(&account);
             (account, state)
         } else {
             self.make_state_beside(account)
@@ -234,15 +238,15 @@ impl Pump {
             .put_state(self.client, &state, &self.history, &mut self.definitions);
     }
 
-    fn make_state_beside(&mut self, account: Account) -> (Account, link::State) {
+    fn make_state_beside(&mut self, account: Account) -> (Account, Vec<u8>) {
         let lent = Arc::new(account);
         let account = Arc::clone(&lent);
         // It inherits the blocked signals of this thread.
         let maker = std::thread::Builder::new()
             .name("ttmem-state".to_owned())
-            .spawn(move || link::State::of(&lent));
+            .spawn(move || saved(&lent));
         let Ok(maker) = maker else {
-            let state = link::State::of(&account);
+            let state = saved(&account);
             return (own(account), state);
         };
         while !maker.is_finished() {
@@ -253,42 +257,32 @@ impl Pump {
             std::thread::sleep(SHORTEST_SLEEP);
         }
         let state = maker.join().ok();
-        let state = state.unwrap_or_else(|| link::State::of(&account));
+        let state = state.unwrap_or_else(|| saved(&account));
         (own(account), state)
     }
 
-    fn tell_figures(&self) {
+    fn publish_figures(&self) {
         let figures = &self.client.figures;
-        figures
-            .lost_events
-            .store(self.rings.lost(), Ordering::Relaxed);
-        figures
-            .elided_events
-            .store(self.history.elided(), Ordering::Relaxed);
-        figures
-            .connected
-            .store(self.link.is_synced(), Ordering::Relaxed);
-        figures
-            .resyncs
-            .store(self.link.resyncs(), Ordering::Relaxed);
+        let set = |figure: &AtomicU64, value| figure.store(value, Ordering::Relaxed);
+        set(&figures.lost_events, self.rings.lost());
+        set(&figures.elided_events, self.history.elided());
+        set(&figures.resyncs, self.link.resyncs());
+        let cpu_nanos = crate::clock::system_nanos(ClockId::ThreadCPUTime);
+        set(&figures.pump_cpu_nanos, cpu_nanos);
+        let connected = self.link.is_synced();
+        figures.connected.store(connected, Ordering::Relaxed);
         HIGHEST_BUFFER.fetch_max(self.history.highest_buffer(), Ordering::Relaxed);
-        let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-        let seconds = u64::try_from(cpu.tv_sec).unwrap_or(0);
-        let nanos = u64::try_from(cpu.tv_nsec).unwrap_or(0);
-        figures
-            .pump_cpu_nanos
-            .store(seconds * 1_000_000_000 + nanos, Ordering::Relaxed);
     }
 
     /// Sleeps as long as the rings can do without.
     fn rest(&mut self, turn: &Turn, doorbell: u32) {
         let few = self.rings.capacity() / 16;
-        self.quiet_turns = if turn.events == 0 {
-            self.quiet_turns.saturating_add(1)
+        self.idle_turns = if turn.events == 0 {
+            self.idle_turns.saturating_add(1)
         } else {
             0
         };
-        let most = if self.quiet_turns > IDLE_TURNS {
+        let most = if self.idle_turns > IDLE_TURNS {
             IDLE_SLEEP
         } else {
             BUSY_SLEEP
@@ -308,7 +302,11 @@ impl Pump {
         match self.link.wait_before_next(&self.history, impatient) {
             link::Wait::Socket => self.link.wait(BLOCKED_WAIT),
             link::Wait::AtMost(longest) => {
-                futex::wait(&self.client.doorbell, doorbell, self.sleep.min(longest));
+                futex::wait(
+                    self.client.doorbell.word(),
+                    doorbell,
+                    self.sleep.min(longest),
+                );
             }
         }
     }

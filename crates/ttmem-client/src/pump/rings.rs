@@ -20,16 +20,9 @@ const NO_TIME: u64 = 1 << 34;
 /// All rings of the process.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    readers: Vec<Reader>,
+    consumers: Vec<Consumer<'static>>,
     segments: usize,
     lost: u64,
-}
-
-#[derive(Debug)]
-struct Reader {
-    consumer: Consumer<'static>,
-    /// Up to here slots were given back.
-    freed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +35,8 @@ pub(super) struct Merged {
 impl Rings {
     /// Events that fit into one ring.
     pub(super) fn capacity(&self) -> u64 {
-        let first = self.readers.first();
-        first.map_or(u64::MAX, |reader| reader.consumer.ring().capacity())
+        let first = self.consumers.first();
+        first.map_or(u64::MAX, |consumer| consumer.ring().capacity())
     }
 
     pub(super) fn lost(&self) -> u64 {
@@ -56,20 +49,16 @@ impl Rings {
             self.segments += 1;
             // Nobody else reads: there is one pump.
             let consumers = segment.rings().filter_map(|ring| ring.consumer());
-            self.readers
-                .extend(consumers.map(|consumer| Reader { consumer, freed: 0 }));
+            self.consumers.extend(consumers);
         }
-        for reader in &mut self.readers {
-            reader.consumer.look();
+        for consumer in &mut self.consumers {
+            consumer.look();
         }
     }
 
     /// Events lost since the last time.
     pub(super) fn take_lost(&mut self) -> u64 {
-        let lost = self
-            .readers
-            .iter()
-            .map(|reader| reader.consumer.ring().lost());
+        let lost = self.consumers.iter().map(|consumer| consumer.ring().lost());
         let lost = lost.sum();
         let before = std::mem::replace(&mut self.lost, lost);
         lost - before
@@ -86,15 +75,15 @@ impl Rings {
                 };
             };
             // All of this ring's events up to the oldest of any other come next.
-            let Some(reader) = self.readers.get_mut(oldest) else {
+            let Some(consumer) = self.consumers.get_mut(oldest) else {
                 break;
             };
             let ring = u16::try_from(oldest).ok();
-            while let Some(record) = reader.consumer.peek() {
+            while let Some(record) = consumer.peek() {
                 history.push(&record, ring);
-                reader.consumer.advance();
+                consumer.advance();
                 events += 1;
-                let next = reader.consumer.peek_time();
+                let next = consumer.peek_time();
                 if events >= most || next.is_none_or(|time| time > limit) {
                     break;
                 }
@@ -110,8 +99,8 @@ impl Rings {
     fn oldest(&self, horizon: u64) -> Option<(usize, u64)> {
         let mut oldest: Option<(usize, u64)> = None;
         let mut limit = horizon;
-        for (index, reader) in self.readers.iter().enumerate() {
-            let Some(time) = reader.consumer.peek_time() else {
+        for (index, consumer) in self.consumers.iter().enumerate() {
+            let Some(time) = consumer.peek_time() else {
                 continue;
             };
             if time > horizon {
@@ -138,20 +127,15 @@ impl Rings {
     /// What is given back unsent would die with this process; that is for when the server is slow
     /// or away, and the rings are needed.
     pub(super) fn free(&mut self, history: &History) {
-        for (index, reader) in self.readers.iter_mut().enumerate() {
-            let consumer = &mut reader.consumer;
-            let crowded = consumer.taken() > consumer.ring().capacity() / 2;
+        for (index, consumer) in self.consumers.iter_mut().enumerate() {
+            let crowded = consumer.used_slots() > consumer.ring().capacity() / 2;
             let until = if crowded {
                 consumer.position()
             } else {
                 history.delivered(index)
             };
-            if until > reader.freed {
-                reader.freed = until;
-                consumer.free(until);
-                if consumer.take_waiter() {
-                    futex::wake_all(consumer.ring().waiting());
-                }
+            if consumer.free(until) && consumer.take_waiter() {
+                futex::wake_all(consumer.ring().waiting());
             }
         }
     }
@@ -171,8 +155,7 @@ mod tests {
         let mut rings = Rings::default();
         let mut producers = Vec::new();
         for ring in segment.rings().take(count) {
-            let consumer = ring.consumer().unwrap();
-            rings.readers.push(Reader { consumer, freed: 0 });
+            rings.consumers.push(ring.consumer().unwrap());
             let producer = ring.claim().unwrap();
             assert!(producer.look_for_room());
             producers.push(producer);
@@ -188,8 +171,8 @@ mod tests {
 
     /// The times of the events that are merged up to a horizon, in order.
     fn merged(rings: &mut Rings, horizon: u64, most: u64) -> (Vec<u64>, bool) {
-        for reader in &mut rings.readers {
-            reader.consumer.look();
+        for consumer in &mut rings.consumers {
+            consumer.look();
         }
         let mut history = History::new(1000, false);
         let merged = rings.merge(horizon, most, &mut history);
@@ -259,19 +242,15 @@ mod tests {
         for time in 1..=3 {
             assert!(producers[0].push(&event(time)));
         }
-        rings.readers[0].consumer.look();
+        rings.consumers[0].look();
         rings.merge(100, 100, &mut history);
         rings.free(&history);
-        assert_eq!(
-            rings.readers[0].consumer.taken(),
-            3,
-            "kept until it is sent"
-        );
+        assert_eq!(rings.consumers[0].used_slots(), 3, "kept until it is sent");
         for time in 4..=8 {
             assert!(producers[0].push(&event(time)));
         }
         assert!(!producers[0].look_for_room());
-        rings.readers[0].consumer.look();
+        rings.consumers[0].look();
         rings.merge(100, 100, &mut history);
         rings.free(&history);
         assert!(producers[0].look_for_room());

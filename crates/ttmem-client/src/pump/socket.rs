@@ -2,8 +2,8 @@
 //!
 //! Only the socket calls are used, never `write`: if the program closed our
 //! descriptor and opened a file under its number, they fail where `write` would
-//! put our bytes into that file. A socket of the program's own is told by its
-//! identity, which is looked at before each use.
+//! put our bytes into that file. A socket of the program's own has another
+//! identity, which is checked before each use.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -34,7 +34,7 @@ impl Socket {
         Descriptor::keep(socket).map(Self)
     }
 
-    /// The user who runs the server, as the system tells.
+    /// The user who runs the server, according to the system.
     pub(super) fn server_uid(&self) -> Option<u32> {
         let credentials = rustix::net::sockopt::socket_peercred(self.0.get()?).ok()?;
         Some(credentials.uid.as_raw())

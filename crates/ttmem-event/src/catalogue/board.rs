@@ -6,11 +6,8 @@
 
 use super::arch::Arch;
 use super::capacity::{Capacities, DeviceOptions};
-use super::dispatch::{DispatchCores, Grid, WORMHOLE_ETHERNET_DISPATCH_CORES};
+use super::dispatch::{DispatchCores, Grid};
 use super::memory_map::{BLACKHOLE, MemoryMap, WORMHOLE};
-
-/// Longer names of unknown boards are cut: they come from outside and are kept.
-const UNKNOWN_NAME_CHARS: usize = 64;
 
 /// A board or machine of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -275,19 +272,7 @@ impl BoardKind {
         }
     }
 
-    /// How many cores of each chip are set aside for dispatch; `None` as for the compute grid.
-    #[must_use]
-    pub fn dispatch_core_count(self, dispatch: DispatchCores) -> Option<usize> {
-        self.compute_grid(dispatch)?;
-        Some(match dispatch {
-            DispatchCores::TensixRow => usize::from(self.tensix_grid().x),
-            DispatchCores::TensixColumn => usize::from(self.tensix_grid().y),
-            DispatchCores::Ethernet => WORMHOLE_ETHERNET_DISPATCH_CORES.len(),
-            DispatchCores::Slow => 0,
-        })
-    }
-
-    /// Where the runtime dispatches when it is not told otherwise.
+    /// Where the runtime dispatches by default.
     #[must_use]
     pub const fn default_dispatch(self) -> DispatchCores {
         self.row().default_dispatch
@@ -314,109 +299,14 @@ impl BoardKind {
         Capacities::of(self.memory_map(), grid, self.dram_banks(), options)
     }
 
-    fn from_spelling(spelling: &str) -> Option<Self> {
-        let spelling: String = spelling
-            .chars()
-            .map(|c| {
-                if c == '_' || c == ' ' {
-                    '-'
-                } else {
-                    c.to_ascii_lowercase()
-                }
-            })
-            .collect();
-        Self::ALL.into_iter().find(|kind| {
-            let row = kind.row();
-            row.name == spelling || row.aliases.contains(&spelling.as_str())
-        })
-    }
-}
-
-/// A board by name: one of the catalogue, or one it does not know.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Board {
-    /// A board of the catalogue.
-    Known(BoardKind),
-    /// Any other, by the name it was given: at most 64 printable ASCII characters.
-    Unknown(String),
-}
-
-impl Board {
     /// The board of that name, in any of its usual spellings and in any case.
     #[must_use]
-    pub fn parse(name: &str) -> Self {
-        let kept: String = name
-            .trim()
-            .chars()
-            .take(UNKNOWN_NAME_CHARS)
-            // The name reaches terminals and logs: no escape sequences in it.
-            .map(|c| {
-                if c.is_ascii_graphic() || c == ' ' {
-                    c
-                } else {
-                    '?'
-                }
-            })
-            .collect();
-        let kept = kept.trim_end();
-        match BoardKind::from_spelling(kept) {
-            Some(kind) => Self::Known(kind),
-            None if kept.is_empty() => Self::Unknown("unknown".to_owned()),
-            None => Self::Unknown(kept.to_owned()),
-        }
-    }
-
-    /// Every board of the catalogue.
-    pub fn all() -> impl Iterator<Item = Self> {
-        BoardKind::ALL.into_iter().map(Self::Known)
-    }
-
-    /// Its name; [`parse`](Self::parse) gives the same board for it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Known(kind) => kind.name(),
-            Self::Unknown(name) => name,
-        }
-    }
-
-    /// The catalogue's entry; all figures are there.
-    #[must_use]
-    pub const fn kind(&self) -> Option<BoardKind> {
-        match self {
-            Self::Known(kind) => Some(*kind),
-            Self::Unknown(_) => None,
-        }
-    }
-
-    /// The architecture of its chips.
-    #[must_use]
-    pub const fn arch(&self) -> Arch {
-        match self {
-            Self::Known(kind) => kind.arch(),
-            Self::Unknown(_) => Arch::Unknown(0),
-        }
-    }
-
-    /// The Tensix cores left to compute, if known and possible.
-    #[must_use]
-    pub const fn compute_grid(&self, dispatch: DispatchCores) -> Option<Grid> {
-        match self {
-            Self::Known(kind) => kind.compute_grid(dispatch),
-            Self::Unknown(_) => None,
-        }
-    }
-
-    /// What the allocator of one chip has to give under `options`, if known and possible.
-    #[must_use]
-    pub fn capacities(&self, options: &DeviceOptions) -> Option<Capacities> {
-        self.kind()?.capacities(options)
-    }
-}
-
-impl std::fmt::Display for Board {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.trim().to_ascii_lowercase().replace(['_', ' '], "-");
+        Self::ALL.into_iter().find(|kind| {
+            let row = kind.row();
+            row.name == name || row.aliases.contains(&name.as_str())
+        })
     }
 }
 

@@ -19,7 +19,7 @@ pub struct DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// What the runtime does with that board when it is told nothing.
+    /// The runtime's defaults for that board.
     #[must_use]
     pub const fn default_of(board: BoardKind) -> Self {
         Self {
@@ -82,26 +82,18 @@ impl Capacities {
         dram_banks: u32,
         options: &DeviceOptions,
     ) -> Option<Self> {
-        let dram = BankedRegion {
-            banks: dram_banks,
-            base: map.dram_unreserved_base,
-            bytes_per_bank: map.dram_bytes_per_bank(options.trace_region_size, dram_banks)?,
+        let adjacent = |banks, base, [lower, upper]: [u64; 2]| {
+            let region = |base, bytes_per_bank| BankedRegion {
+                banks,
+                base,
+                bytes_per_bank,
+            };
+            (region(base, lower), region(base + lower, upper))
         };
-        let trace = BankedRegion {
-            banks: dram_banks,
-            base: dram.end(),
-            bytes_per_bank: map.trace_bytes_per_bank(options.trace_region_size, dram_banks)?,
-        };
-        let l1 = BankedRegion {
-            banks: compute_grid.cores(),
-            base: map.l1_unreserved_base,
-            bytes_per_bank: map.l1_bytes_per_bank(options.l1_small_size)?,
-        };
-        let l1_small = BankedRegion {
-            banks: compute_grid.cores(),
-            base: l1.end(),
-            bytes_per_bank: map.l1_small_bytes_per_bank(options.l1_small_size)?,
-        };
+        let dram = map.dram_bytes_per_bank(options.trace_region_size, dram_banks)?;
+        let (dram, trace) = adjacent(dram_banks, map.dram_unreserved_base, dram);
+        let l1 = map.l1_bytes_per_bank(options.l1_small_size)?;
+        let (l1, l1_small) = adjacent(compute_grid.cores(), map.l1_unreserved_base, l1);
         Some(Self {
             compute_grid,
             dram,
@@ -118,13 +110,6 @@ impl Capacities {
     #[must_use]
     pub fn physical_l1_bytes(&self) -> u64 {
         self.l1_bytes_per_core
-            .saturating_mul(u64::from(self.compute_grid.cores()))
-    }
-
-    /// What lies below the allocator's base, over the compute cores.
-    #[must_use]
-    pub fn reserved_l1_bytes(&self) -> u64 {
-        self.l1_reserved_bytes_per_core
             .saturating_mul(u64::from(self.compute_grid.cores()))
     }
 
@@ -161,7 +146,7 @@ mod tests {
 
     #[test]
     fn wormhole_runs_report_these_figures() {
-        // n300 and T3000 dispatch on Ethernet cores unless told otherwise,
+        // n300 and T3000 dispatch on Ethernet cores by default,
         // hence as many L1 banks as n150 with one row of cores less.
         for board in [BoardKind::N150, BoardKind::N300, BoardKind::T3000] {
             let capacities = recorded(board);
@@ -235,8 +220,10 @@ mod tests {
                     ..
                 } = capacities;
                 assert_eq!(
-                    capacities.reserved_l1_bytes() + l1.total_bytes() + l1_small.total_bytes(),
-                    capacities.physical_l1_bytes()
+                    capacities.l1_reserved_bytes_per_core
+                        + l1.bytes_per_bank
+                        + l1_small.bytes_per_bank,
+                    capacities.l1_bytes_per_core
                 );
                 assert_eq!(l1_small.end(), capacities.l1_bytes_per_core);
                 assert_eq!(dram.end(), trace.base);
@@ -279,7 +266,10 @@ mod tests {
             untouched(BoardKind::N150).physical_l1_bytes(),
             64 * 1_499_136
         );
-        assert_eq!(untouched(BoardKind::N150).reserved_l1_bytes(), 64 * 105_824);
+        assert_eq!(
+            untouched(BoardKind::N150).l1_reserved_bytes_per_core,
+            105_824
+        );
     }
 
     #[test]

@@ -139,45 +139,31 @@ impl MemoryMap {
         }
     }
 
-    /// What L1_SMALL takes from each L1 bank: the device parameter, aligned as DRAM is.
+    /// What the allocator has in each L1 bank, and after it L1_SMALL: the device parameter, aligned
+    /// as DRAM is.
     ///
-    /// `None` when it does not leave the L1 bank a single byte.
+    /// `None` when L1_SMALL does not leave the L1 bank a single byte.
     #[must_use]
-    pub fn l1_small_bytes_per_bank(&self, l1_small_size: u64) -> Option<u64> {
-        let size = l1_small_size.checked_next_multiple_of(self.dram_alignment)?;
-        (size < self.tensix.l1_bytes - self.l1_unreserved_base).then_some(size)
+    pub fn l1_bytes_per_bank(&self, l1_small_size: u64) -> Option<[u64; 2]> {
+        let small = l1_small_size.checked_next_multiple_of(self.dram_alignment)?;
+        let whole = self.tensix.l1_bytes - self.l1_unreserved_base;
+        (small < whole).then(|| [whole - small, small])
     }
 
-    /// What the allocator has in each L1 bank beside an L1_SMALL region of that parameter.
+    /// What the allocator has in each of `banks` DRAM banks, and after it TRACE for that parameter,
+    /// which is a total.
     ///
-    /// `None` when the region does not fit.
+    /// `None` without banks, or when TRACE does not leave the DRAM bank a single byte.
     #[must_use]
-    pub fn l1_bytes_per_bank(&self, l1_small_size: u64) -> Option<u64> {
-        let small = self.l1_small_bytes_per_bank(l1_small_size)?;
-        Some(self.tensix.l1_bytes - self.l1_unreserved_base - small)
-    }
-
-    /// What TRACE takes from each of `banks` DRAM banks for that parameter, which is a total.
-    ///
-    /// `None` without banks, or when it does not leave the DRAM bank a single byte.
-    #[must_use]
-    pub fn trace_bytes_per_bank(&self, trace_region_size: u64, banks: u32) -> Option<u64> {
+    pub fn dram_bytes_per_bank(&self, trace_region_size: u64, banks: u32) -> Option<[u64; 2]> {
         if banks == 0 {
             return None;
         }
-        let size = trace_region_size
+        let trace = trace_region_size
             .div_ceil(u64::from(banks))
             .checked_next_multiple_of(TRACE_PAGE_BYTES)?;
-        (size < self.dram_bank_bytes - self.dram_unreserved_base).then_some(size)
-    }
-
-    /// What the allocator has in each of `banks` DRAM banks beside such a TRACE region.
-    ///
-    /// `None` when the region does not fit.
-    #[must_use]
-    pub fn dram_bytes_per_bank(&self, trace_region_size: u64, banks: u32) -> Option<u64> {
-        let trace = self.trace_bytes_per_bank(trace_region_size, banks)?;
-        Some(self.dram_bank_bytes - self.dram_unreserved_base - trace)
+        let whole = self.dram_bank_bytes - self.dram_unreserved_base;
+        (trace < whole).then(|| [whole - trace, trace])
     }
 }
 
@@ -199,8 +185,8 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (Some(1_393_312), Some(1_072_693_184)),
-                (Some(1_461_120), Some(4_277_141_376)),
+                (Some([1_393_312, 0]), Some([1_072_693_184, 0])),
+                (Some([1_461_120, 0]), Some([4_277_141_376, 0])),
             ]
         );
     }
@@ -275,25 +261,25 @@ mod tests {
 
     #[test]
     fn l1_small_is_aligned_as_dram_is() {
-        assert_eq!(WORMHOLE.l1_small_bytes_per_bank(32_768), Some(32_768));
-        assert_eq!(WORMHOLE.l1_small_bytes_per_bank(1), Some(32));
-        assert_eq!(BLACKHOLE.l1_small_bytes_per_bank(1), Some(64));
-        assert_eq!(WORMHOLE.l1_bytes_per_bank(33), Some(1_393_312 - 64));
+        let small = |map: &MemoryMap, size| map.l1_bytes_per_bank(size).map(|[_l1, small]| small);
+        assert_eq!(small(&WORMHOLE, 32_768), Some(32_768));
+        assert_eq!(small(&WORMHOLE, 1), Some(32));
+        assert_eq!(small(&BLACKHOLE, 1), Some(64));
+        let both = WORMHOLE.l1_bytes_per_bank(33);
+        assert_eq!(both, Some([1_393_312 - 64, 64]));
     }
 
     #[test]
     fn trace_is_shared_among_the_banks_in_whole_pages() {
-        assert_eq!(WORMHOLE.trace_bytes_per_bank(8_388_608, 12), Some(704_512));
-        assert_eq!(
-            BLACKHOLE.trace_bytes_per_bank(8_388_608, 8),
-            Some(1_048_576)
-        );
-        assert_eq!(WORMHOLE.trace_bytes_per_bank(0, 12), Some(0));
-        assert_eq!(WORMHOLE.trace_bytes_per_bank(1, 12), Some(8192));
-        assert_eq!(
-            WORMHOLE.trace_bytes_per_bank(12 * 8192 + 1, 12),
-            Some(16_384)
-        );
+        let trace = |map: &MemoryMap, size, banks| {
+            let both = map.dram_bytes_per_bank(size, banks);
+            both.map(|[_dram, trace]| trace)
+        };
+        assert_eq!(trace(&WORMHOLE, 8_388_608, 12), Some(704_512));
+        assert_eq!(trace(&BLACKHOLE, 8_388_608, 8), Some(1_048_576));
+        assert_eq!(trace(&WORMHOLE, 0, 12), Some(0));
+        assert_eq!(trace(&WORMHOLE, 1, 12), Some(8192));
+        assert_eq!(trace(&WORMHOLE, 12 * 8192 + 1, 12), Some(16_384));
     }
 
     #[test]
@@ -301,16 +287,15 @@ mod tests {
         for map in MAPS {
             let whole_l1 = map.tensix.l1_bytes - map.l1_unreserved_base;
             for size in [whole_l1, map.tensix.l1_bytes, u64::MAX] {
-                assert_eq!(map.l1_small_bytes_per_bank(size), None);
                 assert_eq!(map.l1_bytes_per_bank(size), None);
             }
             let last = whole_l1 - map.dram_alignment;
-            assert_eq!(map.l1_bytes_per_bank(last), Some(map.dram_alignment));
+            let both = Some([map.dram_alignment, last]);
+            assert_eq!(map.l1_bytes_per_bank(last), both);
             for size in [map.dram_bank_bytes, u64::MAX] {
-                assert_eq!(map.trace_bytes_per_bank(size, 1), None);
                 assert_eq!(map.dram_bytes_per_bank(size, 1), None);
             }
-            assert_eq!(map.trace_bytes_per_bank(4096, 0), None);
+            assert_eq!(map.dram_bytes_per_bank(4096, 0), None);
             assert_eq!(map.dram_bytes_per_bank(0, 0), None);
         }
     }

@@ -7,8 +7,8 @@
 //!
 //! Bases move between releases of the runtime and grids with its settings, so
 //! whatever a running client reports beats the catalogue. Hardware the
-//! catalogue does not know is a value ([`Board::Unknown`], [`Arch::Unknown`])
-//! whose figures are absent: never a guess, never a panic.
+//! catalogue does not know is no [`BoardKind`], or [`Arch::Unknown`], whose figures
+//! are absent: never a guess, never a panic.
 
 mod arch;
 mod board;
@@ -17,7 +17,7 @@ mod dispatch;
 mod memory_map;
 
 pub use self::arch::Arch;
-pub use self::board::{Board, BoardKind, ChipAttachment, ChipDescription};
+pub use self::board::{BoardKind, ChipAttachment, ChipDescription};
 pub use self::capacity::{BankedRegion, Capacities, DeviceOptions};
 pub use self::dispatch::{DispatchCores, Grid, WORMHOLE_ETHERNET_DISPATCH_CORES};
 pub use self::memory_map::{ConfigRing, CoreMemory, MemoryMap, TRACE_PAGE_BYTES};

@@ -3,9 +3,9 @@
 //! All numbers are little-endian. A field that cannot hold every bit pattern
 //! (an enumeration, a flag) refuses the ones it cannot hold.
 
-use super::words::{
+use super::enumerations::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
-    Layout, WordValues,
+    Layout, NamedCodes,
 };
 use crate::core::CoreType;
 use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
@@ -51,14 +51,14 @@ pub enum FieldValue {
 }
 
 /// A type that a field of an event can have.
-pub(crate) trait Field: Sized + Copy {
+pub trait Field: Sized + Copy {
     /// Bytes in the record.
     const WIDTH: usize;
     /// The type's name in the protocol document.
     const NAME: &'static str;
     /// The numbers it can have, where they are words.
-    const VALUES: WordValues = &[];
-    /// Writes the value into exactly `WIDTH` bytes.
+    const VALUES: NamedCodes = &[];
+    /// Writes the value into exactly `WIDTH` bytes; others are the caller's mistake.
     fn put(self, bytes: &mut [u8]);
     /// Reads the value from exactly `WIDTH` bytes; `Err` is the offending byte.
     fn get(bytes: &[u8]) -> Result<Self, u8>;
@@ -127,7 +127,7 @@ macro_rules! word_fields {
         impl Field for $word {
             const WIDTH: usize = 1;
             const NAME: &'static str = stringify!($word);
-            const VALUES: WordValues = Self::VALUES;
+            const VALUES: NamedCodes = Self::VALUES;
             #[inline]
             fn put(self, bytes: &mut [u8]) {
                 bytes[0] = self.code();
@@ -159,7 +159,7 @@ word_fields!(
 impl Field for CoreType {
     const WIDTH: usize = 1;
     const NAME: &'static str = "CoreType";
-    const VALUES: WordValues = Self::VALUES;
+    const VALUES: NamedCodes = Self::VALUES;
     #[inline]
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self as u8;
@@ -196,58 +196,35 @@ impl Field for bool {
     }
 }
 
-/// "All of them" is the largest number: no program has that many.
-impl Field for Option<u32> {
-    const WIDTH: usize = 4;
-    const NAME: &'static str = "u32, all ones = all";
-    #[inline]
-    fn put(self, bytes: &mut [u8]) {
-        self.unwrap_or(u32::MAX).put(bytes);
-    }
-    #[inline]
-    fn get(bytes: &[u8]) -> Result<Self, u8> {
-        u32::get(bytes).map(|number| (number != u32::MAX).then_some(number))
-    }
-    fn value(self) -> FieldValue {
-        self.map_or(FieldValue::All, Field::value)
-    }
-}
-
-/// "All of them" is all ones, which no content hash is expected to be.
-impl Field for Option<KernelId> {
-    const WIDTH: usize = 8;
-    const NAME: &'static str = "KernelId, all ones = all";
-    #[inline]
-    fn put(self, bytes: &mut [u8]) {
-        self.unwrap_or(KernelId(u64::MAX)).put(bytes);
-    }
-    #[inline]
-    fn get(bytes: &[u8]) -> Result<Self, u8> {
-        KernelId::get(bytes).map(|id| (id.0 != u64::MAX).then_some(id))
-    }
-    fn value(self) -> FieldValue {
-        self.map_or(FieldValue::All, Field::value)
-    }
-}
-
-/// "All classes" is all ones.
-impl Field for Option<Class> {
-    const WIDTH: usize = 1;
-    const NAME: &'static str = "Class, all ones = all";
-    const VALUES: WordValues = Class::VALUES;
-    #[inline]
-    fn put(self, bytes: &mut [u8]) {
-        bytes[0] = self.map_or(u8::MAX, Class::code);
-    }
-    #[inline]
-    fn get(bytes: &[u8]) -> Result<Self, u8> {
-        if bytes[0] == u8::MAX {
-            Ok(None)
-        } else {
-            Class::get(bytes).map(Some)
+/// "All of them" is all ones: no program has that many, and no content hash is expected to be that.
+macro_rules! fields_or_all {
+    ($($type:ty, $name:literal;)*) => {$(
+        impl Field for Option<$type> {
+            const WIDTH: usize = <$type>::WIDTH;
+            const NAME: &'static str = $name;
+            const VALUES: NamedCodes = <$type as Field>::VALUES;
+            #[inline]
+            fn put(self, bytes: &mut [u8]) {
+                match self {
+                    Some(value) => value.put(bytes),
+                    None => bytes.fill(u8::MAX),
+                }
+            }
+            #[inline]
+            fn get(bytes: &[u8]) -> Result<Self, u8> {
+                if bytes.iter().all(|byte| *byte == u8::MAX) {
+                    return Ok(None);
+                }
+                <$type>::get(bytes).map(Some)
+            }
+            fn value(self) -> FieldValue {
+                self.map_or(FieldValue::All, Field::value)
+            }
         }
-    }
-    fn value(self) -> FieldValue {
-        self.map_or(FieldValue::All, Field::value)
-    }
+    )*};
+}
+fields_or_all! {
+    u32, "u32, all ones = all";
+    KernelId, "KernelId, all ones = all";
+    Class, "Class, all ones = all";
 }

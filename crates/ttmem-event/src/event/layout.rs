@@ -6,7 +6,7 @@
 //! numbers of the words. It is made of these values and not of source text, which
 //! another compiler may print in another way.
 
-use super::words::WordValues;
+use super::enumerations::NamedCodes;
 
 /// One field of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct FieldLayout {
     /// Bytes.
     pub width: usize,
     /// The numbers it can have, where they are words.
-    pub values: WordValues,
+    pub values: NamedCodes,
 }
 
 /// One kind of event's record.

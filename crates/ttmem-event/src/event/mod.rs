@@ -2,23 +2,26 @@
 //!
 //! An [`Event`] is a time and a [`EventKind`]. Every kind of event is one row of the
 //! table in [`vocabulary`], from which the type, its 64-byte record, its [`layout`]
-//! and the tables of `docs/protocol.md` are all derived. The words a row is made of
-//! (classes, kinds, states) are in [`words`].
+//! and the tables of `docs/protocol.md` are all derived. The enumerations a row is made of
+//! (classes, kinds, states) are in [`enumerations`].
 
+pub mod enumerations;
 pub mod field;
 pub mod layout;
 pub mod vocabulary;
-pub mod words;
 
-pub use field::{DecodeEventError, FieldValue};
-pub use vocabulary::{EventKind, LAYOUT_HASH};
-pub use words::{
+pub use enumerations::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
     Layout, MeshKind, Source,
 };
+pub use field::{DecodeEventError, Field, FieldValue};
+pub use vocabulary::{EventKind, LAYOUT_HASH};
 
 /// Bytes of an encoded event.
 pub const EVENT_BYTES: usize = 64;
+
+/// Where the kind of event is in a record: one byte.
+const KIND_AT: usize = 0;
 
 /// Where the time is in a record: eight bytes.
 pub const TIME_AT: usize = 8;
@@ -47,11 +50,19 @@ impl Event {
     /// # Errors
     /// When the kind is unknown or a field holds a value that it cannot have.
     pub fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
-        let time = field::Field::get(&record[TIME_AT..TIME_AT + 8]).unwrap_or(0);
         Ok(Self {
-            time,
+            time: Self::time_of(record),
             kind: EventKind::decode(record)?,
         })
+    }
+
+    /// The time of a record, whatever else it holds.
+    #[inline]
+    #[must_use]
+    pub fn time_of(record: &[u8; EVENT_BYTES]) -> u64 {
+        let mut time = [0; 8];
+        time.copy_from_slice(&record[TIME_AT..TIME_AT + 8]);
+        u64::from_le_bytes(time)
     }
 }
 

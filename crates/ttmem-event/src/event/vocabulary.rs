@@ -2,20 +2,23 @@
 //!
 //! `field @ offset: Type` puts a field at that byte of the 64-byte record. Byte 0
 //! is the kind, bytes 8 to 15 the time; by custom small fields stand at 1 to 3
-//! and the mesh at 4. Bytes that a row does not name are written as zero and not
+//! and the mesh, whose devices the event is about, at 4. Bytes that a row does not name are written as zero and not
 //! read. `as Hex` marks a number that readers know in hex. The macro makes the type,
 //! the codec, the visitor, the layout hash that both ends compare at the handshake,
 //! and the rows of the protocol document.
 
-use super::EVENT_BYTES;
-use super::field::{DecodeEventError, Field, FieldValue};
-use super::layout::{self, EventLayout, FieldLayout};
-use super::words::{
+use super::enumerations::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
     Layout,
 };
+use super::field::{DecodeEventError, Field, FieldValue};
+use super::layout::{self, EventLayout, FieldLayout};
+use super::{EVENT_BYTES, KIND_AT};
 use crate::core::CoreType;
 use crate::ids::{BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId};
+
+/// Kinds from here on are those of the old protocol's senders.
+const FIRST_LEGACY_KIND: u8 = 64;
 
 /// The value of a field in the form that its row names, or else its type.
 macro_rules! value {
@@ -67,7 +70,7 @@ macro_rules! events {
 
             #[inline(always)]
             pub(super) fn encode(&self, record: &mut [u8; EVENT_BYTES]) {
-                record[0] = self.kind();
+                record[KIND_AT] = self.kind();
                 match *self {
                     $(Self::$event { $($field,)* } => {
                         $(<$type as Field>::put(
@@ -79,7 +82,7 @@ macro_rules! events {
             }
 
             pub(super) fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
-                Ok(match record[0] {
+                Ok(match record[KIND_AT] {
                     $($kind => Self::$event {
                         $($field: <$type as Field>::get(
                             &record[$offset..$offset + <$type as Field>::WIDTH],
@@ -116,13 +119,9 @@ macro_rules! events {
 events! {
     /// A buffer was placed.
     1 BufferAllocated {
-        /// The allocator's mesh.
         mesh @ 4: MeshId,
-        /// The new buffer.
         buffer @ 16: BufferId,
-        /// Where it lives.
         class @ 1: Class,
-        /// How it is laid out.
         layout @ 2: Layout,
         /// Which end of the bank it was taken from.
         direction @ 3: Direction,
@@ -132,7 +131,6 @@ events! {
         requested_bytes @ 32: u64,
         /// What each bank gives up.
         per_bank_bytes @ 40: u64,
-        /// Bytes of a page.
         page_bytes @ 48: u32,
         /// Cores of a buffer that takes only those banks; none = lockstep over all banks.
         cores @ 52: CoresId,
@@ -145,45 +143,36 @@ events! {
     2 BufferFreed {
         /// The mesh it was freed on; the booking decides, not this.
         mesh @ 4: MeshId,
-        /// The buffer.
         buffer @ 16: BufferId,
     }
     /// Every buffer of an allocator was given back at once.
     3 BuffersReleased {
-        /// The allocator's mesh.
         mesh @ 4: MeshId,
         /// The class, or all of them.
         class @ 1: Option<Class>,
     }
     /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.
     4 CbAllocated {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// Number of this storage within the program.
         cb @ 24: u32,
-        /// What it is.
         kind @ 1: CbKind,
         /// Its address on every core.
         address @ 32: u64,
         /// Bytes on every core.
         size_bytes @ 40: u64,
-        /// The cores.
         cores @ 28: CoresId,
     }
     /// A program gave back per-core storage.
     5 CbFreed {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// Number of the storage, or all of the program.
         cb @ 24: Option<u32>,
     }
     /// A program was constructed.
     6 ProgramCreated {
-        /// The new program.
         program @ 16: ProgramId,
         /// Its name: the operation, where known.
         name @ 24: TextId,
@@ -194,9 +183,7 @@ events! {
     }
     /// The offsets of a program were fixed.
     7 ProgramFinalized {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// Bytes of configuration per core.
         config_bytes @ 24: u64,
@@ -207,36 +194,26 @@ events! {
     }
     /// The commands of a program were generated for the first time.
     8 CommandsCached {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
-        /// Bytes of commands.
         bytes @ 24: u64,
     }
     /// The binary of a program was written to the devices.
     9 BinarySent {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// Bytes written to each device.
         bytes @ 24: u64,
     }
     /// A program was destroyed: its storage and its kernels are gone.
     10 ProgramDestroyed {
-        /// The program.
         program @ 16: ProgramId,
     }
     /// A kernel of a program is on its cores.
     11 KernelLoaded {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
-        /// The binary.
         kernel @ 24: KernelId,
-        /// The kernel's name.
         name @ 48: TextId,
         /// Bytes on each core.
         binary_bytes @ 32: u64,
@@ -251,27 +228,20 @@ events! {
     }
     /// Kernels of a program left their cores.
     12 KernelUnloaded {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// The binary, or all of the program.
         kernel @ 24: Option<KernelId>,
     }
     /// The state of a program's binary changed.
     13 BinaryStatusChanged {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
-        /// The new state.
         status @ 1: BinaryStatus,
     }
     /// A program was sent to run.
     14 Dispatched {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
         /// The runtime's id of this run.
         runtime_id @ 24: u64,
@@ -286,7 +256,6 @@ events! {
     }
     /// A kernel config ring exists.
     15 RingOpened {
-        /// The devices.
         mesh @ 4: MeshId,
         /// The sub-device it belongs to.
         sub_device @ 2: u8,
@@ -299,11 +268,8 @@ events! {
     }
     /// Room in a config ring was asked for.
     16 RingReserved {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The sub-device.
         sub_device @ 2: u8,
-        /// The kind of core.
         core_type @ 1: CoreType,
         /// Whether dispatch must wait for earlier programs.
         stalled @ 3: bool,
@@ -314,66 +280,49 @@ events! {
     }
     /// A program took room in a config ring.
     17 RingAllocated {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The sub-device.
         sub_device @ 2: u8,
-        /// The kind of core.
         core_type @ 1: CoreType,
-        /// The program.
         program @ 16: ProgramId,
-        /// Where.
         address @ 24: u64,
-        /// How much.
         size_bytes @ 32: u64,
         /// When this number of completions is reached, it may go.
         sync @ 40: u64,
     }
     /// Room in a config ring was given back.
     18 RingFreed {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The sub-device.
         sub_device @ 2: u8,
-        /// The kind of core.
         core_type @ 1: CoreType,
         /// The oldest entries up to this number go.
         sync @ 16: u64,
     }
     /// A config ring was marked full: its entries are gone.
     19 RingFilled {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The sub-device.
         sub_device @ 2: u8,
-        /// The kind of core.
         core_type @ 1: CoreType,
         /// When this number of completions is reached, it is free again.
         sync @ 16: u64,
     }
     /// A prefetcher cache exists.
     20 PrefetchOpened {
-        /// The devices.
         mesh @ 4: MeshId,
         /// Its size.
         size_bytes @ 16: u64,
     }
     /// The prefetcher cache was asked for a workload.
     21 Prefetched {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The workload.
         workload @ 16: u64,
         /// Where it is now.
         offset @ 24: u64,
-        /// Its bytes.
         size_bytes @ 32: u64,
         /// Whether it was there already.
         hit @ 1: bool,
     }
     /// The prefetcher cache was emptied.
     22 PrefetchReset {
-        /// The devices.
         mesh @ 4: MeshId,
     }
     /// The compiler's cache on disk was asked for a kernel.
@@ -382,66 +331,51 @@ events! {
         program @ 16: ProgramId,
         /// The binary, 0 = not known.
         kernel @ 24: KernelId,
-        /// The kernel's name.
         name @ 32: TextId,
         /// Whether it was there.
         hit @ 1: bool,
     }
     /// Capturing a trace began.
     24 TraceBegan {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The trace.
         trace @ 16: TraceId,
     }
     /// Capturing a trace ended.
     25 TraceEnded {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The trace.
         trace @ 16: TraceId,
         /// Bytes of its commands on each device.
         bytes @ 24: u64,
     }
     /// A trace was run.
     26 TraceReplayed {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The trace.
         trace @ 16: TraceId,
     }
     /// A trace was given up.
     27 TraceReleased {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The trace.
         trace @ 16: TraceId,
     }
     /// A physical device was opened.
     28 DeviceOpened {
-        /// The device.
         device @ 4: DeviceId,
     }
     /// A physical device was closed: all that the process held on it is gone.
     29 DeviceClosed {
-        /// The device.
         device @ 4: DeviceId,
     }
     /// A mesh was opened.
     30 MeshOpened {
-        /// The mesh.
         mesh @ 4: MeshId,
     }
     /// A mesh was closed: all that its allocators held is gone.
     31 MeshClosed {
-        /// The mesh.
         mesh @ 4: MeshId,
     }
     /// What an allocator can hand out, as the runtime reports it.
     32 CapacityReported {
-        /// The allocator's mesh.
         mesh @ 4: MeshId,
-        /// The class.
         class @ 1: Class,
         /// Banks of one device.
         banks @ 2: u16,
@@ -454,11 +388,8 @@ events! {
     }
     /// An allocation was refused.
     33 AllocationFailed {
-        /// The allocator's mesh.
         mesh @ 4: MeshId,
-        /// The class.
         class @ 1: Class,
-        /// Banks.
         banks @ 2: u16,
         /// Asked for, over all banks.
         requested_bytes @ 16: u64,
@@ -475,13 +406,9 @@ events! {
     }
     /// A program's per-core storage was refused.
     34 Clashed {
-        /// The devices.
         mesh @ 4: MeshId,
-        /// The program.
         program @ 16: ProgramId,
-        /// Why.
         kind @ 1: ClashKind,
-        /// Where.
         cores @ 24: CoresId,
         /// Where the storage would end.
         region_end @ 32: u64,
@@ -490,16 +417,13 @@ events! {
     }
     /// The user set a mark.
     35 Marked {
-        /// The mark's name.
         name @ 16: TextId,
         /// The user's number.
         number @ 24: u64,
     }
     /// The allocator's own statistics, to compare the ledger with.
     36 StatisticsReported {
-        /// The allocator's mesh.
         mesh @ 4: MeshId,
-        /// The class.
         class @ 1: Class,
         /// Taken in each bank.
         allocated_bytes @ 16: u64,
@@ -508,12 +432,10 @@ events! {
     }
     /// Events were lost: the totals of this process are no longer to be trusted.
     37 EventsLost {
-        /// How many.
         count @ 16: u64,
     }
     /// History was left out: totals stay exact, the log has a gap.
     38 EventsElided {
-        /// How many.
         count @ 16: u64,
     }
     /// The process began as a fork: buffers below this id are its parent's.
@@ -521,9 +443,8 @@ events! {
         /// The first id of its own.
         first_buffer @ 16: BufferId,
     }
-    /// The call stack of what was told just before: a buffer, a failure, or a program's kernels.
+    /// The call stack of the report just before: a buffer, a failure, or a program's kernels.
     40 StackNoted {
-        /// The devices.
         mesh @ 4: MeshId,
         /// The buffer, 0 = of none.
         buffer @ 16: BufferId,
@@ -538,7 +459,6 @@ events! {
         device @ 4: i32,
         /// The class, in the runtime's numbering.
         class @ 1: Class,
-        /// Bytes.
         size_bytes @ 16: u64,
         /// The address it uses as an id.
         id @ 24: u64 as Hex,
@@ -547,14 +467,12 @@ events! {
     65 LegacyFreed {
         /// The logical device id it gave.
         device @ 4: i32,
-        /// The address.
         id @ 24: u64 as Hex,
     }
     /// An old sender reported a circular buffer.
     66 LegacyCbAllocated {
         /// The logical device id it gave.
         device @ 4: i32,
-        /// Bytes.
         size_bytes @ 16: u64,
         /// The address it uses as an id.
         id @ 24: u64 as Hex,
@@ -565,7 +483,6 @@ events! {
         device @ 4: i32,
         /// Bytes it claims; only used to tell several at one address apart.
         size_bytes @ 16: u64,
-        /// The address.
         id @ 24: u64 as Hex,
     }
     /// An old sender reported a kernel, or a dispatch of one it reported before.
@@ -602,12 +519,18 @@ impl EventKind {
         json_name
     }
 
-    /// Whether only the old protocol's sessions may say this.
+    /// Whether only senders of the old protocol report this.
     // Where an event is written down its kind is known, and then this is nothing at all.
     #[inline(always)]
     #[must_use]
     pub const fn is_legacy(&self) -> bool {
-        self.kind() >= 64
+        self.kind() >= FIRST_LEGACY_KIND
+    }
+
+    /// Whether an encoded event is one that only senders of the old protocol report.
+    #[must_use]
+    pub const fn is_legacy_record(record: &[u8; EVENT_BYTES]) -> bool {
+        record[KIND_AT] >= FIRST_LEGACY_KIND
     }
 
     /// The device number of an old sender's report.

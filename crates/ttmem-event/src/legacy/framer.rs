@@ -7,7 +7,7 @@
 //! another byte follows; only its head needs to be kept.
 //!
 //! A sender that asks one question and waits for the answer never sends that byte.
-//! Hence [`Framer::wants_quiet`] and [`Framer::quiet`]: the caller, who has the
+//! Hence [`Framer::awaits_pause`] and [`Framer::pause`]: the caller, who has the
 //! clock, says that nothing came for a while, the record is taken as whole, and
 //! zeros that arrive later only make it longer.
 //!
@@ -117,10 +117,10 @@ impl Framer {
     /// Whether a pause would complete the first record.
     ///
     /// True while exactly one record of some size is there and nothing tells
-    /// whether more of it will come. The caller then calls [`Framer::quiet`] if no
+    /// whether more of it will come. The caller then calls [`Framer::pause`] if no
     /// byte arrives for 20 ms.
     #[must_use]
-    pub const fn wants_quiet(&self) -> bool {
+    pub fn awaits_pause(&self) -> bool {
         self.failure.is_none()
             && matches!(self.phase, Phase::Zeros { pending: Some(_) })
             && Generation::from_record_bytes(self.held_bytes).is_some()
@@ -128,11 +128,11 @@ impl Framer {
 
     /// Takes the first record as whole, because the sender has paused.
     ///
-    /// Does nothing unless [`Framer::wants_quiet`]. The generation is provisional:
+    /// Does nothing unless [`Framer::awaits_pause`]. The generation is provisional:
     /// zeros that follow belong to the record given to `sink` here and raise
     /// [`Framer::generation`]; nothing is emitted twice. A caller that answered the
     /// record in the smaller size can tell by that the sender waits for more.
-    pub fn quiet(&mut self, sink: &mut impl FnMut(Generation, Request)) {
+    pub fn pause(&mut self, sink: &mut impl FnMut(Generation, Request)) {
         if let Phase::Zeros { pending } = &mut self.phase
             && self.failure.is_none()
             && let Some(generation) = Generation::from_record_bytes(self.held_bytes)
@@ -150,7 +150,7 @@ impl Framer {
         &mut self,
         sink: &mut impl FnMut(Generation, Request),
     ) -> Result<(), FramingError> {
-        self.quiet(sink);
+        self.pause(sink);
         if let Some(failure) = self.failure {
             return Err(failure);
         }

@@ -10,18 +10,16 @@
 //! connection. Nothing here does I/O, asks a clock, or decides what a request
 //! means: device ranges, sizes and buffer types are the caller's to judge.
 
-mod codes;
 mod framer;
-#[cfg(any(test, fuzzing))]
-pub mod fuzz_body;
 mod record;
 mod reply;
 #[cfg(test)]
 mod tests;
 
-pub use codes::{ArchCode, BufferTypeNumbering, buffer_type, kernel_type};
 pub use framer::{Framer, FramingError};
-pub use record::{DecodeRequestError, Generation, MalformedRequest, Request, RequestKind};
+pub use record::{
+    BufferTypeNumbering, DecodeRequestError, Generation, MalformedRequest, Request, RequestKind,
+};
 pub use reply::{
     DecodeReplyError, DeviceInfo, DeviceInfoReply, Reply, RingBuffer, Totals, encode_device_count,
     encode_device_info, encode_response,

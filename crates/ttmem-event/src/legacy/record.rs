@@ -4,6 +4,7 @@
 //! replies and is zero in a request. Those zeros and the two pads are the only
 //! redundancy of the protocol, so every one of them is checked.
 
+use crate::event::Class;
 use thiserror::Error;
 
 /// Bytes of a record that carry a request; everything after them is zero.
@@ -42,13 +43,35 @@ impl Generation {
 
     /// The generation whose record has exactly this size.
     #[must_use]
-    pub const fn from_record_bytes(bytes: usize) -> Option<Self> {
-        match bytes {
-            72 => Some(Self::G1),
-            112 => Some(Self::G2),
-            128 => Some(Self::G3),
-            144 => Some(Self::G4),
-            _ => None,
+    pub fn from_record_bytes(bytes: usize) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|generation| generation.record_bytes() == bytes)
+    }
+}
+
+/// Which list of memory classes a sender's `buffer_type` indexes.
+///
+/// The old Python client shipped with a list that lacks SYSTEM_MEMORY, so its
+/// L1_SMALL and TRACE are off by one. Its records cannot be told from the
+/// runtime's, therefore the numbering is configured, never detected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BufferTypeNumbering {
+    /// The runtime's own enumeration, sent by every C++ sender.
+    #[default]
+    Runtime,
+    /// The Python client's: 0 DRAM, 1 L1, 2 L1_SMALL, 3 TRACE.
+    PythonClient,
+}
+
+impl BufferTypeNumbering {
+    /// The memory class of a `buffer_type`; `None` if it names none in this numbering.
+    #[must_use]
+    pub fn class(self, buffer_type: u8) -> Option<Class> {
+        match self {
+            Self::Runtime => Class::from_code(buffer_type),
+            Self::PythonClient => [Class::Dram, Class::L1, Class::L1Small, Class::Trace]
+                .get(usize::from(buffer_type))
+                .copied(),
         }
     }
 }
@@ -104,22 +127,9 @@ impl RequestKind {
 
     /// The kind with this type byte.
     #[must_use]
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Alloc,
-            2 => Self::Free,
-            3 => Self::Query,
-            4 => Self::Response,
-            5 => Self::DumpRemaining,
-            6 => Self::DeviceInfoQuery,
-            7 => Self::DeviceInfoResponse,
-            8 => Self::CbAlloc,
-            9 => Self::CbFree,
-            10 => Self::KernelLoad,
-            11 => Self::KernelUnload,
-            12 => Self::DumpKernels,
-            _ => return None,
-        })
+    pub fn from_code(code: u8) -> Option<Self> {
+        let place = usize::from(code).checked_sub(1)?;
+        Self::ALL.get(place).copied()
     }
 }
 
@@ -262,4 +272,32 @@ fn field<const N: usize>(head: &[u8; HEAD_BYTES], offset: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&head[offset..offset + N]);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_round_trip() {
+        for kind in RequestKind::ALL {
+            assert_eq!(RequestKind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!([0, 13, 255].map(RequestKind::from_code), [None; 3]);
+    }
+
+    #[test]
+    fn the_runtimes_numbering_is_that_of_the_classes() {
+        for code in 0..=u8::MAX {
+            let class = BufferTypeNumbering::Runtime.class(code);
+            assert_eq!(class.map(Class::code), (code < 5).then_some(code));
+        }
+    }
+
+    #[test]
+    fn python_numbering_skips_system_memory() {
+        let mapped = [0, 1, 2, 3, 4, 255].map(|code| BufferTypeNumbering::PythonClient.class(code));
+        let mapped = mapped.map(|class| class.map(Class::code));
+        assert_eq!(mapped, [Some(0), Some(1), Some(3), Some(4), None, None]);
+    }
 }

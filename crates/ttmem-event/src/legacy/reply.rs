@@ -7,8 +7,8 @@
 
 use thiserror::Error;
 
-use super::codes::ArchCode;
 use super::record::{Generation, MAX_RECORD_BYTES, RequestKind};
+use crate::event::Field;
 
 /// The device id with which a client asks for the number of devices.
 const ALL_DEVICES: i32 = -1;
@@ -49,7 +49,8 @@ pub struct DeviceInfo {
     pub total_dram_bytes: u64,
     /// L1 of the device.
     pub total_l1_bytes: u64,
-    pub arch_type: ArchCode,
+    /// The runtime's number of the architecture; 0 where the old viewers know none.
+    pub arch_type: u32,
     pub num_dram_channels: u32,
     /// DRAM per channel. The wire has 32 bits for it and gets the nearest value.
     pub dram_bytes_per_channel: u64,
@@ -152,17 +153,20 @@ impl Reply {
                 found: record.len(),
             });
         }
-        let fields = Fields::from_record(record);
-        let reply = match RequestKind::from_code(record[0]) {
-            Some(RequestKind::Response) => fields.totals(generation),
-            Some(RequestKind::DeviceInfoResponse) => fields.device_info(generation),
+        let mut reply = match RequestKind::from_code(record[0]) {
+            Some(RequestKind::Response) => Self::Totals {
+                device_id: 0,
+                totals: Totals::default(),
+            },
+            Some(RequestKind::DeviceInfoResponse) => Self::DeviceInfo(DeviceInfoReply::default()),
             _ => return Err(DecodeReplyError::UnknownType { found: record[0] }),
         };
-        // Whatever the fields above did not read must be as an encoder leaves it.
-        let canonical = Fields::from_reply(generation, &reply);
+        reply.pass(generation, &mut Reader(record));
+        // Whatever the fields did not read must be as an encoder leaves it.
+        let canonical = reply.bytes(generation);
         match (0..)
             .zip(record)
-            .zip(canonical.bytes)
+            .zip(canonical)
             .find(|((_, found), ours)| **found != *ours)
         {
             None => Ok(reply),
@@ -170,153 +174,86 @@ impl Reply {
         }
     }
 
-    fn encode(&self, generation: Generation, out: &mut Vec<u8>) {
-        let fields = Fields::from_reply(generation, self);
-        out.extend_from_slice(&fields.bytes[..generation.record_bytes()]);
+    fn encode(self, generation: Generation, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes(generation)[..generation.record_bytes()]);
     }
-}
 
-/// A record of any generation, zero beyond its end, with typed access by offset.
-struct Fields {
-    bytes: [u8; MAX_RECORD_BYTES],
-}
-
-impl Fields {
-    fn from_record(record: &[u8]) -> Self {
+    fn bytes(mut self, generation: Generation) -> [u8; MAX_RECORD_BYTES] {
         let mut bytes = [0; MAX_RECORD_BYTES];
-        bytes[..record.len()].copy_from_slice(record);
-        Self { bytes }
+        bytes[0] = match self {
+            Self::Totals { .. } => RequestKind::Response.code(),
+            Self::DeviceInfo(_) => RequestKind::DeviceInfoResponse.code(),
+        };
+        self.pass(generation, &mut Writer(&mut bytes));
+        bytes
     }
 
-    fn from_reply(generation: Generation, reply: &Reply) -> Self {
-        let mut fields = Self {
-            bytes: [0; MAX_RECORD_BYTES],
-        };
-        match reply {
-            Reply::Totals { device_id, totals } => {
-                fields.put(0, [RequestKind::Response.code()]);
-                fields.put(DEVICE_ID, device_id.to_le_bytes());
-                fields.put_totals(generation, totals);
+    /// Passes every field that a record of this generation has, with its offset.
+    fn pass(&mut self, generation: Generation, record: &mut impl Record) {
+        match self {
+            Self::Totals { device_id, totals } => {
+                record.field(DEVICE_ID, device_id);
+                record.field(TOTALS, &mut totals.dram);
+                record.field(TOTALS + 8, &mut totals.l1);
+                record.field(TOTALS + 16, &mut totals.l1_small);
+                record.field(TOTALS + 24, &mut totals.trace);
+                if matches!(generation, Generation::G3 | Generation::G4) {
+                    record.field(TOTALS + 32, &mut totals.cb);
+                    record.field(TOTALS + 40, &mut totals.kernel);
+                }
             }
-            Reply::DeviceInfo(reply) => {
-                fields.put(0, [RequestKind::DeviceInfoResponse.code()]);
-                fields.put(DEVICE_ID, reply.device_id.to_le_bytes());
-                fields.put_device_info(generation, reply);
+            Self::DeviceInfo(reply) => {
+                record.field(DEVICE_ID, &mut reply.device_id);
+                // The block moved when the totals before it grew.
+                let block = match generation {
+                    Generation::G1 => return,
+                    Generation::G2 => 72,
+                    Generation::G3 | Generation::G4 => 88,
+                };
+                let info = &mut reply.info;
+                let per_channel = u32::try_from(info.dram_bytes_per_channel);
+                let mut per_channel = per_channel.unwrap_or(u32::MAX);
+                let mut is_available = u32::from(reply.is_available);
+                record.field(block, &mut info.total_dram_bytes);
+                record.field(block + 8, &mut info.total_l1_bytes);
+                record.field(block + 16, &mut info.arch_type);
+                record.field(block + 20, &mut info.num_dram_channels);
+                record.field(block + 24, &mut per_channel);
+                record.field(block + 28, &mut info.l1_bytes_per_core);
+                record.field(block + 32, &mut is_available);
+                record.field(block + 36, &mut reply.num_devices);
+                if generation == Generation::G4 {
+                    record.field(RING_BUFFER, &mut info.ring_buffer.total_bytes);
+                    record.field(RING_BUFFER + 4, &mut info.ring_buffer.used_bytes);
+                    record.field(RING_BUFFER + 8, &mut info.ring_buffer.num_programs);
+                }
+                info.dram_bytes_per_channel = per_channel.into();
+                reply.is_available = is_available != 0;
             }
         }
-        fields
-    }
-
-    fn put_totals(&mut self, generation: Generation, totals: &Totals) {
-        self.put(TOTALS, totals.dram.to_le_bytes());
-        self.put(TOTALS + 8, totals.l1.to_le_bytes());
-        self.put(TOTALS + 16, totals.l1_small.to_le_bytes());
-        self.put(TOTALS + 24, totals.trace.to_le_bytes());
-        if has_program_totals(generation) {
-            self.put(TOTALS + 32, totals.cb.to_le_bytes());
-            self.put(TOTALS + 40, totals.kernel.to_le_bytes());
-        }
-    }
-
-    fn put_device_info(&mut self, generation: Generation, reply: &DeviceInfoReply) {
-        let Some(block) = device_block(generation) else {
-            return;
-        };
-        let info = &reply.info;
-        let dram_per_channel = u32::try_from(info.dram_bytes_per_channel).unwrap_or(u32::MAX);
-        self.put(block, info.total_dram_bytes.to_le_bytes());
-        self.put(block + 8, info.total_l1_bytes.to_le_bytes());
-        self.put(block + 16, info.arch_type.0.to_le_bytes());
-        self.put(block + 20, info.num_dram_channels.to_le_bytes());
-        self.put(block + 24, dram_per_channel.to_le_bytes());
-        self.put(block + 28, info.l1_bytes_per_core.to_le_bytes());
-        self.put(block + 32, u32::from(reply.is_available).to_le_bytes());
-        self.put(block + 36, reply.num_devices.to_le_bytes());
-        if generation == Generation::G4 {
-            self.put(RING_BUFFER, info.ring_buffer.total_bytes.to_le_bytes());
-            self.put(RING_BUFFER + 4, info.ring_buffer.used_bytes.to_le_bytes());
-            self.put(RING_BUFFER + 8, info.ring_buffer.num_programs.to_le_bytes());
-        }
-    }
-
-    fn totals(&self, generation: Generation) -> Reply {
-        let program_total = |offset| {
-            if has_program_totals(generation) {
-                self.u64(offset)
-            } else {
-                0
-            }
-        };
-        Reply::Totals {
-            device_id: i32::from_le_bytes(self.get(DEVICE_ID)),
-            totals: Totals {
-                dram: self.u64(TOTALS),
-                l1: self.u64(TOTALS + 8),
-                l1_small: self.u64(TOTALS + 16),
-                trace: self.u64(TOTALS + 24),
-                cb: program_total(TOTALS + 32),
-                kernel: program_total(TOTALS + 40),
-            },
-        }
-    }
-
-    fn device_info(&self, generation: Generation) -> Reply {
-        let device_id = i32::from_le_bytes(self.get(DEVICE_ID));
-        let Some(block) = device_block(generation) else {
-            return Reply::DeviceInfo(DeviceInfoReply {
-                device_id,
-                ..DeviceInfoReply::default()
-            });
-        };
-        Reply::DeviceInfo(DeviceInfoReply {
-            device_id,
-            is_available: self.u32(block + 32) != 0,
-            num_devices: self.u32(block + 36),
-            info: DeviceInfo {
-                total_dram_bytes: self.u64(block),
-                total_l1_bytes: self.u64(block + 8),
-                arch_type: ArchCode(self.u32(block + 16)),
-                num_dram_channels: self.u32(block + 20),
-                dram_bytes_per_channel: u64::from(self.u32(block + 24)),
-                l1_bytes_per_core: self.u32(block + 28),
-                ring_buffer: RingBuffer {
-                    total_bytes: self.u32(RING_BUFFER),
-                    used_bytes: self.u32(RING_BUFFER + 4),
-                    num_programs: self.u32(RING_BUFFER + 8),
-                },
-            },
-        })
-    }
-
-    fn put<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
-        self.bytes[offset..offset + N].copy_from_slice(&value);
-    }
-
-    fn get<const N: usize>(&self, offset: usize) -> [u8; N] {
-        let mut value = [0; N];
-        value.copy_from_slice(&self.bytes[offset..offset + N]);
-        value
-    }
-
-    fn u32(&self, offset: usize) -> u32 {
-        u32::from_le_bytes(self.get(offset))
-    }
-
-    fn u64(&self, offset: usize) -> u64 {
-        u64::from_le_bytes(self.get(offset))
     }
 }
 
-/// Whether a RESPONSE has the two totals that were inserted before the device block.
-const fn has_program_totals(generation: Generation) -> bool {
-    matches!(generation, Generation::G3 | Generation::G4)
+/// A record whose fields are read or written.
+trait Record {
+    fn field<T: Field>(&mut self, offset: usize, value: &mut T);
 }
 
-/// Offset of the device information, which moved when the totals grew.
-const fn device_block(generation: Generation) -> Option<usize> {
-    match generation {
-        Generation::G1 => None,
-        Generation::G2 => Some(72),
-        Generation::G3 | Generation::G4 => Some(88),
+struct Reader<'a>(&'a [u8]);
+
+impl Record for Reader<'_> {
+    fn field<T: Field>(&mut self, offset: usize, value: &mut T) {
+        // Numbers can have every value.
+        if let Ok(read) = T::get(&self.0[offset..offset + T::WIDTH]) {
+            *value = read;
+        }
+    }
+}
+
+struct Writer<'a>(&'a mut [u8]);
+
+impl Record for Writer<'_> {
+    fn field<T: Field>(&mut self, offset: usize, value: &mut T) {
+        value.put(&mut self.0[offset..offset + T::WIDTH]);
     }
 }

@@ -32,7 +32,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeFrameError> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeFrameError> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N)?);
         Ok(bytes)
@@ -54,16 +54,20 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(super) fn bytes16(&mut self) -> Result<[u8; 16], DecodeFrameError> {
-        self.array()
+    /// A byte that is 0 or 1.
+    pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, DecodeFrameError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _other => Err(self.invalid(field)),
+        }
     }
 
     /// A text: its length in two bytes, then UTF-8.
     pub(super) fn text(&mut self, field: &'static str) -> Result<&'a str, DecodeFrameError> {
         let len = usize::from(self.u16()?);
-        let frame = self.frame;
-        std::str::from_utf8(self.take(len)?)
-            .map_err(|_not_utf8| DecodeFrameError::Invalid { frame, field })
+        let text = self.take(len)?;
+        std::str::from_utf8(text).map_err(|_not_utf8| self.invalid(field))
     }
 
     pub(super) fn rest(self) -> &'a [u8] {

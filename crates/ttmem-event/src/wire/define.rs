@@ -6,18 +6,30 @@ use crate::catalogue::Arch;
 use crate::core::{CoreRange, CoreSet};
 use crate::define::{Definition, DeviceDefinition, MeshDefinition};
 use crate::event::MeshKind;
+use crate::event::enumerations::enumerations;
 use crate::ids::{CoresId, DeviceId, MeshId, TextId};
 
-const TEXT: u8 = 1;
-const CORES: u8 = 2;
-const DEVICE: u8 = 3;
-const MESH: u8 = 4;
+enumerations! {
+    /// The kinds of definitions.
+    DefinitionKind {
+        Text = 1 "text",
+        Cores = 2 "cores",
+        Device = 3 "device",
+        Mesh = 4 "mesh",
+    }
+}
 
 /// No machine has this many chips; it bounds what a mesh event can cost.
 pub const MAX_MESH_DEVICES: usize = 256;
 
-/// Bytes of the longest definition: its kind, its length, and as much as that can say.
-pub(super) const MAX_DEFINITION_BYTES: usize = 3 + u16::MAX as usize;
+/// Bytes before a definition's body: its kind (1) and the body's length (2).
+pub const DEFINITION_HEAD_BYTES: usize = 3;
+
+/// Bytes of the id that every body begins with.
+pub const DEFINITION_ID_BYTES: usize = 4;
+
+/// Bytes of the longest definition: its head, and as much as that can say.
+pub(super) const MAX_DEFINITION_BYTES: usize = DEFINITION_HEAD_BYTES + u16::MAX as usize;
 
 /// Stands for "not known" where a byte is a truth value.
 const UNKNOWN: u8 = 0xFF;
@@ -45,14 +57,15 @@ impl<'a> DefinitionIter<'a> {
             let kind = self.cursor.u8()?;
             let len = usize::from(self.cursor.u16()?);
             let body = Cursor::new("define", self.cursor.take(len)?);
-            let definition = match kind {
-                TEXT => read_text(body)?,
-                CORES => read_cores(body)?,
-                DEVICE => Definition::Device(read_device(body)?),
-                MESH => Definition::Mesh(read_mesh(body)?),
-                _newer => continue,
+            let Some(kind) = DefinitionKind::from_code(kind) else {
+                continue;
             };
-            return Ok(Some(definition));
+            return Ok(Some(match kind {
+                DefinitionKind::Text => read_text(body)?,
+                DefinitionKind::Cores => read_cores(body)?,
+                DefinitionKind::Device => Definition::Device(read_device(body)?),
+                DefinitionKind::Mesh => Definition::Mesh(read_mesh(body)?),
+            }));
         }
         Ok(None)
     }
@@ -108,11 +121,7 @@ fn read_device(mut body: Cursor<'_>) -> Result<DeviceDefinition, DecodeFrameErro
     let id = DeviceId(body.u32()?);
     let logical_id = body.u32()?;
     let unique_id = body.u64()?;
-    let has_unique_id = match body.u8()? {
-        0 => false,
-        1 => true,
-        _other => return Err(body.invalid("unique id flag")),
-    };
+    let has_unique_id = body.flag("unique id flag")?;
     let remote = match body.u8()? {
         0 => Some(false),
         1 => Some(true),
@@ -169,12 +178,14 @@ impl Definition {
     /// [`MAX_MESH_DEVICES`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&[0; 3]);
+        out.extend_from_slice(&[0; DEFINITION_HEAD_BYTES]);
         let kind = match self {
             Self::Text { id, text } => {
                 out.extend_from_slice(&id.0.to_le_bytes());
-                out.extend_from_slice(cut(text, usize::from(u16::MAX) - 4).as_bytes());
-                TEXT
+                out.extend_from_slice(
+                    cut(text, usize::from(u16::MAX) - DEFINITION_ID_BYTES).as_bytes(),
+                );
+                DefinitionKind::Text
             }
             Self::Cores { id, cores } => {
                 out.extend_from_slice(&id.0.to_le_bytes());
@@ -183,7 +194,7 @@ impl Definition {
                         out.extend_from_slice(&corner.to_le_bytes());
                     }
                 }
-                CORES
+                DefinitionKind::Cores
             }
             Self::Device(device) => {
                 out.extend_from_slice(&device.id.0.to_le_bytes());
@@ -197,7 +208,7 @@ impl Definition {
                 out.extend_from_slice(&device.grid_rows.to_le_bytes());
                 out.extend_from_slice(&device.l1_bytes_per_core.to_le_bytes());
                 out.extend_from_slice(&device.l1_reserved_bytes.to_le_bytes());
-                DEVICE
+                DefinitionKind::Device
             }
             Self::Mesh(mesh) => {
                 out.extend_from_slice(&mesh.id.0.to_le_bytes());
@@ -209,12 +220,12 @@ impl Definition {
                 for device in mesh.devices.iter().take(MAX_MESH_DEVICES) {
                     out.extend_from_slice(&device.0.to_le_bytes());
                 }
-                MESH
+                DefinitionKind::Mesh
             }
         };
-        let len = u16::try_from(out.len() - start - 3)
+        let len = u16::try_from(out.len() - start - DEFINITION_HEAD_BYTES)
             .expect("texts and meshes are cut, a grid has at most 512 rectangles");
-        out[start] = kind;
+        out[start] = kind.code();
         out[start + 1..start + 3].copy_from_slice(&len.to_le_bytes());
     }
 }

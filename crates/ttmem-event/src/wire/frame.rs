@@ -4,30 +4,27 @@ use super::bytes::{Cursor, put_text};
 use super::define::MAX_DEFINITION_BYTES;
 use super::{DecodeFrameError, DefinitionIter, FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 use crate::define::Definition;
+use crate::event::enumerations::enumerations;
 use crate::event::{DecodeEventError, EVENT_BYTES, Event, Source};
 
-/// The number of each kind of frame; those of the server have the high bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[expect(
-    missing_docs,
-    reason = "each is documented at the frame of the same name"
-)]
-pub enum FrameKind {
-    Hello = 1,
-    Define = 2,
-    Clock = 3,
-    Events = 4,
-    ResyncBegin = 5,
-    ResyncEnd = 6,
-    State = 7,
-    Flush = 9,
-    Goodbye = 10,
-    Handover = 11,
-    Drained = 12,
-    Welcome = 0x81,
-    Refused = 0x82,
-    Ack = 0x83,
+enumerations! {
+    /// The number of each kind of frame; those of the server have the high bit.
+    FrameKind {
+        Hello = 1 "hello",
+        Define = 2 "define",
+        Clock = 3 "clock",
+        Events = 4 "events",
+        ResyncBegin = 5 "resync begin",
+        ResyncEnd = 6 "resync end",
+        State = 7 "state",
+        Flush = 9 "flush",
+        Goodbye = 10 "goodbye",
+        Handover = 11 "handover",
+        Drained = 12 "drained",
+        Welcome = 0x81 "welcome",
+        Refused = 0x82 "refused",
+        Ack = 0x83 "ack",
+    }
 }
 
 /// Who a client is. The server believes the kernel about the pid, not this.
@@ -216,19 +213,19 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// When the payload is shorter than its kind needs or a field is out of range.
     pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Self, DecodeFrameError> {
+        let Some(kind) = FrameKind::from_code(kind) else {
+            return Ok(Self::Unknown(kind));
+        };
+        let mut body = Cursor::new(kind.name(), payload);
         Ok(match kind {
-            1 => Self::Hello(decode_hello(payload)?),
-            2 => Self::Define(DefinitionIter::new(payload)),
-            3 => {
-                let mut body = Cursor::new("clock", payload);
-                Self::Clock(Clock {
-                    ticks: body.u64()?,
-                    unix_nanos: body.u64()?,
-                    nanos_per_tick_q32: body.u64()?,
-                })
-            }
-            4 => {
-                let mut body = Cursor::new("events", payload);
+            FrameKind::Hello => Self::Hello(decode_hello(body)?),
+            FrameKind::Define => Self::Define(DefinitionIter::new(payload)),
+            FrameKind::Clock => Self::Clock(Clock {
+                ticks: body.u64()?,
+                unix_nanos: body.u64()?,
+                nanos_per_tick_q32: body.u64()?,
+            }),
+            FrameKind::Events => {
                 let first_sequence = body.u64()?;
                 let invalid = body.invalid("length: not a whole number of records");
                 let records = body.rest();
@@ -240,39 +237,25 @@ impl<'a> Frame<'a> {
                     records,
                 }
             }
-            5 => Self::ResyncBegin,
-            6 => {
-                let mut body = Cursor::new("resync end", payload);
-                Self::ResyncEnd(ResyncEnd {
-                    next_sequence: body.u64()?,
-                    lost_events: body.u64()?,
-                    elided_events: body.u64()?,
-                })
-            }
-            7 => Self::State(payload),
-            9 => Self::Flush,
-            10 => {
-                let mut body = Cursor::new("goodbye", payload);
-                Self::Goodbye(Goodbye {
-                    next_sequence: body.u64()?,
-                })
-            }
-            11 => {
-                let mut body = Cursor::new("handover", payload);
-                Self::Handover {
-                    ring_bytes: body.u64()?,
-                    dictionary_bytes: body.u64()?,
-                }
-            }
-            12 => Self::Drained(decode_drained(payload)?),
-            0x81 => {
-                let mut body = Cursor::new("welcome", payload);
+            FrameKind::ResyncBegin => Self::ResyncBegin,
+            FrameKind::ResyncEnd => Self::ResyncEnd(ResyncEnd {
+                next_sequence: body.u64()?,
+                lost_events: body.u64()?,
+                elided_events: body.u64()?,
+            }),
+            FrameKind::State => Self::State(payload),
+            FrameKind::Flush => Self::Flush,
+            FrameKind::Goodbye => Self::Goodbye(Goodbye {
+                next_sequence: body.u64()?,
+            }),
+            FrameKind::Handover => Self::Handover {
+                ring_bytes: body.u64()?,
+                dictionary_bytes: body.u64()?,
+            },
+            FrameKind::Drained => Self::Drained(decode_drained(body)?),
+            FrameKind::Welcome => {
                 let version = body.u16()?;
-                let needs_resync = match body.u8()? {
-                    0 => false,
-                    1 => true,
-                    _other => return Err(body.invalid("resync flag")),
-                };
+                let needs_resync = body.flag("resync flag")?;
                 let _reserved = body.take(5)?;
                 Self::Welcome(Welcome {
                     version,
@@ -281,20 +264,13 @@ impl<'a> Frame<'a> {
                     next_sequence: body.u64()?,
                 })
             }
-            0x82 => {
-                let mut body = Cursor::new("refused", payload);
-                Self::Refused {
-                    code: RefusalCode::from_code(body.u16()?),
-                    reason: body.text("reason")?,
-                }
-            }
-            0x83 => {
-                let mut body = Cursor::new("ack", payload);
-                Self::Ack {
-                    next_sequence: body.u64()?,
-                }
-            }
-            other => Self::Unknown(other),
+            FrameKind::Refused => Self::Refused {
+                code: RefusalCode::from_code(body.u16()?),
+                reason: body.text("reason")?,
+            },
+            FrameKind::Ack => Self::Ack {
+                next_sequence: body.u64()?,
+            },
         })
     }
 
@@ -307,27 +283,23 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn decode_hello(payload: &[u8]) -> Result<Hello<'_>, DecodeFrameError> {
-    let mut body = Cursor::new("hello", payload);
-    let instance = body.bytes16()?;
+fn decode_hello(mut body: Cursor<'_>) -> Result<Hello<'_>, DecodeFrameError> {
+    let instance = body.array()?;
     let pid = body.u32()?;
     let source = body.u8()?;
     let source = Source::from_code(source).ok_or_else(|| body.invalid("source"))?;
     let _reserved = body.take(3)?;
-    let name = body.text("name")?;
-    let visible_devices = body.text("visible devices")?;
     Ok(Hello {
         instance,
         pid,
         source,
-        name,
-        visible_devices,
+        name: body.text("name")?,
+        visible_devices: body.text("visible devices")?,
     })
 }
 
-fn decode_drained(payload: &[u8]) -> Result<Vec<RingPosition>, DecodeFrameError> {
-    let mut body = Cursor::new("drained", payload);
-    let mut positions = Vec::with_capacity(payload.len() / RING_POSITION_BYTES);
+fn decode_drained(mut body: Cursor<'_>) -> Result<Vec<RingPosition>, DecodeFrameError> {
+    let mut positions = Vec::new();
     while !body.is_at_end() {
         let ring = body.u32()?;
         let _reserved = body.u32()?;
@@ -383,9 +355,10 @@ impl Frame<'_> {
     /// Appends a clock.
     pub fn put_clock(out: &mut Vec<u8>, clock: &Clock) {
         Self::put(out, FrameKind::Clock, |out| {
-            for word in [clock.ticks, clock.unix_nanos, clock.nanos_per_tick_q32] {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
+            put_words(
+                out,
+                &[clock.ticks, clock.unix_nanos, clock.nanos_per_tick_q32],
+            );
         });
     }
 
@@ -411,9 +384,10 @@ impl Frame<'_> {
     /// Appends the end of a resync.
     pub fn put_resync_end(out: &mut Vec<u8>, end: &ResyncEnd) {
         Self::put(out, FrameKind::ResyncEnd, |out| {
-            for word in [end.next_sequence, end.lost_events, end.elided_events] {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
+            put_words(
+                out,
+                &[end.next_sequence, end.lost_events, end.elided_events],
+            );
         });
     }
 
@@ -433,8 +407,7 @@ impl Frame<'_> {
     /// Appends the size of the memory that is passed beside this frame; one of the two is 0.
     pub fn put_handover(out: &mut Vec<u8>, ring_bytes: u64, dictionary_bytes: u64) {
         Self::put(out, FrameKind::Handover, |out| {
-            out.extend_from_slice(&ring_bytes.to_le_bytes());
-            out.extend_from_slice(&dictionary_bytes.to_le_bytes());
+            put_words(out, &[ring_bytes, dictionary_bytes]);
         });
     }
 
@@ -456,8 +429,7 @@ impl Frame<'_> {
             out.extend_from_slice(&welcome.version.to_le_bytes());
             out.push(u8::from(welcome.needs_resync));
             out.extend_from_slice(&[0; 5]);
-            out.extend_from_slice(&welcome.server_instance.to_le_bytes());
-            out.extend_from_slice(&welcome.next_sequence.to_le_bytes());
+            put_words(out, &[welcome.server_instance, welcome.next_sequence]);
         });
     }
 
@@ -472,5 +444,11 @@ impl Frame<'_> {
         Self::put(out, FrameKind::Ack, |out| {
             out.extend_from_slice(&next_sequence.to_le_bytes());
         });
+    }
+}
+
+fn put_words(out: &mut Vec<u8>, words: &[u64]) {
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
     }
 }

@@ -13,7 +13,9 @@ mod frame;
 mod preamble;
 mod reader;
 
-pub use define::{DefinitionIter, MAX_MESH_DEVICES};
+pub use define::{
+    DEFINITION_HEAD_BYTES, DEFINITION_ID_BYTES, DefinitionIter, DefinitionKind, MAX_MESH_DEVICES,
+};
 pub use frame::{
     Clock, Frame, FrameKind, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome,
 };
@@ -57,7 +59,5 @@ pub enum DecodeFrameError {
     },
 }
 
-#[cfg(any(test, fuzzing))]
-pub mod fuzz_body;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use ttmem_event::event::TIME_AT;
 
 /// What can be done to a ring, by either end.
 #[derive(Clone, Debug)]
@@ -156,7 +157,7 @@ proptest! {
             prop_assert_eq!(ring.is_owned(), model.is_owned);
             prop_assert_eq!(consumer.position(), model.tail + model.read as u64);
             prop_assert_eq!(consumer.available(), (model.looked - model.read) as u64);
-            prop_assert_eq!(consumer.taken(), model.looked as u64);
+            prop_assert_eq!(consumer.used_slots(), model.looked as u64);
             let next = (model.read < model.looked).then(|| model.queue[model.read]);
             prop_assert_eq!(consumer.peek(), next.map(record));
             prop_assert_eq!(consumer.peek_time(), next.map(|tag| u64::from(tag) << 40));

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
-use ttmem_event::{Class, Event, EventKind, KernelKind};
+use ttmem_event::{Event, EventKind, KernelKind};
 
 #[derive(Debug, Default)]
 pub(super) struct LegacyTalk {
@@ -59,7 +59,7 @@ impl LegacyTalk {
 
     /// Whether a whole message waits for 20 ms of quiet to tell its size.
     pub(super) fn wants_quiet(&self) -> bool {
-        self.framer.wants_quiet()
+        self.framer.awaits_pause()
     }
 
     /// Whether the first message is still incomplete.
@@ -70,7 +70,7 @@ impl LegacyTalk {
     pub(super) fn quiet(&mut self) {
         let requests = &mut self.requests;
         self.framer
-            .quiet(&mut |generation, request| requests.push_back((generation, request)));
+            .pause(&mut |generation, request| requests.push_back((generation, request)));
     }
 
     /// The sender is gone: what it reported still counts, what it asked does not.
@@ -209,7 +209,7 @@ fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKi
     let (device, size_bytes, id) = (request.device_id, request.size, request.buffer_id);
     Some(match request.kind {
         RequestKind::Alloc => {
-            let class = Class::from_code(numbering.class_code(request.buffer_type)?)?;
+            let class = numbering.class(request.buffer_type)?;
             EventKind::LegacyAllocated {
                 device,
                 class,

@@ -20,7 +20,7 @@ use ttmem_event::Event;
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter, RingPosition};
 use ttmem_ledger::{Anomaly, Departure};
-use ttmem_ring::remains::{
+use ttmem_ring::recovery::{
     DICTIONARY_HEADER_BYTES, MAX_RINGS, Merged, RING_HEADER_BYTES, RingHeader, published_bytes,
 };
 use ttmem_ring::{MAX_DICTIONARY_SEGMENTS, MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};

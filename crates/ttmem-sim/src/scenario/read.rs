@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
-use ttmem_event::catalogue::{Board, BoardKind, DispatchCores};
+use ttmem_event::catalogue::{BoardKind, DispatchCores};
 
 use super::check;
 use super::error::{Located, Problem, ScenarioError};
@@ -295,7 +295,7 @@ fn read_about(about: &Spanned<String>) -> Result<String, Problem> {
 }
 
 fn board(name: &str) -> Result<BoardKind, Problem> {
-    Board::parse(name).kind().ok_or_else(|| {
+    BoardKind::from_name(name).ok_or_else(|| {
         let known = BoardKind::ALL.map(BoardKind::name);
         unknown("board", name, &known)
     })

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, Tracker};
+use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
-    DispatchPath, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId,
+    DispatchPath, EventKind, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId,
 };
 
 /// Events of a burst: nearly a ring.
@@ -110,8 +110,8 @@ impl Subject {
             columns: 1,
             devices: vec![device],
         });
-        tracker.track_device_open(device);
-        tracker.track_mesh_open(mesh);
+        tracker.track(EventKind::DeviceOpened { device });
+        tracker.track(EventKind::MeshOpened { mesh });
         Ok(Self {
             tracker,
             mesh,
@@ -123,7 +123,7 @@ impl Subject {
 
     #[inline(always)]
     fn allocate(&self, id: u64) {
-        self.tracker.track_allocate(&Allocation {
+        self.tracker.track(EventKind::BufferAllocated {
             mesh: self.mesh,
             buffer: BufferId(id),
             class: Class::Dram,
@@ -141,12 +141,15 @@ impl Subject {
 
     #[inline(always)]
     fn free(&self, id: u64) {
-        self.tracker.track_deallocate(self.mesh, BufferId(id));
+        self.tracker.track(EventKind::BufferFreed {
+            mesh: self.mesh,
+            buffer: BufferId(id),
+        });
     }
 
     #[inline(always)]
     fn place_cb(&self) {
-        self.tracker.track_allocate_cb(&CbAllocation {
+        self.tracker.track(EventKind::CbAllocated {
             mesh: self.mesh,
             program: self.program,
             cb: 0,
@@ -159,13 +162,16 @@ impl Subject {
 
     #[inline(always)]
     fn free_cb(&self) {
-        self.tracker
-            .track_deallocate_cb(self.mesh, self.program, Some(0));
+        self.tracker.track(EventKind::CbFreed {
+            mesh: self.mesh,
+            program: self.program,
+            cb: Some(0),
+        });
     }
 
     #[inline(always)]
     fn dispatch(&self, runtime_id: u64) {
-        self.tracker.track_dispatch(&Dispatch {
+        self.tracker.track(EventKind::Dispatched {
             mesh: self.mesh,
             program: self.program,
             runtime_id,
@@ -177,8 +183,12 @@ impl Subject {
     }
 
     fn measure(&self, bursts: u64, base: u64) -> Value {
-        self.tracker
-            .track_program(self.program, self.operation, 1, 0);
+        self.tracker.track(EventKind::ProgramCreated {
+            program: self.program,
+            name: self.operation,
+            runtime_id: 1,
+            pointer: 0,
+        });
         let (allocate, free) = (|id| self.allocate(base + id), |id| self.free(base + id));
         let (place, take) = (|_pair| self.place_cb(), |_pair| self.free_cb());
         let dispatch = |pair| self.dispatch(pair);

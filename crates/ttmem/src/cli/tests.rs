@@ -63,7 +63,7 @@ fn values_are_understood() {
     );
     assert_eq!(options.socket_mode, 0o600);
     assert_eq!(options.socket_group, Some(Gid::from_raw(1234)));
-    assert_eq!(options.board, Some(Board::parse("t3000")));
+    assert_eq!(options.board, Some(BoardKind::T3000));
     assert_eq!((options.log_max_size, options.log_keep), (2 << 30, 1));
     assert!(options.verbose && !options.quiet);
     assert_eq!(

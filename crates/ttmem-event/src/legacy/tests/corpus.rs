@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::fuzz_body::check_framer;
+use crate::fuzz::check_framer;
 
 #[test]
 fn kept_inputs_keep_every_promise() {

@@ -15,7 +15,7 @@ fn type_byte_after_the_first_record_decides_the_generation() {
         session.push(&bytes).unwrap();
         let decided_by_length = generation == Generation::G4;
         assert_eq!(session.framer.generation().is_some(), decided_by_length);
-        assert_eq!(session.framer.wants_quiet(), !decided_by_length);
+        assert_eq!(session.framer.awaits_pause(), !decided_by_length);
         bytes = encoded(generation, &[bare(RequestKind::Query, 5)]);
         session.push(&bytes[..1]).unwrap();
         assert_eq!(session.framer.generation(), Some(generation));
@@ -122,7 +122,7 @@ fn non_zero_byte_where_no_record_ends_is_refused() {
         } else {
             assert_eq!(result, Err(FramingError::UnknownSize { offset, found: 1 }));
             assert_eq!(session.emitted, []);
-            assert!(!session.framer.wants_quiet());
+            assert!(!session.framer.awaits_pause());
         }
     }
 }
@@ -144,7 +144,7 @@ fn stream_that_begins_with_no_type_is_refused_at_its_first_byte() {
         let expected = malformed(0, MalformedRequest::UnknownType { found });
         assert_eq!(session.push(&[found]), expected);
         assert_eq!(session.push(&encoded(Generation::G1, &[alloc()])), expected);
-        session.quiet();
+        session.pause();
         assert_eq!(session.finish(), expected, "the end forgot the error");
         assert_eq!(session.emitted, []);
     }
@@ -207,7 +207,7 @@ fn other_tools_record_of_32_bytes_is_refused() {
 
     let mut session = Session::default();
     session.push(&record).unwrap();
-    assert!(!session.framer.wants_quiet(), "32 bytes are no record");
+    assert!(!session.framer.awaits_pause(), "32 bytes are no record");
     assert_eq!(
         session.finish(),
         Err(FramingError::Truncated { dropped: 32 })

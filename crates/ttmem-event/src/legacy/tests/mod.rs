@@ -22,8 +22,8 @@ impl Session {
             .push(bytes, &mut |g, r| self.emitted.push((g, r)))
     }
 
-    fn quiet(&mut self) {
-        self.framer.quiet(&mut |g, r| self.emitted.push((g, r)));
+    fn pause(&mut self) {
+        self.framer.pause(&mut |g, r| self.emitted.push((g, r)));
     }
 
     fn finish(&mut self) -> Result<(), FramingError> {

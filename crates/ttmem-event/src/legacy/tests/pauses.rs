@@ -7,7 +7,7 @@ use super::*;
 fn paused(generation: Generation) -> Session {
     let mut session = Session::default();
     session.push(&encoded(generation, &[alloc()])).unwrap();
-    session.quiet();
+    session.pause();
     assert_eq!(session.emitted, [(generation, alloc())]);
     assert_eq!(session.framer.generation(), Some(generation));
     session
@@ -20,7 +20,7 @@ fn pause_is_wanted_exactly_at_the_record_sizes_below_the_largest() {
     for length in 1..=bytes.len() {
         session.push(&bytes[length - 1..length]).unwrap();
         assert_eq!(
-            session.framer.wants_quiet(),
+            session.framer.awaits_pause(),
             [72, 112, 128].contains(&length),
             "{length}"
         );
@@ -33,8 +33,8 @@ fn pause_elsewhere_changes_nothing() {
     let bytes = encoded(Generation::G2, &[alloc(), alloc()]);
     let mut session = Session::default();
     for &byte in &bytes {
-        if !session.framer.wants_quiet() {
-            session.quiet();
+        if !session.framer.awaits_pause() {
+            session.pause();
         }
         session.push(&[byte]).unwrap();
     }
@@ -46,7 +46,7 @@ fn pause_elsewhere_changes_nothing() {
 fn next_record_confirms_a_pause() {
     for generation in [Generation::G1, Generation::G2, Generation::G3] {
         let mut session = paused(generation);
-        session.quiet();
+        session.pause();
         let next = bare(RequestKind::Query, 2);
         session
             .push(&encoded(generation, &[next, alloc()]))
@@ -81,7 +81,7 @@ fn zeros_raise_the_generation_and_emit_nothing() {
         for _ in 0..zeros {
             session.push(&[0]).unwrap();
             assert_eq!(session.framer.pending_bytes(), 0);
-            assert!(!session.framer.wants_quiet());
+            assert!(!session.framer.awaits_pause());
         }
         assert_eq!(session.emitted.len(), 1, "the record came out twice");
         assert_eq!(session.framer.generation(), Some(last));
@@ -121,7 +121,7 @@ fn pause_in_the_middle_of_an_upgrade_is_harmless() {
     // 72 bytes, pause, 40 zeros, pause, then the next record of 112 bytes.
     let mut session = paused(Generation::G1);
     session.push(&[0; 40]).unwrap();
-    session.quiet();
+    session.pause();
     assert_eq!(session.framer.generation(), Some(Generation::G2));
     session.push(&encoded(Generation::G2, &[alloc()])).unwrap();
     session.finish().unwrap();

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::Reply;
-use super::super::fuzz_body::check_framer;
 use super::*;
+use crate::fuzz::check_framer;
 
 fn generations() -> impl Strategy<Value = Generation> {
     select(Generation::ALL.as_slice())
@@ -72,8 +72,8 @@ proptest! {
             let (chunk, after) = rest.split_at(length.min(rest.len()));
             rest = after;
             session.push(chunk).unwrap();
-            if session.framer.wants_quiet() {
-                session.quiet();
+            if session.framer.awaits_pause() {
+                session.pause();
             }
             if rest.is_empty() {
                 break;
@@ -99,8 +99,8 @@ proptest! {
         let bytes = encoded(larger, &[first, next, next]);
         let mut session = Session::default();
         session.push(&bytes[..smaller.record_bytes()]).unwrap();
-        prop_assert!(session.framer.wants_quiet());
-        session.quiet();
+        prop_assert!(session.framer.awaits_pause());
+        session.pause();
         push_cut(&mut session, &bytes[smaller.record_bytes()..], &lengths).unwrap();
         prop_assert_eq!(session.finish(), Ok(()));
         prop_assert_eq!(session.emitted, [(smaller, first), (larger, next), (larger, next)]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    ArchCode, DeviceInfo, DeviceInfoReply, Reply, RingBuffer, Totals, encode_device_count,
+    DeviceInfo, DeviceInfoReply, Reply, RingBuffer, Totals, encode_device_count,
     encode_device_info, encode_response,
 };
 use super::*;
@@ -78,7 +78,7 @@ impl<'a> Vector<'a> {
         DeviceInfo {
             total_dram_bytes: self.get("total_dram_size"),
             total_l1_bytes: self.get("total_l1_size"),
-            arch_type: ArchCode(self.get("arch_type")),
+            arch_type: self.get("arch_type"),
             num_dram_channels: self.get("num_dram_channels"),
             dram_bytes_per_channel: self.get("dram_size_per_channel"),
             l1_bytes_per_core: self.get("l1_size_per_core"),

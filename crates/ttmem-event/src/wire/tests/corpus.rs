@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::fuzz_body::frames;
+use crate::fuzz::check_frames;
 
 #[test]
 fn kept_inputs_keep_every_promise() {
@@ -11,7 +11,7 @@ fn kept_inputs_keep_every_promise() {
     let mut replayed = 0;
     for entry in fs::read_dir(&corpus).expect("the corpus is in the repository") {
         let input = fs::read(entry.unwrap().path()).unwrap();
-        frames(&input);
+        check_frames(&input);
         replayed += 1;
     }
     assert!(

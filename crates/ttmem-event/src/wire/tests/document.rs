@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use crate::event::enumerations::NamedCodes;
 use crate::event::layout::EventLayout;
 use crate::event::vocabulary::{LAYOUT, LAYOUT_HASH};
-use crate::event::words::WordValues;
 use crate::event::{MeshKind, Source};
 use crate::wire::VERSION;
 
@@ -24,14 +24,14 @@ fn fields_of(event: &EventLayout) -> String {
 }
 
 /// Every word that an event, a definition or a hello uses, in the order of first use.
-fn words() -> Vec<(&'static str, WordValues)> {
+fn words() -> Vec<(&'static str, NamedCodes)> {
     let fields = LAYOUT.iter().flat_map(|event| event.fields);
     let of_events = fields.map(|field| {
         let name = field.type_name.split(',').next().unwrap_or_default();
         (name, field.values)
     });
     let of_frames = [("MeshKind", MeshKind::VALUES), ("Source", Source::VALUES)];
-    let mut words: Vec<(&str, WordValues)> = Vec::new();
+    let mut words: Vec<(&str, NamedCodes)> = Vec::new();
     for word in of_events.chain(of_frames) {
         if !word.1.is_empty() && !words.contains(&word) {
             words.push(word);

@@ -5,13 +5,13 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::super::fuzz_body;
 use super::super::{Clock, Goodbye, Hello, RefusalCode, ResyncEnd, RingPosition, Welcome};
 use super::*;
 use crate::catalogue::Arch;
 use crate::core::{CoreRange, GRID_SIDE};
 use crate::event::EVENT_BYTES;
 use crate::event::vocabulary::LAYOUT;
+use crate::fuzz::check_frames;
 use crate::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,
     MeshKind, Source, TextId,
@@ -268,7 +268,7 @@ proptest! {
 
     #[test]
     fn random_bytes_keep_every_promise(input in vec(any::<u8>(), 0..600)) {
-        fuzz_body::frames(&input);
+        check_frames(&input);
     }
 
     #[test]
@@ -277,7 +277,7 @@ proptest! {
         cut in any::<u8>(),
     ) {
         let stream = frames.iter().map(|(kind, payload)| raw_frame(*kind, payload));
-        fuzz_body::frames(&[vec![cut], stream.collect::<Vec<_>>().concat()].concat());
+        check_frames(&[vec![cut], stream.collect::<Vec<_>>().concat()].concat());
     }
 
     #[test]
@@ -292,6 +292,6 @@ proptest! {
             input[at] = byte;
         }
         input.insert(0, cut);
-        fuzz_body::frames(&input);
+        check_frames(&input);
     }
 }

@@ -4,12 +4,7 @@
 //! an enumeration is asked for, which in Rust would be undefined behaviour. Each
 //! is turned into its word where it comes in, or refused.
 
-use crate::code::{TTMEM_E_VALUE, ttmem_code_t};
-use ttmem_event::{Class, CoreType};
-
-/// Where a buffer lives. The numbers are the runtime's own.
-///
-/// One of TTMEM_CLASS_*.
+/// Where a buffer lives: one of TTMEM_CLASS_*. The numbers are the runtime's own.
 pub type ttmem_class_t = u8;
 /// Device DRAM.
 pub const TTMEM_CLASS_DRAM: ttmem_class_t = 0;
@@ -24,9 +19,7 @@ pub const TTMEM_CLASS_TRACE: ttmem_class_t = 4;
 /// In ttmem_buffers_released: every class.
 pub const TTMEM_CLASS_ALL: ttmem_class_t = 255;
 
-/// How a buffer is laid out over banks. The numbers are the runtime's own.
-///
-/// One of TTMEM_LAYOUT_*.
+/// How a buffer is laid out over banks: one of TTMEM_LAYOUT_*. The numbers are the runtime's own.
 pub type ttmem_layout_t = u8;
 /// Pages dealt over all banks.
 pub const TTMEM_LAYOUT_INTERLEAVED: ttmem_layout_t = 0;
@@ -41,18 +34,14 @@ pub const TTMEM_LAYOUT_BLOCK_SHARDED: ttmem_layout_t = 4;
 /// Sharded in any number of dimensions.
 pub const TTMEM_LAYOUT_ND_SHARDED: ttmem_layout_t = 5;
 
-/// The end of the bank that a buffer was taken from.
-///
-/// One of TTMEM_DIRECTION_*.
+/// The end of the bank that a buffer was taken from: one of TTMEM_DIRECTION_*.
 pub type ttmem_direction_t = u8;
 /// From low addresses.
 pub const TTMEM_DIRECTION_BOTTOM_UP: ttmem_direction_t = 0;
 /// From high addresses.
 pub const TTMEM_DIRECTION_TOP_DOWN: ttmem_direction_t = 1;
 
-/// The kinds of per-core storage that a program places itself.
-///
-/// One of TTMEM_CB_KIND_*.
+/// The kinds of per-core storage that a program places itself: one of TTMEM_CB_KIND_*.
 pub type ttmem_cb_kind_t = u8;
 /// A circular buffer placed by the program.
 pub const TTMEM_CB_KIND_LOCAL: ttmem_cb_kind_t = 0;
@@ -65,9 +54,7 @@ pub const TTMEM_CB_KIND_DATAFLOW_BORROWED: ttmem_cb_kind_t = 3;
 /// Scratch memory placed by the program.
 pub const TTMEM_CB_KIND_SCRATCHPAD: ttmem_cb_kind_t = 4;
 
-/// What a kernel is for.
-///
-/// One of TTMEM_KERNEL_KIND_*.
+/// What a kernel is for: one of TTMEM_KERNEL_KIND_*.
 pub type ttmem_kernel_kind_t = u8;
 /// The user's computation.
 pub const TTMEM_KERNEL_KIND_APPLICATION: ttmem_kernel_kind_t = 0;
@@ -78,9 +65,7 @@ pub const TTMEM_KERNEL_KIND_DISPATCH: ttmem_kernel_kind_t = 2;
 /// Not known.
 pub const TTMEM_KERNEL_KIND_UNKNOWN: ttmem_kernel_kind_t = 3;
 
-/// Where the binary of a program is, per device.
-///
-/// One of TTMEM_BINARY_STATUS_*.
+/// Where the binary of a program is, per device: one of TTMEM_BINARY_STATUS_*.
 pub type ttmem_binary_status_t = u8;
 /// Not yet written.
 pub const TTMEM_BINARY_STATUS_NOT_SENT: ttmem_binary_status_t = 0;
@@ -89,9 +74,7 @@ pub const TTMEM_BINARY_STATUS_IN_FLIGHT: ttmem_binary_status_t = 1;
 /// Written, reused from now on.
 pub const TTMEM_BINARY_STATUS_COMMITTED: ttmem_binary_status_t = 2;
 
-/// Whether something was found in a cache.
-///
-/// One of TTMEM_CACHE_RESULT_*.
+/// Whether something was found in a cache: one of TTMEM_CACHE_RESULT_*.
 pub type ttmem_cache_result_t = u8;
 /// The runtime did not say.
 pub const TTMEM_CACHE_RESULT_UNKNOWN: ttmem_cache_result_t = 0;
@@ -100,18 +83,14 @@ pub const TTMEM_CACHE_RESULT_HIT: ttmem_cache_result_t = 1;
 /// Not found.
 pub const TTMEM_CACHE_RESULT_MISS: ttmem_cache_result_t = 2;
 
-/// The way a program reaches the device.
-///
-/// One of TTMEM_DISPATCH_PATH_*.
+/// The way a program reaches the device: one of TTMEM_DISPATCH_PATH_*.
 pub type ttmem_dispatch_path_t = u8;
 /// Through the command queues on the device.
 pub const TTMEM_DISPATCH_PATH_FAST: ttmem_dispatch_path_t = 0;
 /// Written by the host.
 pub const TTMEM_DISPATCH_PATH_SLOW: ttmem_dispatch_path_t = 1;
 
-/// Why a program's per-core storage was refused.
-///
-/// One of TTMEM_CLASH_KIND_*.
+/// Why a program's per-core storage was refused: one of TTMEM_CLASH_KIND_*.
 pub type ttmem_clash_kind_t = u8;
 /// It grows into an L1 buffer.
 pub const TTMEM_CLASH_KIND_L1_BUFFER: ttmem_clash_kind_t = 0;
@@ -122,16 +101,14 @@ pub const TTMEM_CLASH_KIND_SERVICE_CORE: ttmem_clash_kind_t = 2;
 /// Its cores lie outside the compute grid.
 pub const TTMEM_CLASH_KIND_OUTSIDE_GRID: ttmem_clash_kind_t = 3;
 
-/// What a mesh handle stands for in the runtime.
-///
-/// One of TTMEM_MESH_KIND_*.
+/// What a mesh handle stands for in the runtime: one of TTMEM_MESH_KIND_*.
 pub type ttmem_mesh_kind_t = u8;
 /// A mesh device with an allocator of its own.
 pub const TTMEM_MESH_KIND_MESH: ttmem_mesh_kind_t = 0;
 /// A single physical device used directly.
 pub const TTMEM_MESH_KIND_CHIP: ttmem_mesh_kind_t = 1;
 
-/// The kinds of programmable cores of a device. One of TTMEM_CORE_*.
+/// The kinds of programmable cores of a device: one of TTMEM_CORE_*.
 pub type ttmem_core_type_t = u8;
 /// Compute cores.
 pub const TTMEM_CORE_TENSIX: ttmem_core_type_t = 0;
@@ -155,7 +132,7 @@ pub const TTMEM_ARCH_BLACKHOLE: ttmem_arch_t = 3;
 /// Quasar.
 pub const TTMEM_ARCH_QUASAR: ttmem_arch_t = 4;
 
-/// How a chip is reached. One of TTMEM_REACH_*.
+/// How a chip is reached: one of TTMEM_REACH_*.
 pub type ttmem_reach_t = u8;
 /// Not known.
 pub const TTMEM_REACH_UNKNOWN: ttmem_reach_t = 0;
@@ -167,50 +144,20 @@ pub const TTMEM_REACH_REMOTE: ttmem_reach_t = 2;
 /// 0 for no, 1 for yes; anything else is refused with TTMEM_E_VALUE.
 pub type ttmem_flag_t = u8;
 
-pub(crate) fn to_core_type(code: ttmem_core_type_t) -> Option<CoreType> {
-    CoreType::ALL.get(usize::from(code)).copied()
-}
-
-pub(crate) fn to_flag(code: ttmem_flag_t) -> Option<bool> {
-    match code {
-        0 => Some(false),
-        1 => Some(true),
-        _other => None,
-    }
-}
-
-/// A class, or `None` inside for all of them.
-pub(crate) fn to_class_or_all(code: ttmem_class_t) -> Option<Option<Class>> {
-    if code == TTMEM_CLASS_ALL {
-        return Some(None);
-    }
-    Class::from_code(code).map(Some)
-}
-
-/// Whether the chip is remote, where that is known.
-pub(crate) fn to_reach(code: ttmem_reach_t) -> Result<Option<bool>, ttmem_code_t> {
-    match code {
-        TTMEM_REACH_UNKNOWN => Ok(None),
-        TTMEM_REACH_LOCAL => Ok(Some(false)),
-        TTMEM_REACH_REMOTE => Ok(Some(true)),
-        _other => Err(TTMEM_E_VALUE),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ttmem_event::catalogue::Arch;
-    use ttmem_event::event::words::WordValues;
+    use ttmem_event::event::enumerations::NamedCodes;
     use ttmem_event::{
-        BinaryStatus, CacheResult, CbKind, ClashKind, Direction, DispatchPath, KernelKind, Layout,
-        MeshKind,
+        BinaryStatus, CacheResult, CbKind, ClashKind, Class, CoreType, Direction, DispatchPath,
+        KernelKind, Layout, MeshKind,
     };
 
     /// Every word of the vocabulary with the constants of this file that stand for it.
     #[test]
     fn every_word_has_its_number() {
-        let table: &[(WordValues, &[u8])] = &[
+        let table: &[(NamedCodes, &[u8])] = &[
             (
                 Class::VALUES,
                 &[
@@ -294,15 +241,12 @@ mod tests {
             assert_eq!(&numbers, constants, "{words:?}");
         }
         let types = [
-            (TTMEM_CORE_TENSIX, CoreType::Tensix),
-            (TTMEM_CORE_ACTIVE_ETH, CoreType::ActiveEth),
-            (TTMEM_CORE_IDLE_ETH, CoreType::IdleEth),
-            (TTMEM_CORE_DRAM, CoreType::Dram),
+            TTMEM_CORE_TENSIX,
+            TTMEM_CORE_ACTIVE_ETH,
+            TTMEM_CORE_IDLE_ETH,
+            TTMEM_CORE_DRAM,
         ];
-        assert_eq!(types.map(|(_code, word)| word), CoreType::ALL);
-        for (code, word) in types {
-            assert_eq!(to_core_type(code), Some(word));
-        }
+        assert_eq!(types, CoreType::ALL.map(|core_type| core_type as u8));
         let archs = [
             TTMEM_ARCH_GRAYSKULL,
             TTMEM_ARCH_WORMHOLE_B0,
@@ -311,17 +255,5 @@ mod tests {
         ];
         assert_eq!(archs.map(Arch::from_code), Arch::NAMED);
         assert_eq!(Arch::from_code(TTMEM_ARCH_UNKNOWN), Arch::Unknown(0));
-    }
-
-    #[test]
-    fn numbers_that_are_no_word_are_refused() {
-        assert_eq!(to_core_type(4), None);
-        assert_eq!(
-            (to_flag(0), to_flag(1), to_flag(2)),
-            (Some(false), Some(true), None)
-        );
-        assert_eq!(to_class_or_all(TTMEM_CLASS_ALL), Some(None));
-        assert_eq!(to_class_or_all(5), None);
-        assert_eq!(to_reach(3), Err(TTMEM_E_VALUE));
     }
 }

@@ -1,7 +1,7 @@
-//! What the fuzz target and the corpus test both do with a byte string.
+//! The check of the fuzz target `wire_frames`.
 
-use super::{DefinitionIter, Frame, FrameReader, PREAMBLE_BYTES, Preamble};
 use crate::event::Event;
+use crate::wire::{DefinitionIter, Frame, FrameReader, PREAMBLE_BYTES, Preamble};
 
 /// Reads `data` as a stream of frames, once whole and once cut in pieces.
 ///
@@ -10,7 +10,7 @@ use crate::event::Event;
 ///
 /// # Panics
 /// When two readings differ: that is the property under test.
-pub fn frames(data: &[u8]) {
+pub fn check_frames(data: &[u8]) {
     let Some((cut, stream)) = data.split_first() else {
         return;
     };

@@ -4,14 +4,18 @@
 //! which of a ring's events nobody has read. The server calls it after a death;
 //! it does no I/O itself: the caller reads the bytes that it is pointed to and
 //! hands them back. Nothing here believes a number before it was compared with
-//! what the file can hold, so a length from the dead never becomes a room.
+//! what the file can hold, so a length from there never becomes an allocation.
 
+use crate::dictionary::DictionaryHeader;
+use crate::ring::RingControl;
+use crate::segment::Header;
 use crate::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT, dictionary, segment};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::offset_of;
 use std::ops::Range;
 use ttmem_event::Event;
-use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
+use ttmem_event::event::{EVENT_BYTES, Field, LAYOUT_HASH};
 
 /// Bytes at the beginning of a ring segment that say all about it.
 pub const RING_HEADER_BYTES: usize = segment::HEADER_BYTES;
@@ -22,15 +26,10 @@ pub const DICTIONARY_HEADER_BYTES: usize = dictionary::HEADER_BYTES;
 /// Rings that a process can have in all its segments.
 pub const MAX_RINGS: usize = MAX_RING_SEGMENTS * RINGS_PER_SEGMENT;
 
-const CONTROLS_AT: usize = 2048;
-const CONTROL_BYTES: usize = 256;
-const HEAD_AT: usize = 0;
-const LOST_AT: usize = 8;
-const TAIL_AT: usize = 128;
 /// An event's size where positions are counted.
 const RECORD_BYTES: u64 = EVENT_BYTES as u64;
 
-/// Why a segment tells nothing.
+/// Why a segment cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadSegmentError {
     /// It ends inside its header.
@@ -63,7 +62,7 @@ pub enum ReadSegmentError {
     },
 }
 
-/// Why a ring tells nothing.
+/// Why a ring cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRingError {
     /// More is claimed to be in it than it has slots, or less than nothing.
@@ -100,7 +99,7 @@ pub struct RingMarks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingHeader {
     slots: u64,
-    /// Whether the process had begun to exit in order; only segment 0 tells.
+    /// Whether the process had begun to exit in order; only segment 0 has it.
     pub leaving: bool,
     /// Its rings, in order.
     pub marks: [RingMarks; RINGS_PER_SEGMENT],
@@ -124,14 +123,12 @@ impl Unread {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    word.map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    word.map_or(0, |word| u64::from_le_bytes(*word))
+/// The number at a place of a header, which has been found long enough.
+fn number_at<T: Field + Default>(header: &[u8], at: usize) -> T {
+    let bytes = header.get(at..at + T::WIDTH);
+    bytes
+        .and_then(|bytes| T::get(bytes).ok())
+        .unwrap_or_default()
 }
 
 impl RingHeader {
@@ -146,23 +143,23 @@ impl RingHeader {
         if !header.starts_with(&segment::MAGIC) {
             return Err(ReadSegmentError::Magic);
         }
-        let version = u32_at(header, 16);
+        let version: u32 = number_at(header, segment::VERSION_AT);
         if version != segment::VERSION {
             return Err(ReadSegmentError::Version(version));
         }
-        let layout_hash = u64_at(header, 8);
+        let layout_hash: u64 = number_at(header, segment::LAYOUT_HASH_AT);
         if layout_hash != LAYOUT_HASH {
             return Err(ReadSegmentError::EventLayout(layout_hash));
         }
-        let rings = u32_at(header, 20);
+        let rings: u32 = number_at(header, offset_of!(Header, ring_count));
         if usize::try_from(rings) != Ok(RINGS_PER_SEGMENT) {
             return Err(ReadSegmentError::Rings(rings));
         }
-        let slots = u32_at(header, 24);
+        let slots: u32 = number_at(header, offset_of!(Header, slots_per_ring));
         if !slots.is_power_of_two() {
             return Err(ReadSegmentError::Slots(slots));
         }
-        let first_ring = u32_at(header, 28);
+        let first_ring: u32 = number_at(header, offset_of!(Header, first_ring));
         if usize::try_from(first_ring) != Ok(number.saturating_mul(RINGS_PER_SEGMENT)) {
             return Err(ReadSegmentError::FirstRing(first_ring));
         }
@@ -175,16 +172,16 @@ impl RingHeader {
             });
         }
         let marks = std::array::from_fn(|ring| {
-            let control = CONTROLS_AT + ring * CONTROL_BYTES;
+            let control = offset_of!(Header, controls) + ring * size_of::<RingControl>();
             RingMarks {
-                head: u64_at(header, control + HEAD_AT),
-                tail: u64_at(header, control + TAIL_AT),
-                lost_events: u64_at(header, control + LOST_AT),
+                head: number_at(header, control + offset_of!(RingControl, head)),
+                tail: number_at(header, control + offset_of!(RingControl, tail)),
+                lost_events: number_at(header, control + offset_of!(RingControl, lost)),
             }
         });
         Ok(Self {
             slots,
-            leaving: u32_at(header, 32) == 1,
+            leaving: number_at::<u32>(header, offset_of!(Header, leaving)) == 1,
             marks,
         })
     }
@@ -232,11 +229,11 @@ pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmen
     if !header.starts_with(&dictionary::MAGIC) {
         return Err(ReadSegmentError::Magic);
     }
-    let version = u32_at(header, 8);
+    let version: u32 = number_at(header, offset_of!(DictionaryHeader, version));
     if version != dictionary::VERSION {
         return Err(ReadSegmentError::Version(version));
     }
-    let published = u64_at(header, 16);
+    let published: u64 = number_at(header, offset_of!(DictionaryHeader, published));
     let room = file_bytes.saturating_sub(DICTIONARY_HEADER_BYTES as u64);
     if published > room {
         return Err(ReadSegmentError::Length {
@@ -270,7 +267,7 @@ impl<'a> Merged<'a> {
             malformed: 0,
         };
         for ring in 0..merged.rings.len() {
-            merged.line_up(ring);
+            merged.queue_next(ring);
         }
         merged
     }
@@ -281,8 +278,8 @@ impl<'a> Merged<'a> {
         self.malformed
     }
 
-    /// Finds a ring's next event and lines it up with those of the others.
-    fn line_up(&mut self, ring: usize) {
+    /// Finds a ring's next event and puts it among those of the others.
+    fn queue_next(&mut self, ring: usize) {
         while let Some(record) = self.rings[ring].first() {
             match Event::decode(record) {
                 Ok(event) => return self.next.push(Reverse((event.time, ring))),
@@ -303,7 +300,7 @@ impl Iterator for Merged<'_> {
         let (record, rest) = self.rings[ring].split_first()?;
         let event = Event::decode(record).ok()?;
         self.rings[ring] = rest;
-        self.line_up(ring);
+        self.queue_next(ring);
         Some(event)
     }
 }

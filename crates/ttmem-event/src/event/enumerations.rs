@@ -1,12 +1,12 @@
-//! The words of the vocabulary: small enumerations with fixed numbers.
+//! The enumerations of the vocabulary: small, with fixed numbers.
 //!
 //! The numbers are part of the wire format. Where the runtime has a number of
 //! its own for the same thing, it is the same number.
 
-/// The numbers a one-byte field can have, each with its word.
-pub type WordValues = &'static [(u8, &'static str)];
+/// The numbers that a one-byte field can have, each with its name.
+pub type NamedCodes = &'static [(u8, &'static str)];
 
-macro_rules! words {
+macro_rules! enumerations {
     ($($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $text:literal,)* })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,10 +19,10 @@ macro_rules! words {
             /// Every value, in the order of its number.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Every number with its word, for the layout of the records that use it.
-            pub const VALUES: WordValues = &[$(($number, $text),)*];
+            /// Every number with its name, for the layout of the records that use it.
+            pub const VALUES: $crate::event::enumerations::NamedCodes = &[$(($number, $text),)*];
 
-            /// The word for JSON and text.
+            /// The name in JSON and text.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
@@ -43,7 +43,9 @@ macro_rules! words {
     )*};
 }
 
-words! {
+pub(crate) use enumerations;
+
+enumerations! {
     /// Where a buffer lives. The numbers are the runtime's own.
     Class {
         Dram = 0 "DRAM",

@@ -21,6 +21,7 @@ mod death;
 mod dictionary;
 mod hand_over;
 mod merge;
+mod process;
 mod weaker;
 
 use crate::ring::{Consumer, Producer, Ring, RingControl, Slot};

@@ -1,9 +1,6 @@
-//! The check that the fuzz target `legacy_framer` runs on every input.
-//!
-//! Lives beside the framer so that an ordinary test replays the kept inputs with
-//! the very same body. Compiled for tests and fuzzing only.
+//! The check of the fuzz target `legacy_framer`.
 
-use super::{Framer, FramingError, Generation, Request};
+use crate::legacy::{Framer, FramingError, Generation, Request};
 
 /// Most control bytes an input can have.
 const MAX_CONTROLS: usize = 31;
@@ -76,9 +73,9 @@ fn run(controls: &[u8], stream: &[u8], pauses: bool) -> Outcome {
             "held a whole record"
         );
         if pauses && pause {
-            framer.quiet(&mut sink);
+            framer.pause(&mut sink);
             assert!(
-                !framer.wants_quiet(),
+                !framer.awaits_pause(),
                 "a pause left the first record undecided"
             );
         }

@@ -1,11 +1,10 @@
 //! Definitions: whoever sees an event can resolve its ids, and equal ones agree.
 
 use super::{outcomes, push, read, ring};
-use crate::dictionary::{
-    ByteCell, DefinitionKind, Dictionary, DictionaryHeader, DictionarySegment,
-};
+use crate::dictionary::{Dictionary, DictionarySegment};
 use loom::sync::Arc;
 use loom::thread;
+use ttmem_event::wire::DefinitionKind;
 
 /// A lock, a table and segments: bounded to so many forced switches.
 const PREEMPTIONS: Option<usize> = Some(3);
@@ -19,12 +18,9 @@ const NAME_BYTES: usize = 8;
 
 impl Names {
     /// An empty one, whose segments have so many bytes.
-    pub(super) fn new(segment_bytes: usize) -> Arc<Self> {
-        Arc::new(Self(Dictionary::new(Box::new(move || {
-            let header = Box::leak(Box::new(DictionaryHeader::new()));
-            let cells = Vec::leak((0..segment_bytes).map(|_cell| ByteCell::new()).collect());
-            Some(Box::leak(Box::new(DictionarySegment::new(header, cells))))
-        }))))
+    pub(super) fn new<const SEGMENT_BYTES: usize>() -> Arc<Self> {
+        let make = DictionarySegment::with_bytes::<SEGMENT_BYTES>;
+        Arc::new(Self(Dictionary::new(make)))
     }
 
     pub(super) fn text(&self, letter: u8) -> u32 {
@@ -57,7 +53,7 @@ enum Order {
 /// the reader saw.
 fn resolve(order: Order) -> Vec<usize> {
     let seen = outcomes(PREEMPTIONS, move || {
-        let names = Names::new(2 * NAME_BYTES);
+        let names = Names::new::<{ 2 * NAME_BYTES }>();
         let rings = [ring(1), ring(1)];
         let threads = rings.map(|ring| {
             let names = Arc::clone(&names);
@@ -107,7 +103,7 @@ fn definitions_read_before_the_heads_may_be_too_old() {
 #[test]
 fn a_definition_in_a_new_segment_can_be_resolved() {
     let seen = outcomes(PREEMPTIONS, || {
-        let names = Names::new(NAME_BYTES);
+        let names = Names::new::<NAME_BYTES>();
         assert_eq!(names.text(b'a'), 1);
         let ring = ring(1);
         let producer = ring.claim().unwrap();
@@ -144,7 +140,7 @@ fn a_definition_in_a_new_segment_can_be_resolved() {
 fn looking_up_while_the_table_grows_finds_what_is_there() {
     // The table begins with two words: the second name and the third each make a larger one.
     let ids = outcomes(PREEMPTIONS, || {
-        let names = Names::new(4 * NAME_BYTES);
+        let names = Names::new::<{ 4 * NAME_BYTES }>();
         assert_eq!(names.text(b'a'), 1);
         let adding = {
             let names = Arc::clone(&names);

@@ -2,7 +2,7 @@
 
 use super::dictionary::Names;
 use super::{filled, outcomes, push, read, ring};
-use crate::ring::{Producer, Ring};
+use crate::ring::Ring;
 use loom::sync::Arc;
 use loom::thread;
 use std::collections::BTreeSet;
@@ -47,14 +47,16 @@ fn pump(ring: Ring<'static>, steps: &[Step]) -> Received {
                 received.tags.append(&mut batch);
                 received.position = consumer.position();
             }
-            Step::Free => consumer.free(consumer.position()),
+            Step::Free => {
+                consumer.free(consumer.position());
+            }
         }
     }
     received
 }
 
 /// What a reader gets who knows how far the server had come.
-fn remains(ring: Ring<'static>, received: &Received) -> Vec<u8> {
+fn recover(ring: Ring<'static>, received: &Received) -> Vec<u8> {
     let mut consumer = ring.consumer().unwrap();
     let known = received.position.saturating_sub(consumer.position());
     let left = read(&mut consumer).into_iter();
@@ -67,7 +69,7 @@ fn die(events: u8, steps: &'static [Step]) -> BTreeSet<usize> {
     // Many deaths, each with all its interleavings: bounded to two forced switches.
     outcomes(Some(2), move || {
         let ring = ring(4);
-        let names = Names::new(32);
+        let names = Names::new::<32>();
         let producer = ring.claim().unwrap();
         let producing = {
             let names = Arc::clone(&names);
@@ -84,7 +86,7 @@ fn die(events: u8, steps: &'static [Step]) -> BTreeSet<usize> {
         producing.join().unwrap();
         let received = pumping.join().unwrap();
         let mut all = received.tags.clone();
-        all.extend(remains(ring, &received));
+        all.extend(recover(ring, &received));
         let right: Vec<u8> = (0..events)
             .map(|event| (event / 2 + 1) * 10 + event)
             .collect();
@@ -96,7 +98,7 @@ fn die(events: u8, steps: &'static [Step]) -> BTreeSet<usize> {
 }
 
 #[test]
-fn what_was_sent_and_what_remains_are_everything_once() {
+fn what_was_sent_and_what_is_recovered_are_everything_once() {
     for events in 0..=3 {
         for done in 0..=SENT_BEFORE_FREED.len() {
             let sent = die(events, &SENT_BEFORE_FREED[..done]);

@@ -1,0 +1,207 @@
+//! What the threads of a process agree on: who does the work, and what the pump is asked for.
+
+use super::{ALL, outcomes, push, read, ring};
+use crate::flush::{Doorbell, Flush};
+use crate::page::{FIRST_GENERATION, Page};
+use crate::published::Published;
+use crate::sync::{AtomicU32, Ordering, UnsafeCell};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+/// Something that is complete before it is published: the checker reports a read that races.
+#[derive(Debug)]
+struct Complete(UnsafeCell<u32>);
+
+// SAFETY: what the models below are about; the checker reports an access that races.
+#[expect(unsafe_code, reason = "shares what a reference makes known")]
+unsafe impl Sync for Complete {}
+
+impl Complete {
+    fn leak() -> &'static Self {
+        let complete = Box::leak(Box::new(Self(UnsafeCell::new(0))));
+        complete.0.with_mut(|value| {
+            // SAFETY: nobody else has it yet.
+            #[expect(unsafe_code, reason = "completes it")]
+            unsafe {
+                *value = 7;
+            }
+        });
+        complete
+    }
+
+    fn read(&self) -> u32 {
+        self.0.with(|value| {
+            // SAFETY: the checker panics before a pointer that races is handed out.
+            #[expect(unsafe_code, reason = "reads what was published")]
+            unsafe {
+                *value
+            }
+        })
+    }
+}
+
+#[test]
+fn who_sees_a_reference_sees_what_it_refers_to() {
+    let seen = outcomes(ALL, || {
+        let published = Arc::new(Published::unset());
+        let setting = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || published.set(Complete::leak()))
+        };
+        let getting = thread::spawn(move || published.get().map(Complete::read));
+        setting.join().unwrap();
+        getting.join().unwrap()
+    });
+    assert_eq!(seen, [None, Some(7)].into());
+}
+
+/// Two threads start a client, and a third looks at the word in that way.
+fn decide(look: fn(&Page<Complete>) -> u32) -> Vec<bool> {
+    let seen = outcomes(ALL, move || {
+        let page = Arc::new(Page::undecided());
+        let starting = [0, 1].map(|_thread| {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                let begun = page.begin_start();
+                if begun {
+                    page.set_client(Complete::leak());
+                    page.decide(FIRST_GENERATION);
+                }
+                begun
+            })
+        });
+        let looking = thread::spawn(move || {
+            let decided = look(&page) == FIRST_GENERATION;
+            if decided {
+                let client = page.client().expect("decided without a client");
+                assert_eq!(client.read(), 7);
+            }
+            decided
+        });
+        let started = starting.map(|thread| thread.join().unwrap());
+        assert!(started[0] != started[1], "one of the two starts it");
+        looking.join().unwrap()
+    });
+    seen.into_iter().collect()
+}
+
+#[test]
+fn who_sees_the_decision_sees_the_client() {
+    assert_eq!(decide(Page::settled_word), [false, true]);
+}
+
+#[test]
+#[should_panic(expected = "decided without a client")]
+fn the_word_of_the_record_path_is_not_enough_to_use_the_client() {
+    decide(Page::word);
+}
+
+/// In which order the pump looks.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    RequestsFirst,
+    RingsFirst,
+}
+
+/// A thread records and asks for a flush with which the pump is to end; gives whether the pump saw
+/// the request, and how many events.
+fn flush(order: Order) -> Vec<(bool, usize)> {
+    let seen = outcomes(ALL, move || {
+        let flush = Arc::new(Flush::default());
+        let ring = ring(1);
+        let producer = ring.claim().unwrap();
+        let recording = {
+            let flush = Arc::clone(&flush);
+            thread::spawn(move || {
+                push(&producer, 0, 1);
+                flush.request_close()
+            })
+        };
+        let pumping = {
+            let flush = Arc::clone(&flush);
+            thread::spawn(move || {
+                let early = match order {
+                    Order::RequestsFirst => None,
+                    Order::RingsFirst => Some(read(&mut ring.consumer().unwrap())),
+                };
+                let requested = flush.requested();
+                let seen = early.unwrap_or_else(|| read(&mut ring.consumer().unwrap()));
+                if requested == 1 {
+                    assert_eq!(seen, [1], "an event is missing");
+                    assert!(flush.is_last(requested), "the end is missing");
+                    flush.complete(requested, true);
+                }
+                (requested == 1, seen.len())
+            })
+        };
+        let number = recording.join().unwrap();
+        let seen = pumping.join().unwrap();
+        let progress = flush.progress();
+        assert_eq!(
+            (progress.has_done(number), progress.has_ended()),
+            (seen.0, seen.0)
+        );
+        seen
+    });
+    seen.into_iter().collect()
+}
+
+#[test]
+fn a_flush_is_for_every_event_recorded_before_it() {
+    assert_eq!(
+        flush(Order::RequestsFirst),
+        [(false, 0), (false, 1), (true, 1)]
+    );
+}
+
+#[test]
+#[should_panic(expected = "an event is missing")]
+fn rings_read_before_the_requests_may_be_too_old() {
+    flush(Order::RingsFirst);
+}
+
+/// A caller stores what it wants and rings; the pump reads the count in that way, looks, and
+/// sleeps unless the count has changed. Gives whether the pump saw it at once.
+fn ring_for(read: fn(&Doorbell) -> u32) -> Vec<bool> {
+    let seen = outcomes(ALL, move || {
+        let doorbell = Arc::new(Doorbell::default());
+        let wanted = Arc::new(AtomicU32::new(0));
+        // The kernel looks at the word and puts a thread to sleep in one step.
+        let asleep = Arc::new(Mutex::new(false));
+        let ringing = {
+            let (doorbell, wanted) = (Arc::clone(&doorbell), Arc::clone(&wanted));
+            let asleep = Arc::clone(&asleep);
+            thread::spawn(move || {
+                wanted.store(1, Ordering::Relaxed);
+                doorbell.ring();
+                *asleep.lock().unwrap() = false;
+            })
+        };
+        let pumping = {
+            let (doorbell, asleep) = (Arc::clone(&doorbell), Arc::clone(&asleep));
+            thread::spawn(move || {
+                let count = read(&doorbell);
+                let seen = wanted.load(Ordering::Relaxed) == 1;
+                let mut asleep = asleep.lock().unwrap();
+                *asleep = doorbell.count() == count;
+                seen
+            })
+        };
+        ringing.join().unwrap();
+        let seen = pumping.join().unwrap();
+        assert!(seen || !*asleep.lock().unwrap(), "sleeps through it");
+        seen
+    });
+    seen.into_iter().collect()
+}
+
+#[test]
+fn the_pump_does_not_sleep_through_a_ring() {
+    assert_eq!(ring_for(Doorbell::read), [false, true]);
+}
+
+#[test]
+#[should_panic(expected = "sleeps through it")]
+fn a_count_read_relaxed_may_be_newer_than_what_it_stands_for() {
+    ring_for(Doorbell::count);
+}

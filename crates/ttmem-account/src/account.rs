@@ -6,14 +6,14 @@ use crate::buffers::{BufferBook, BufferRow};
 use crate::config_ring::{ConfigRing, Prefetcher};
 use crate::definitions::Definitions;
 use crate::device::{ChipKey, DeviceMoment, HeldDevice};
-use crate::freed::{Freed, FreedCbs, FreedEntries, FreedKernels, FreedList, FreedStorage};
+use crate::freed::{Freed, FreedEntries, FreedList};
 use crate::legacy_cbs::{LegacyCb, LegacyCbs};
 use crate::limits::Limits;
 use crate::mark::Marks;
 use crate::mesh::Mesh;
 use crate::observer::Observer;
 use crate::pages::{Pages, PagesView};
-use crate::program::{Cb, Kernel, Program};
+use crate::program::Program;
 use crate::residency::{Trace, TraceKey};
 use crate::totals::GaugeKind;
 use crate::{Map, Set};
@@ -72,12 +72,8 @@ pub struct AccountRows {
     pub programs: PagesView<Program>,
     /// Live circular buffers of an old sender.
     pub legacy_cbs: PagesView<LegacyCb>,
-    /// Buffers that were live at a peak and are freed.
-    pub freed_buffers: PagesView<Freed<BufferRow>>,
-    /// Per-core storage that was live at a peak and is freed.
-    pub freed_cbs: PagesView<Freed<FreedStorage<Cb>>>,
-    /// Kernels that were live at a peak and are gone.
-    pub freed_kernels: PagesView<Freed<FreedStorage<Kernel>>>,
+    /// What was live at a peak and is freed.
+    pub(crate) freed: PagesView<Freed>,
 }
 
 /// Where a program's id comes from: an old sender's kernels have ids of their own.
@@ -125,9 +121,7 @@ pub struct Account {
     pub(crate) buffers: BufferBook,
     pub(crate) programs: Pages<Program>,
     pub(crate) legacy_cbs: LegacyCbs,
-    pub(crate) freed_buffers: FreedEntries<BufferRow>,
-    pub(crate) freed_cbs: FreedCbs,
-    pub(crate) freed_kernels: FreedKernels,
+    pub(crate) freed: FreedEntries,
     pub(crate) program_index: Map<ProgramKey, u32>,
     pub(crate) device_ids: Map<u32, u32>,
     pub(crate) chips: Map<ChipKey, u32>,
@@ -168,9 +162,7 @@ impl Account {
             buffers: BufferBook::new(legacy),
             programs: Pages::default(),
             legacy_cbs: LegacyCbs::default(),
-            freed_buffers: FreedEntries::default(),
-            freed_cbs: FreedCbs::default(),
-            freed_kernels: FreedKernels::default(),
+            freed: FreedEntries::default(),
             program_index: Map::default(),
             device_ids: Map::default(),
             chips: Map::default(),
@@ -216,17 +208,14 @@ impl Account {
             buffers: self.buffers.rows.view(),
             programs: self.programs.view(),
             legacy_cbs: self.legacy_cbs.rows.view(),
-            freed_buffers: self.freed_buffers.view(),
-            freed_cbs: self.freed_cbs.view(),
-            freed_kernels: self.freed_kernels.view(),
+            freed: self.freed.view(),
         }
     }
 
     /// About how many records its state has.
     #[must_use]
     pub fn len(&self) -> usize {
-        let freed = self.freed_buffers.len() + self.freed_cbs.len() + self.freed_kernels.len();
-        self.buffers.rows.len() + self.placed + self.parts + freed
+        self.buffers.rows.len() + self.placed + self.parts + self.freed.len()
     }
 
     #[must_use]

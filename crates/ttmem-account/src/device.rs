@@ -173,6 +173,19 @@ pub struct DeviceMoment {
     pub order: u64,
 }
 
+impl DeviceMoment {
+    /// The last event of the process before a peak of the device.
+    ///
+    /// Without an event since then, everything is as it was.
+    pub(crate) fn order_of(self, peak_number: u64) -> u64 {
+        if self.peak_number == peak_number {
+            self.order
+        } else {
+            u64::MAX
+        }
+    }
+}
+
 /// What one process holds on one device.
 #[derive(Clone, Debug)]
 pub struct HeldDevice {

@@ -23,11 +23,11 @@ impl Peak {
 /// A total, its peak, and its peak since the last mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
-    bytes: u64,
-    peak: Peak,
+    pub(crate) bytes: u64,
+    pub(crate) peak: Peak,
     /// The event that reached the peak, in the order of the owner's events.
-    peak_order: u64,
-    since_mark: Peak,
+    pub(crate) peak_order: u64,
+    pub(crate) since_mark: Peak,
 }
 
 impl Gauge {

@@ -62,7 +62,7 @@ impl<Name> Marks<Name> {
     }
 
     /// Every mark, oldest first, with the peaks of its stretch by device; none while it runs.
-    pub fn iter(&self) -> impl Iterator<Item = (&Mark<Name>, &[PeakSet])> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Mark<Name>, &[PeakSet])> {
         let stretches = self.stretches.iter();
         stretches.map(|(mark, peaks)| (mark, peaks.as_slice()))
     }

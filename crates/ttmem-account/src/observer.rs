@@ -7,18 +7,11 @@ use crate::program::{Cb, Kernel};
 use crate::totals::GaugeKind;
 use ttmem_event::{Class, DeviceDefinition, EventKind, ProgramId};
 
-/// Something that takes bytes on a device.
+/// Something of a program that takes bytes on one device.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'a> {
-    /// A buffer, on each device of its mesh.
-    Buffer {
-        row: &'a BufferRow,
-        /// Whether its place in a bank is known.
-        placed: bool,
-    },
-    /// Per-core storage of a program on one device; program 0 stands for none.
+    /// Per-core storage; program 0 stands for none.
     Cb(ProgramId, &'a Cb),
-    /// A kernel of a program on one device.
     Kernel(ProgramId, &'a Kernel),
 }
 
@@ -55,7 +48,6 @@ impl Holding<'_> {
     #[inline(always)]
     pub fn gauge(&self) -> GaugeKind {
         match self {
-            Self::Buffer { row, .. } => GaugeKind::Class(row.class),
             Self::Cb(..) => GaugeKind::Cb,
             Self::Kernel(..) => GaugeKind::Kernel,
         }
@@ -65,9 +57,16 @@ impl Holding<'_> {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Buffer { row, .. } => row.charged_bytes(),
             Self::Cb(_program, cb) => cb.total_bytes(),
             Self::Kernel(_program, kernel) => kernel.total_bytes,
+        }
+    }
+
+    /// The event that placed it, in the order of the process's events.
+    pub(crate) fn order(&self) -> u64 {
+        match self {
+            Self::Cb(_program, cb) => cb.order,
+            Self::Kernel(_program, kernel) => kernel.order,
         }
     }
 }

@@ -160,13 +160,10 @@ impl Totals {
         class.unplaced -= u64::from(!charge.placed);
     }
 
-    /// Books something; true if its gauge is higher than ever.
+    /// Books storage or a kernel; true if its gauge is higher than ever.
     #[inline(always)]
     pub fn book(&mut self, holding: &Holding<'_>, time: u64, order: u64) -> bool {
         match *holding {
-            Holding::Buffer { row, placed } => {
-                self.book_buffer(Charge::of(row, placed), time, order)
-            }
             Holding::Cb(_program, cb) => {
                 let bytes = cb.total_bytes();
                 self.cb.by_kind[cb.kind as usize] += bytes;
@@ -186,11 +183,10 @@ impl Totals {
         }
     }
 
-    /// Gives back something that was booked.
+    /// Gives back storage or a kernel that was booked.
     #[inline(always)]
     pub fn release(&mut self, holding: &Holding<'_>) {
         match *holding {
-            Holding::Buffer { row, placed } => self.release_buffer(Charge::of(row, placed)),
             Holding::Cb(_program, cb) => {
                 let bytes = cb.total_bytes();
                 self.cb.registered.sub(bytes);

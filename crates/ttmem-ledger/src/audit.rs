@@ -5,7 +5,7 @@
 
 use crate::peaks::PeakComposition;
 use crate::view::{ProcessView, View};
-use ttmem_account::{GaugeKind, Holding, Totals};
+use ttmem_account::{Charge, GaugeKind, Holding, Totals};
 use ttmem_event::{Class, CoresId, ProgramId};
 
 /// A kept total that differs from the live set.
@@ -137,12 +137,9 @@ fn count_process(process: &ProcessView) -> Vec<Counted> {
     let mut totals = vec![Totals::default(); account.devices.len()];
     for (_slot, row) in process.rows.buffers.iter() {
         let mesh = &account.meshes[row.mesh as usize];
-        let holding = Holding::Buffer {
-            row,
-            placed: mesh.id.is_some(),
-        };
+        let charge = Charge::of(row, mesh.id.is_some());
         for slot in mesh.devices.iter() {
-            totals[*slot as usize].book(&holding, 0, 0);
+            totals[*slot as usize].book_buffer(charge, 0, 0);
         }
     }
     for (_slot, row) in process.rows.legacy_cbs.iter() {

@@ -697,7 +697,6 @@ impl Follower<'_> {
     fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => return self.report_buffer(slot, row, time),
             Holding::Cb(program, cb) => Change::CbBooked {
                 program: program.0,
                 bytes: cb.total_bytes(),
@@ -754,7 +753,6 @@ impl Follower<'_> {
     fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
         let totals = &self.device(slot).totals;
         let change = match *holding {
-            Holding::Buffer { row, .. } => return self.report_freed(slot, row, 0, time),
             Holding::Cb(program, cb) => Change::CbReleased {
                 program: program.0,
                 bytes: cb.total_bytes(),

@@ -126,14 +126,9 @@ struct Groups {
 
 impl Groups {
     fn add(&mut self, entry: &PeakEntry) {
-        let name = match entry {
-            PeakEntry::Buffer(row) => row.operation,
-            PeakEntry::Cb(storage) => storage.name,
-            PeakEntry::Kernel(kernel) => kernel.name,
-        };
-        let (count, bytes) = self.by_name.entry(name).or_default();
-        *count += 1;
-        *bytes = bytes.saturating_add(entry.bytes());
+        let (count, bytes) = self.by_name.entry(entry.name).or_default();
+        *count += u64::from(entry.count);
+        *bytes = bytes.saturating_add(entry.bytes);
     }
 
     fn named(

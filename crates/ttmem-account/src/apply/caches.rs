@@ -21,7 +21,7 @@ impl<O: Observer> Apply<'_, O> {
                 size_bytes,
             } => {
                 let key = (self.mesh_slot(mesh)?, sub_device, core_type);
-                self.open_ring(key, base, size_bytes)?;
+                self.open_config_ring(key, base, size_bytes)?;
             }
             EventKind::RingReserved {
                 mesh,
@@ -30,7 +30,7 @@ impl<O: Observer> Apply<'_, O> {
                 stalled,
                 ..
             } => {
-                let ring = self.ring_mut(mesh, sub_device, core_type)?;
+                let ring = self.config_ring_mut(mesh, sub_device, core_type)?;
                 ring.reserves += 1;
                 ring.stalls += u64::from(stalled);
             }
@@ -49,9 +49,8 @@ impl<O: Observer> Apply<'_, O> {
                     size_bytes,
                     sync,
                 };
-                if !self.ring_mut(mesh, sub_device, core_type)?.place(entry) {
-                    return Err(Anomaly::OutsideRing);
-                }
+                let ring = self.config_ring_mut(mesh, sub_device, core_type)?;
+                ring.place(entry)?;
             }
             EventKind::RingFreed {
                 mesh,
@@ -59,7 +58,8 @@ impl<O: Observer> Apply<'_, O> {
                 core_type,
                 sync,
             } => {
-                self.ring_mut(mesh, sub_device, core_type)?.free(sync);
+                self.config_ring_mut(mesh, sub_device, core_type)?
+                    .free(sync);
             }
             EventKind::RingFilled {
                 mesh,
@@ -67,7 +67,8 @@ impl<O: Observer> Apply<'_, O> {
                 core_type,
                 sync,
             } => {
-                self.ring_mut(mesh, sub_device, core_type)?.fill(sync);
+                self.config_ring_mut(mesh, sub_device, core_type)?
+                    .fill(sync);
             }
             EventKind::PrefetchOpened { mesh, size_bytes } => {
                 let mesh = self.mesh_slot(mesh)?;
@@ -100,13 +101,18 @@ impl<O: Observer> Apply<'_, O> {
         self.happened(event)
     }
 
-    pub(crate) fn open_ring(&mut self, key: ConfigRingKey, base: u64, size_bytes: u64) -> Outcome {
+    pub(crate) fn open_config_ring(
+        &mut self,
+        key: ConfigRingKey,
+        base: u64,
+        size_bytes: u64,
+    ) -> Outcome {
         if size_bytes > MAX_HELD_BYTES || base > MAX_HELD_BYTES {
             return Err(Anomaly::AbsurdSize);
         }
         if key.1 == 0 {
             // A new division of the mesh: what it has besides is opened anew after this.
-            self.drop_rings(key.0, 1);
+            self.drop_config_rings(key.0, 1);
         }
         let rings = &mut self.account.facts.config_rings;
         if rings.len() >= self.limits.config_rings && !rings.contains_key(&key) {
@@ -130,7 +136,7 @@ impl<O: Observer> Apply<'_, O> {
     /// Drops the rings of a mesh from a sub-device on.
     ///
     /// Only what is the mesh's own is looked at: a device may close with thousands of meshes.
-    pub(super) fn drop_rings(&mut self, mesh: u32, first_sub_device: u8) {
+    pub(super) fn drop_config_rings(&mut self, mesh: u32, first_sub_device: u8) {
         let rings = &mut self.account.facts.config_rings;
         let first = (mesh, first_sub_device, CoreType::ALL[0]);
         while let Some((key, _ring)) = rings.range(first..).next()
@@ -141,7 +147,7 @@ impl<O: Observer> Apply<'_, O> {
         }
     }
 
-    fn ring_mut(
+    fn config_ring_mut(
         &mut self,
         mesh: MeshId,
         sub_device: u8,
@@ -177,11 +183,7 @@ impl<O: Observer> Apply<'_, O> {
             return Ok(());
         }
         cache.misses += 1;
-        if cache.place(offset, workload) {
-            Ok(())
-        } else {
-            Err(Anomaly::OutsideRing)
-        }
+        cache.place(offset, workload)
     }
 
     fn look_up_on_disk(&mut self, program: ProgramId, hit: bool) {

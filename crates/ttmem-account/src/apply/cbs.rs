@@ -4,13 +4,12 @@
 //! it again without taking the old back; a second report of the same storage
 //! therefore replaces the first, and is no contradiction.
 
-use super::{Apply, Outcome, book, release};
+use super::{Apply, Outcome};
 use crate::anomaly::Anomaly;
-use crate::freed::FreedStorage;
 use crate::limits::ABSURD_BYTES;
 use crate::observer::{Holding, Observer};
 use crate::program::Cb;
-use ttmem_event::{EventKind, MeshId, ProgramId, TextId};
+use ttmem_event::{EventKind, MeshId, ProgramId};
 
 /// The runtime has 64 indices at most; several entries may share one.
 const MAX_PER_PROGRAM: usize = 1024;
@@ -59,7 +58,7 @@ impl<O: Observer> Apply<'_, O> {
         }
         let most = self.most_placed(members.len(), MAX_PER_PROGRAM);
         let put = self.change_parts(program, &members, |placed| placed.put_cb(entry, most))?;
-        let id = self.program_id(program);
+        let (id, _name) = self.program_id_and_name(program);
         let mut outcome = Ok(());
         for (slot, put) in members.iter().zip(put) {
             match put {
@@ -67,7 +66,7 @@ impl<O: Observer> Apply<'_, O> {
                     if let Some(old) = old {
                         self.give_back_cb(*slot, program, &old);
                     }
-                    self.book_storage(*slot, &Holding::Cb(id, &entry));
+                    self.book_holding(*slot, &Holding::Cb(id, &entry));
                 }
                 Err(refused) => outcome = Err(refused),
             }
@@ -106,38 +105,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     pub(super) fn give_back_cb(&mut self, slot: u32, program: u32, cb: &Cb) {
-        let program = self.account.programs.get(program);
-        let (id, name) =
-            program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name));
-        self.release_cb(slot, id, name, cb);
-    }
-
-    pub(super) fn release_cb(&mut self, slot: u32, program: ProgramId, name: TextId, cb: &Cb) {
-        let account = &mut *self.account;
-        account.placed -= 1;
-        let held = &mut account.facts.devices[slot as usize];
-        let at = (slot, self.time, account.order);
-        let holding = Holding::Cb(program, cb);
-        let peaks = release(held, self.observer, at, &holding);
-        let list = &mut account.on_device[slot as usize].freed_cbs;
-        account.freed_cbs.trim(list, peaks.first);
-        if cb.order <= peaks.last {
-            let entry = FreedStorage {
-                device: slot,
-                program,
-                name,
-                entry: *cb,
-            };
-            account.freed_cbs.push(list, entry, account.order);
-        }
-    }
-
-    /// Books storage or a kernel on one device.
-    pub(crate) fn book_storage(&mut self, slot: u32, holding: &Holding<'_>) {
-        let account = &mut *self.account;
-        account.placed += 1;
-        let held = &mut account.facts.devices[slot as usize];
-        let at = (slot, self.time, account.order);
-        book(held, self.observer, at, holding);
+        let (id, name) = self.program_id_and_name(program);
+        self.release_holding(slot, name, &Holding::Cb(id, cb));
     }
 }

@@ -112,7 +112,7 @@ impl<O: Observer> Apply<'_, O> {
         let leaks = &mut self.account.facts.leak_candidates;
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
-        self.drop_rings(mesh, 0);
+        self.drop_config_rings(mesh, 0);
         self.account.facts.prefetchers.remove(&mesh);
         self.drop_traces(mesh);
         let closed = &mut self.account.facts.meshes[mesh as usize];

@@ -1,15 +1,14 @@
 //! Kernels of programs: bytes on each core, times cores.
 
-use super::{Apply, Outcome, release};
+use super::{Apply, Outcome};
 use crate::account::Loads;
 use crate::anomaly::Anomaly;
-use crate::freed::FreedStorage;
 use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
 use crate::observer::{Holding, Observer};
 use crate::program::{Kernel, Placement};
 use crate::totals::Totals;
 use std::collections::BTreeMap;
-use ttmem_event::{CoresId, EventKind, KernelId, MeshId, ProgramId, TextId};
+use ttmem_event::{CoresId, EventKind, KernelId, MeshId, ProgramId};
 
 /// Far more kernels than a program has groups of cores.
 const MAX_PER_PROGRAM: usize = 1024;
@@ -75,7 +74,7 @@ impl<O: Observer> Apply<'_, O> {
                 _other => placed.put_kernel(entry, most).map(Some),
             }
         })?;
-        let id = self.program_id(program);
+        let (id, _name) = self.program_id_and_name(program);
         for (slot, put) in members.iter().zip(put) {
             let old = match put {
                 Ok(None) => continue,
@@ -90,7 +89,7 @@ impl<O: Observer> Apply<'_, O> {
                 self.give_back_kernel(*slot, program, &old);
             }
             self.change_unique(*slot, &entry, true);
-            self.book_storage(*slot, &Holding::Kernel(id, &entry));
+            self.book_holding(*slot, &Holding::Kernel(id, &entry));
         }
         outcome
     }
@@ -130,26 +129,8 @@ impl<O: Observer> Apply<'_, O> {
 
     pub(super) fn give_back_kernel(&mut self, slot: u32, program: u32, kernel: &Kernel) {
         self.change_unique(slot, kernel, false);
-        let program = self.account.programs.get(program);
-        let (id, name) =
-            program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name));
-        let account = &mut *self.account;
-        account.placed -= 1;
-        let held = &mut account.facts.devices[slot as usize];
-        let at = (slot, self.time, account.order);
-        let holding = Holding::Kernel(id, kernel);
-        let peaks = release(held, self.observer, at, &holding);
-        let list = &mut account.on_device[slot as usize].freed_kernels;
-        account.freed_kernels.trim(list, peaks.first);
-        if kernel.order <= peaks.last {
-            let entry = FreedStorage {
-                device: slot,
-                program: id,
-                name,
-                entry: *kernel,
-            };
-            account.freed_kernels.push(list, entry, account.order);
-        }
+        let (id, name) = self.program_id_and_name(program);
+        self.release_holding(slot, name, &Holding::Kernel(id, kernel));
     }
 
     /// Keeps the bytes of distinct binaries: each counts with its largest load.

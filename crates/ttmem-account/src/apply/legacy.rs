@@ -174,14 +174,14 @@ impl<O: Observer> Apply<'_, O> {
             return Err(Anomaly::LimitReached);
         }
         // Storage of an old sender belongs to no program: 0 stands for none.
-        self.book_storage(device, &Holding::Cb(ProgramId(0), &cb));
+        self.book_holding(device, &Holding::Cb(ProgramId(0), &cb));
         Ok(())
     }
 
     fn legacy_free_cb(&mut self, slot: u32, size_bytes: u64, id: u64) -> Outcome {
         let gone = self.account.legacy_cbs.remove(slot, id, size_bytes);
         let gone = gone.ok_or(Anomaly::UnknownFree)?;
-        self.release_cb(slot, ProgramId(0), TextId::NONE, &gone.cb);
+        self.release_holding(slot, TextId::NONE, &Holding::Cb(ProgramId(0), &gone.cb));
         Ok(())
     }
 

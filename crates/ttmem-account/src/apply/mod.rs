@@ -22,6 +22,7 @@ use crate::limits::Limits;
 use crate::mark::Mark;
 use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
+use crate::peak::PeakEntry;
 use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
@@ -150,6 +151,42 @@ impl<O: Observer> Apply<'_, O> {
         Ok(Arc::clone(&self.mesh(slot).devices))
     }
 
+    /// Books storage or a kernel on one device.
+    pub(crate) fn book_holding(&mut self, slot: u32, holding: &Holding<'_>) {
+        let account = &mut *self.account;
+        account.placed += 1;
+        let held = &mut account.facts.devices[slot as usize];
+        let device_peaks = self.observer.booked(slot, holding, self.time);
+        note_device_peak(held, device_peaks, account.order, holding.gauge());
+        held.totals.book(holding, self.time, account.order);
+    }
+
+    /// Gives back storage or a kernel on one device; `name` is that of its program.
+    fn release_holding(&mut self, slot: u32, name: TextId, holding: &Holding<'_>) {
+        let account = &mut *self.account;
+        account.placed -= 1;
+        let held = &mut account.facts.devices[slot as usize];
+        let gauge = holding.gauge();
+        let device_peaks = self.observer.released(slot, holding, self.time);
+        note_device_peak(held, device_peaks, account.order, gauge);
+        held.totals.release(holding);
+        let peaks = at_peaks(held, gauge);
+        let on_device = &mut account.on_device[slot as usize];
+        let list = match holding {
+            Holding::Cb(..) => &mut on_device.freed_cbs,
+            Holding::Kernel(..) => &mut on_device.freed_kernels,
+        };
+        account.freed.trim(list, peaks.first);
+        if let Some(placed) = peaks.first_since(holding.order()) {
+            let freed = PeakEntry {
+                placed,
+                freed: account.order,
+                ..PeakEntry::of_holding(slot, name, holding)
+            };
+            account.freed.push(list, freed, peaks.last);
+        }
+    }
+
     /// The mesh has something that ends when it or one of its devices closes.
     pub(crate) fn use_mesh(&mut self, slot: u32) {
         let mesh = &mut self.account.facts.meshes[slot as usize];
@@ -160,34 +197,6 @@ impl<O: Observer> Apply<'_, O> {
             }
         }
     }
-}
-
-/// Books something on one device of a process.
-#[inline(always)]
-fn book<O: Observer>(
-    held: &mut HeldDevice,
-    observer: &mut O,
-    (slot, time, order): (u32, u64, u64),
-    holding: &Holding<'_>,
-) {
-    let device_peaks = observer.booked(slot, holding, time);
-    note_device_peak(held, device_peaks, order, holding.gauge());
-    held.totals.book(holding, time, order);
-}
-
-/// Gives back something on one device; how long it must be remembered for the peaks there.
-#[inline(always)]
-fn release<O: Observer>(
-    held: &mut HeldDevice,
-    observer: &mut O,
-    (slot, time, order): (u32, u64, u64),
-    holding: &Holding<'_>,
-) -> AtPeaks {
-    let gauge = holding.gauge();
-    let device_peaks = observer.released(slot, holding, time);
-    note_device_peak(held, device_peaks, order, gauge);
-    held.totals.release(holding);
-    at_peaks(held, gauge)
 }
 
 /// When a process and its device had their present peaks of one gauge.
@@ -211,6 +220,14 @@ fn at_peaks(held: &HeldDevice, gauge: GaugeKind) -> AtPeaks {
 struct AtPeaks {
     first: u64,
     last: u64,
+}
+
+impl AtPeaks {
+    /// The first at which something was live that the event `order` placed.
+    fn first_since(self, order: u64) -> Option<u64> {
+        let peaks = [self.first, self.last];
+        peaks.into_iter().find(|peak| order <= *peak)
+    }
 }
 
 /// Other processes may have raised the peak of the device since this one's last event.

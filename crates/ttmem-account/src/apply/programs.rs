@@ -7,7 +7,7 @@ use crate::device::CacheCounters;
 use crate::observer::Observer;
 use crate::program::{Cover, Finalized, Placement, Program, ProgramOnDevice};
 use std::sync::Arc;
-use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId};
+use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
     pub(super) fn run_program(&mut self, event: &EventKind) -> Outcome {
@@ -123,10 +123,10 @@ impl<O: Observer> Apply<'_, O> {
             .expect("slots in hand are those of live programs")
     }
 
-    /// The id of the program in a slot; 0 stands for none.
-    pub(super) fn program_id(&self, slot: u32) -> ProgramId {
+    /// The id and the name of the program in a slot; 0 stands for none.
+    pub(super) fn program_id_and_name(&self, slot: u32) -> (ProgramId, TextId) {
         let program = self.account.programs.get(slot);
-        program.map_or(ProgramId(0), |program| program.id)
+        program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name))
     }
 
     /// A program's part on a device, new if it has none.

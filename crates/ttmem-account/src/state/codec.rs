@@ -3,10 +3,14 @@
 //! All numbers are little-endian; a list is its length and then its items; what may be
 //! missing has a byte before it. `codec!` in [`super::layout`] has the structures.
 
+use crate::totals::GaugeKind;
 use ttmem_event::{
     BinaryStatus, BufferId, CbKind, Class, CoreType, CoresId, DeviceId, Direction, KernelId,
     KernelKind, Layout, MeshId, ProgramId, TextId, TraceId,
 };
+
+/// Counters beyond this are noise, and must not overflow when they go on counting.
+pub(super) const MAX_COUNT: u64 = 1 << 62;
 
 /// Bytes that are read front to back.
 #[derive(Debug)]
@@ -69,6 +73,10 @@ pub(super) trait Codec: Sized {
     const NAME: &'static str;
     fn put(&self, out: &mut Vec<u8>);
     fn get(read: &mut Reader<'_>) -> Option<Self>;
+    /// The same of a value that goes on counting.
+    fn get_count(read: &mut Reader<'_>) -> Option<Self> {
+        Self::get(read)
+    }
     /// The same of a value that is a time.
     fn get_time(read: &mut Reader<'_>) -> Option<Self> {
         Self::get(read)
@@ -98,6 +106,9 @@ impl Codec for u64 {
     }
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         Some(Self::from_le_bytes(read.take(8)?.try_into().ok()?))
+    }
+    fn get_count(read: &mut Reader<'_>) -> Option<Self> {
+        Some(Self::get(read)?.min(MAX_COUNT))
     }
     fn get_time(read: &mut Reader<'_>) -> Option<Self> {
         let time = Self::get(read)?;
@@ -145,6 +156,17 @@ impl Codec for CoreType {
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         let code: u8 = read.get()?;
         Self::ALL.get(usize::from(code)).copied()
+    }
+}
+
+impl Codec for GaugeKind {
+    const NAME: &'static str = "GaugeKind";
+    fn put(&self, out: &mut Vec<u8>) {
+        u8::try_from(self.index()).unwrap_or(u8::MAX).put(out);
+    }
+    fn get(read: &mut Reader<'_>) -> Option<Self> {
+        let code: u8 = read.get()?;
+        Self::all().nth(usize::from(code))
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) struct Capturing {
 }
 
 /// What one process holds, and how it came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Account {
     /// Whether it speaks the old senders' vocabulary.
     pub(crate) legacy: bool,
@@ -158,28 +158,8 @@ impl Account {
     pub fn new(legacy: bool) -> Self {
         Self {
             legacy,
-            facts: AccountFacts::default(),
             buffers: BufferBook::new(legacy),
-            programs: Pages::default(),
-            legacy_cbs: LegacyCbs::default(),
-            freed: FreedEntries::default(),
-            program_index: Map::default(),
-            device_ids: Map::default(),
-            chips: Map::default(),
-            device_definitions: Map::default(),
-            mesh_ids: Map::default(),
-            legacy_meshes: Map::default(),
-            on_device: Vec::new(),
-            mesh_members: 0,
-            parts: 0,
-            placed: 0,
-            capturing: BTreeMap::new(),
-            first_own_buffer: 0,
-            highest_buffer: 0,
-            last_report: 0,
-            order: 0,
-            runs: 0,
-            buffer_bytes: 0,
+            ..Self::default()
         }
     }
 

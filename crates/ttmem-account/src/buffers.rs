@@ -151,7 +151,7 @@ impl BufferList {
 }
 
 /// The live buffers of one process, found by identity or by an old sender's address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BufferBook {
     pub(crate) rows: Pages<BufferRow>,
     index: HashTable<u32>,
@@ -163,10 +163,8 @@ impl BufferBook {
     /// A book whose rows are found by address if they come from an old sender.
     pub(crate) fn new(by_address: bool) -> Self {
         Self {
-            rows: Pages::default(),
-            index: HashTable::new(),
-            hasher: RandomState::default(),
             by_address,
+            ..Self::default()
         }
     }
 

@@ -72,93 +72,41 @@ impl ComputeL1 {
     }
 }
 
-/// Totals of the four caches and of dispatches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    pub dispatches: u64,
-    /// Programs found in the program cache.
-    pub program_cache_hits: u64,
-    pub program_cache_misses: u64,
-    /// Binaries found on the device.
-    pub binary_reuses: u64,
-    /// Workloads found in the prefetcher cache.
-    pub prefetch_hits: u64,
-    pub jit_disk_hits: u64,
-    pub jit_disk_misses: u64,
-    pub trace_replays: u64,
+macro_rules! counters {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// Totals of the four caches and of dispatches.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct CacheCounters {
+            $($(#[$about])* pub $name: u64,)*
+        }
+
+        impl CacheCounters {
+            #[inline]
+            pub fn add(&mut self, more: &Self) {
+                $(self.$name = self.$name.saturating_add(more.$name);)*
+            }
+
+            /// What these count beyond others.
+            #[must_use]
+            pub fn beyond(&self, others: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(others.$name),)* }
+            }
+        }
+    };
 }
 
-impl CacheCounters {
-    /// Every counter, in a fixed order.
-    #[must_use]
-    pub fn counts(&self) -> [u64; 8] {
-        [
-            self.dispatches,
-            self.program_cache_hits,
-            self.program_cache_misses,
-            self.binary_reuses,
-            self.prefetch_hits,
-            self.jit_disk_hits,
-            self.jit_disk_misses,
-            self.trace_replays,
-        ]
-    }
-
-    /// The counters in the order of [`CacheCounters::counts`].
-    #[must_use]
-    pub fn from_counts(counts: [u64; 8]) -> Self {
-        let [
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        ] = counts;
-        Self {
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        }
-    }
-
-    #[inline]
-    pub fn add(&mut self, more: &Self) {
-        let Self {
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        } = self;
-        *dispatches = dispatches.saturating_add(more.dispatches);
-        *program_cache_hits = program_cache_hits.saturating_add(more.program_cache_hits);
-        *program_cache_misses = program_cache_misses.saturating_add(more.program_cache_misses);
-        *binary_reuses = binary_reuses.saturating_add(more.binary_reuses);
-        *prefetch_hits = prefetch_hits.saturating_add(more.prefetch_hits);
-        *jit_disk_hits = jit_disk_hits.saturating_add(more.jit_disk_hits);
-        *jit_disk_misses = jit_disk_misses.saturating_add(more.jit_disk_misses);
-        *trace_replays = trace_replays.saturating_add(more.trace_replays);
-    }
-
-    /// What these count beyond others.
-    #[must_use]
-    pub fn beyond(&self, others: &Self) -> Self {
-        let (mine, others) = (self.counts(), others.counts());
-        Self::from_counts(std::array::from_fn(|at| {
-            mine[at].saturating_sub(others[at])
-        }))
-    }
+counters! {
+    dispatches,
+    /// Programs found in the program cache.
+    program_cache_hits,
+    program_cache_misses,
+    /// Binaries found on the device.
+    binary_reuses,
+    /// Workloads found in the prefetcher cache.
+    prefetch_hits,
+    jit_disk_hits,
+    jit_disk_misses,
+    trace_replays,
 }
 
 /// The moment of a device's peak in the order of one process's events.

@@ -79,80 +79,71 @@ pub trait Observer {
     ///
     /// # Errors
     /// When the owner has no room for it; then the account has none, either.
-    fn device_added(&mut self, slot: u32, key: ChipKey) -> Result<(), Anomaly> {
-        let _ = (slot, key);
+    fn device_added(&mut self, _slot: u32, _key: ChipKey) -> Result<(), Anomaly> {
         Ok(())
     }
 
     /// A device was described, or opened by another description than before.
-    fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
-        let _ = (slot, definition, board);
+    fn device_described(
+        &mut self,
+        _slot: u32,
+        _definition: &DeviceDefinition,
+        _board: Option<&str>,
+    ) {
     }
 
     /// An allocator of the device reported what it can hand out.
-    fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
-        let _ = (slot, class, capacity);
-    }
+    fn capacity_reported(&mut self, _slot: u32, _class: Class, _capacity: Capacity) {}
 
     /// What the device was configured to have, for old senders whose runtime reports nothing.
-    fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {
-        let _ = (slot, class);
+    fn configured_capacity(&self, _slot: u32, _class: Class) -> Option<Capacity> {
         None
     }
 
     /// How often the device had a new peak of this gauge; 0 where nobody counts.
-    fn device_peaks(&self, slot: u32, gauge: GaugeKind) -> u64 {
-        let _ = (slot, gauge);
+    fn device_peaks(&self, _slot: u32, _gauge: GaugeKind) -> u64 {
         0
     }
 
     /// A buffer was booked; how often the device had a new peak of its class before that.
-    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let _ = (slot, charge, row, time);
+    fn buffer_booked(&mut self, _slot: u32, _charge: Charge, _row: &BufferRow, _time: u64) -> u64 {
         0
     }
 
     /// A buffer was given back; how often the device had a new peak of its class.
-    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let _ = (slot, charge, row, time);
+    fn buffer_released(
+        &mut self,
+        _slot: u32,
+        _charge: Charge,
+        _row: &BufferRow,
+        _time: u64,
+    ) -> u64 {
         0
     }
 
     /// Storage or a kernel was booked; how often the device had a new peak of its gauge before that.
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let _ = (slot, holding, time);
+    fn booked(&mut self, _slot: u32, _holding: &Holding<'_>, _time: u64) -> u64 {
         0
     }
 
     /// Storage or a kernel was given back; how often the device had a new peak of its gauge.
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let _ = (slot, holding, time);
+    fn released(&mut self, _slot: u32, _holding: &Holding<'_>, _time: u64) -> u64 {
         0
     }
 
     /// An old sender booked a buffer once more, or gave back one of several bookings.
-    fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
-        let _ = (slot, row, more, time);
-    }
+    fn referenced(&mut self, _slot: u32, _row: &BufferRow, _more: bool, _time: u64) {}
 
     /// The largest load of a kernel binary changed.
-    fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
-        let _ = (slot, before, after);
-    }
+    fn unique_kernels_changed(&mut self, _slot: u32, _before: u64, _after: u64) {}
 
-    fn counted(&mut self, slot: u32, counted: &CacheCounters) {
-        let _ = (slot, counted);
-    }
+    fn counted(&mut self, _slot: u32, _counted: &CacheCounters) {}
 
     /// An event that changes no bytes.
-    fn happened(&mut self, event: &EventKind, time: u64) {
-        let _ = (event, time);
-    }
+    fn happened(&mut self, _event: &EventKind, _time: u64) {}
 
     /// An event contradicts the account; it was settled and went on.
-    fn contradicted(&mut self, anomaly: Anomaly, event: &EventKind, time: u64) {
-        let _ = (anomaly, event, time);
-    }
+    fn contradicted(&mut self, _anomaly: Anomaly, _event: &EventKind, _time: u64) {}
 }
 
 impl Observer for () {}

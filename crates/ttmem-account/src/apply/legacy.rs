@@ -14,7 +14,7 @@ use crate::legacy_cbs::LegacyCb;
 use crate::limits::ABSURD_BYTES;
 use crate::observer::{Holding, Observer};
 use crate::program::{Cb, Kernel};
-use crate::totals::Totals;
+use crate::totals::GaugeKind;
 use ttmem_event::{CbKind, Class, CoresId, EventKind, KernelId, KernelKind, ProgramId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
@@ -166,8 +166,7 @@ impl<O: Observer> Apply<'_, O> {
 
     pub(crate) fn book_legacy_cb(&mut self, entry: LegacyCb) -> Outcome {
         let (device, cb) = (entry.device, entry.cb);
-        let registered = |totals: &Totals| totals.cb.registered.bytes();
-        self.check_held(&[device], registered, cb.size_bytes)?;
+        self.check_held(&[device], GaugeKind::Cb, cb.size_bytes)?;
         let cbs = &mut self.account.legacy_cbs;
         let has_room = self.account.placed < self.limits.placed;
         if !has_room || !cbs.has_room(device, cb.address) || !cbs.insert(entry) {
@@ -196,11 +195,7 @@ impl<O: Observer> Apply<'_, O> {
         if size_bytes > ABSURD_BYTES {
             return Err(Anomaly::AbsurdSize);
         }
-        self.check_held(
-            &[slot],
-            |totals| totals.kernel.registered.bytes(),
-            size_bytes,
-        )?;
+        self.check_held(&[slot], GaugeKind::Kernel, size_bytes)?;
         let program = self.program_slot_or_add(ProgramKey::LegacyKernel(id), ProgramId(id))?;
         let time = self.time;
         let on = self.part_mut(program, slot)?;
@@ -229,7 +224,7 @@ impl<O: Observer> Apply<'_, O> {
             time,
             order: self.account.order,
         };
-        if self.put_kernel(&[slot], program, entry)? {
+        if self.put_entry(&[slot], program, entry)? {
             self.note(Anomaly::KernelChanged, event);
         }
         Ok(())

@@ -7,13 +7,14 @@
 
 mod buffers;
 mod caches;
-mod cbs;
 mod define;
 mod devices;
-mod kernels;
+mod entries;
 mod legacy;
 mod programs;
 mod traces;
+
+pub(crate) use entries::MAX_PER_PROGRAM;
 
 use crate::account::Account;
 use crate::anomaly::Anomaly;
@@ -153,6 +154,9 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Books storage or a kernel on one device.
     pub(crate) fn book_holding(&mut self, slot: u32, holding: &Holding<'_>) {
+        if let Holding::Kernel(_program, kernel) = holding {
+            self.change_unique(slot, kernel, true);
+        }
         let account = &mut *self.account;
         account.placed += 1;
         let held = &mut account.facts.devices[slot as usize];
@@ -163,6 +167,9 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Gives back storage or a kernel on one device; `name` is that of its program.
     fn release_holding(&mut self, slot: u32, name: TextId, holding: &Holding<'_>) {
+        if let Holding::Kernel(_program, kernel) = holding {
+            self.change_unique(slot, kernel, false);
+        }
         let account = &mut *self.account;
         account.placed -= 1;
         let held = &mut account.facts.devices[slot as usize];

@@ -5,7 +5,7 @@ use crate::account::ProgramKey;
 use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
-use crate::program::{Cover, Finalized, Placement, Program, ProgramOnDevice};
+use crate::program::{Cb, Cover, Finalized, Kernel, Placement, Program, ProgramOnDevice};
 use std::sync::Arc;
 use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId, TextId};
 
@@ -148,7 +148,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Gives a program a part on each of the devices where it has none.
-    fn make_parts(&mut self, program: u32, slots: &[u32]) -> Outcome {
+    pub(super) fn make_parts(&mut self, program: u32, slots: &[u32]) -> Outcome {
         let known = self.program_mut(program);
         let is_known = |(near, slot): (usize, &u32)| known.on_device_near(near, *slot).is_some();
         if slots.iter().enumerate().all(is_known) {
@@ -172,22 +172,10 @@ impl<O: Observer> Apply<'_, O> {
         }
     }
 
-    /// Changes what a program has on devices, and says what came of it on each.
+    /// Changes what a program has on those of the devices that it has a part on.
     ///
-    /// Devices that share a placement go on sharing it.
+    /// Says what came of it on each. Devices that share a placement go on sharing it.
     pub(super) fn change_parts<R: Clone>(
-        &mut self,
-        program: u32,
-        slots: &[u32],
-        change: impl Fn(&mut Placement) -> R,
-    ) -> Result<Vec<R>, Anomaly> {
-        self.make_parts(program, slots)?;
-        let changed = self.change_known_parts(program, slots, change);
-        Ok(changed.into_iter().map(|(_slot, came)| came).collect())
-    }
-
-    /// The same on those of the devices that the program has a part on.
-    pub(super) fn change_known_parts<R: Clone>(
         &mut self,
         program: u32,
         slots: &[u32],
@@ -228,17 +216,8 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Gives back what a program has on one of the process's devices, and leaves its cores.
     pub(super) fn empty_part(&mut self, program: u32, slot: u32) {
-        let taken = self.change_known_parts(program, &[slot], |placed| {
-            (placed.take_cbs(None), placed.take_kernels(None))
-        });
-        for (slot, (cbs, kernels)) in taken {
-            for cb in &cbs {
-                self.give_back_cb(slot, program, cb);
-            }
-            for kernel in &kernels {
-                self.give_back_kernel(slot, program, kernel);
-            }
-        }
+        self.take_entries::<Cb>(&[slot], program, None);
+        self.take_entries::<Kernel>(&[slot], program, None);
         let on = self.program_mut(program).on_device(slot);
         let ran = on.and_then(|on| Some((on.ran.clone()?, on.run, on.last_dispatch)));
         if let Some((ran, run, time)) = ran {
@@ -326,13 +305,8 @@ impl<O: Observer> Apply<'_, O> {
                 }
                 on.run = account.runs;
             }
-            let caches = &mut account.facts.devices[*member as usize].caches;
-            caches.dispatches += 1;
-            caches.program_cache_hits += counted.program_cache_hits;
-            caches.program_cache_misses += counted.program_cache_misses;
-            caches.binary_reuses += counted.binary_reuses;
-            self.observer.counted(*member, &counted);
         }
+        self.count(&members, &counted);
         for (slot, cover, run, time) in left {
             self.leave_cores(slot, &cover, run, time);
         }

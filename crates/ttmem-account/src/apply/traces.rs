@@ -194,10 +194,8 @@ impl<O: Observer> Apply<'_, O> {
             trace_replays: 1,
             ..CacheCounters::default()
         };
-        for slot in account.facts.meshes[mesh as usize].devices.iter() {
-            account.facts.devices[*slot as usize].caches.trace_replays += 1;
-            self.observer.counted(*slot, &counted);
-        }
+        let members = Arc::clone(&self.mesh(mesh).devices);
+        self.count(&members, &counted);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::layout::{
 use crate::Map;
 use crate::account::{Account, Capturing, ProgramKey};
 use crate::anomaly::Anomaly;
-use crate::apply::{Apply, Outcome};
+use crate::apply::{Apply, MAX_PER_PROGRAM, Outcome};
 use crate::buffers::{BufferKey, BufferRow};
 use crate::device::DeviceMoment;
 use crate::gauge::{Gauge, Peak};
@@ -22,9 +22,6 @@ use crate::totals::GaugeKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{Class, CoreSet, CoresId, MeshId};
-
-/// Most storage and kernels that one placement may have, as for events.
-const MAX_PER_PROGRAM: usize = 1024;
 
 impl Account {
     /// Makes of an account that has its definitions and nothing else the one that was saved.
@@ -305,13 +302,13 @@ impl<O: Observer> Loader<'_, O> {
         for cb in saved.cbs {
             self.note(|loader| {
                 loader.check_cb(&cb)?;
-                placement.put_cb(cb, MAX_PER_PROGRAM).map(drop)
+                placement.put(cb, MAX_PER_PROGRAM).map(drop)
             });
         }
         for kernel in saved.kernels {
             self.note(|loader| {
                 loader.check_kernel(&kernel)?;
-                placement.put_kernel(kernel, MAX_PER_PROGRAM).map(drop)
+                placement.put(kernel, MAX_PER_PROGRAM).map(drop)
             });
         }
         self.placements.push(Arc::new(placement));
@@ -398,10 +395,9 @@ impl<O: Observer> Loader<'_, O> {
         let kernel_bytes = kernels.iter().map(|kernel| kernel.total_bytes);
         let kernel_bytes = kernel_bytes.fold(0, u64::saturating_add);
         let mut apply = self.apply(0);
-        apply.check_held(&[slot], |totals| totals.cb.registered.bytes(), cb_bytes)?;
-        let registered = |totals: &crate::Totals| totals.kernel.registered.bytes();
-        apply.check_held(&[slot], registered, kernel_bytes)?;
-        if apply.most_placed(cbs.len() + kernels.len(), 1) == 0 {
+        apply.check_held(&[slot], GaugeKind::Cb, cb_bytes)?;
+        apply.check_held(&[slot], GaugeKind::Kernel, kernel_bytes)?;
+        if apply.account.placed + cbs.len() + kernels.len() > apply.limits.placed {
             return Err(Anomaly::LimitReached);
         }
         let on = apply.part_mut(program, slot)?;
@@ -417,7 +413,6 @@ impl<O: Observer> Loader<'_, O> {
         }
         for kernel in kernels {
             apply.time = kernel.time;
-            apply.change_unique(slot, kernel, true);
             apply.book_holding(slot, &Holding::Kernel(id, kernel));
         }
         Ok(())

@@ -168,7 +168,7 @@ impl BufferBook {
         }
     }
 
-    fn key_of(&self, row: &BufferRow) -> BufferKey {
+    pub(crate) fn key_of(&self, row: &BufferRow) -> BufferKey {
         BufferKey::of(row, self.by_address)
     }
 

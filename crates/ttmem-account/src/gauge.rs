@@ -106,12 +106,16 @@ impl Gauge {
         }
     }
 
-    /// The same total, with peaks only from now on.
+    /// The same total, which is its own peak: the event `order` reached it.
     #[must_use]
-    pub(crate) fn without_peaks(self) -> Self {
+    pub(crate) fn at_peak(self, order: u64) -> Self {
+        let (bytes, time) = (self.bytes, 0);
+        let now = Peak { bytes, time };
         Self {
-            bytes: self.bytes,
-            ..Self::default()
+            bytes,
+            peak: now,
+            peak_order: if bytes > 0 { order } else { 0 },
+            since_mark: now,
         }
     }
 }

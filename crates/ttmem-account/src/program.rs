@@ -359,7 +359,7 @@ pub struct Finalized {
 }
 
 /// A program, from construction to destruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The client's own counter, or the id an old sender used.
     pub id: ProgramId,
@@ -377,19 +377,6 @@ pub struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(id: ProgramId, created: u64) -> Self {
-        Self {
-            id,
-            name: TextId::NONE,
-            runtime_id: 0,
-            pointer: 0,
-            created,
-            finalized: None,
-            on: Vec::new(),
-            jit_disk_hits: 0,
-        }
-    }
-
     /// The program's part on a device, where it has one.
     #[must_use]
     pub fn on_device(&self, device: u32) -> Option<&ProgramOnDevice> {

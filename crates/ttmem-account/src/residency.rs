@@ -9,7 +9,7 @@
 use crate::Map;
 use crate::account::{AccountFacts, AccountRows};
 use crate::definitions::Definitions;
-use crate::program::{Cover, Program};
+use crate::program::Cover;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{CoreSet, CoreType, ProgramId, TraceId};
@@ -163,7 +163,10 @@ pub fn residents(
             }
         }
     }
-    let mut covers = Covers::new(&facts.definitions);
+    let mut covers = Covers {
+        definitions: &facts.definitions,
+        known: Map::default(),
+    };
     let devices = runs.into_iter().zip(&facts.devices);
     let devices = devices.map(|(mut runs, device)| {
         for core_type in CoreType::ALL {
@@ -222,14 +225,7 @@ struct Covers<'a> {
     known: Map<usize, Resolved>,
 }
 
-impl<'a> Covers<'a> {
-    fn new(definitions: &'a Definitions) -> Self {
-        Self {
-            definitions,
-            known: Map::default(),
-        }
-    }
-
+impl Covers<'_> {
     fn of(&mut self, cover: &Arc<Cover>) -> &[(CoreType, CoreSet)] {
         let definitions = self.definitions;
         // Its address: the run keeps it alive meanwhile.
@@ -240,14 +236,4 @@ impl<'a> Covers<'a> {
             cores.filter(|(_type, cores)| !cores.is_empty()).collect()
         })
     }
-}
-
-/// The program in a slot, if it is the one that was captured and still on the device.
-pub(crate) fn still_there<'a>(
-    program: Option<&'a mut Program>,
-    captured: &Captured,
-    device: u32,
-) -> Option<&'a mut crate::program::ProgramOnDevice> {
-    let program = program.filter(|program| program.id == captured.program)?;
-    program.on_device_mut(device)
 }

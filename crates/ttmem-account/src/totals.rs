@@ -211,32 +211,45 @@ impl Totals {
         self.kernel.unique_bytes = self.kernel.unique_bytes - before + after;
     }
 
-    /// The same totals, with peaks only from now on.
-    pub(crate) fn forget_peaks(&mut self) {
-        for kind in GaugeKind::all() {
-            let gauge = self.gauge_mut(kind);
-            *gauge = gauge.without_peaks();
-        }
+    /// Every figure, with what it counts.
+    pub fn figures(&mut self) -> impl Iterator<Item = (&'static str, &'static str, &mut u64)> {
+        let classes = Class::ALL.iter().zip(&mut self.classes);
+        let classes = classes.flat_map(|(class, totals)| {
+            [
+                (class.name(), "charged", &mut totals.charged.bytes),
+                (class.name(), "requested", &mut totals.requested_bytes),
+                (class.name(), "buffers", &mut totals.buffers),
+                (class.name(), "unplaced", &mut totals.unplaced),
+            ]
+        });
+        let kinds = CbKind::ALL.iter().zip(&mut self.cb.by_kind);
+        let cb = kinds
+            .map(|(kind, bytes)| ("CB", kind.name(), bytes))
+            .chain([
+                ("CB", "registered", &mut self.cb.registered.bytes),
+                ("CB", "count", &mut self.cb.count),
+                ("CB", "unplaced", &mut self.cb.unplaced),
+            ]);
+        let kinds = KernelKind::ALL.iter().zip(&mut self.kernel.by_kind);
+        let kernel = kinds.map(|(kind, bytes)| ("kernel", kind.name(), bytes));
+        let by_core_type = self.kernel.by_core_type.iter_mut();
+        let kernel = kernel
+            .chain(by_core_type.map(|bytes| ("kernel", "core type", bytes)))
+            .chain([
+                ("kernel", "registered", &mut self.kernel.registered.bytes),
+                ("kernel", "unique", &mut self.kernel.unique_bytes),
+                ("kernel", "count", &mut self.kernel.count),
+                ("kernel", "unplaced", &mut self.kernel.unplaced),
+            ]);
+        classes.chain(cb).chain(kernel)
     }
 
     /// Takes away all that a process held.
-    pub fn subtract(&mut self, part: &Self) {
-        for (mine, its) in self.classes.iter_mut().zip(&part.classes) {
-            mine.charged.sub(its.charged.bytes());
-            mine.requested_bytes -= its.requested_bytes;
-            mine.buffers -= its.buffers;
-            mine.unplaced -= its.unplaced;
+    pub fn subtract(&mut self, mut part: Self) {
+        for ((.., mine), (.., its)) in self.figures().zip(part.figures()) {
+            debug_assert!(*its <= *mine, "took {its} of {mine}");
+            *mine = mine.saturating_sub(*its);
         }
-        self.cb.registered.sub(part.cb.registered.bytes());
-        subtract_each(&mut self.cb.by_kind, &part.cb.by_kind);
-        self.cb.count -= part.cb.count;
-        self.cb.unplaced -= part.cb.unplaced;
-        self.kernel.registered.sub(part.kernel.registered.bytes());
-        subtract_each(&mut self.kernel.by_kind, &part.kernel.by_kind);
-        subtract_each(&mut self.kernel.by_core_type, &part.kernel.by_core_type);
-        self.kernel.unique_bytes -= part.kernel.unique_bytes;
-        self.kernel.count -= part.kernel.count;
-        self.kernel.unplaced -= part.kernel.unplaced;
     }
 
     /// Starts a new stretch and returns the peaks of the one that ends.
@@ -256,11 +269,5 @@ impl Totals {
             *peaks.peak_mut(kind) = self.gauge(kind).since_mark();
         }
         peaks
-    }
-}
-
-fn subtract_each(mine: &mut [u64], its: &[u64]) {
-    for (mine, its) in mine.iter_mut().zip(its) {
-        *mine -= its;
     }
 }

@@ -10,8 +10,11 @@ mod workloads;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ttmem_event::{Class, Event};
+use ttmem_account::Account;
+use ttmem_event::wire::Frame;
+use ttmem_event::{Class, Event, EventKind};
 use workloads::buffers::{BufferSpace, LIVE_PER_ALLOCATOR};
 use workloads::shuffle::Shuffle;
 use workloads::world::World;
@@ -34,13 +37,14 @@ fn main() -> std::io::Result<()> {
             geometry.push(report_geometry(live, order));
         }
     }
+    let pauses = report_pauses(1_000_000);
     let mut report = String::new();
     // Writing to a string cannot fail.
     let _written = write!(
         report,
         "{{\n  \"events_per_run\": {EVENTS},\n  \"runs\": {RUNS},\n  \
          \"live_per_allocator\": {LIVE_PER_ALLOCATOR},\n  \
-         \"workloads\": [\n    {}\n  ],\n  \"geometry\": [\n    {}\n  ]\n}}",
+         \"workloads\": [\n    {}\n  ],\n  \"geometry\": [\n    {}\n  ],\n  \"pauses\": {pauses}\n}}",
         workloads.join(",\n    "),
         geometry.join(",\n    "),
     );
@@ -117,6 +121,72 @@ fn report_geometry(live: u64, order: Order) -> String {
         views[RUNS / 2].as_micros(),
         reads[0].as_micros(),
         reads[RUNS / 2].as_micros(),
+    )
+}
+
+/// How long the pump of a client is held at so many live buffers: by single events, and by each
+/// step of sending its whole state that is not done in a thread beside it.
+fn report_pauses(live: u64) -> String {
+    let mut account = Account::new(false);
+    let limits = ttmem_account::Limits::default();
+    let (definitions, events) = World::introduction(1);
+    for definition in &definitions {
+        let defined = account.define(definition, &limits, &mut ());
+        defined.expect("the definitions of a workload do not contradict each other");
+    }
+    let apply = |account: &mut Account, kind: EventKind| {
+        let start = Instant::now();
+        let applied = account.apply(&Event { time: 1, kind }, &limits, &mut ());
+        applied.expect("the events of a workload do not contradict each other");
+        start.elapsed()
+    };
+    for event in events {
+        apply(&mut account, event);
+    }
+    let space = BufferSpace::new(Class::Dram, live);
+    let grown = (0..live).map(|place| apply(&mut account, space.allocated(place)));
+    let grown = grown.max().unwrap_or_default();
+    let churned = (0..live / 10).map(|place| {
+        let freed = apply(&mut account, space.freed(place));
+        freed.max(apply(&mut account, space.allocated(place)))
+    });
+    let churned = churned.max().unwrap_or_default();
+
+    let start = Instant::now();
+    let lent = Arc::new(account);
+    let account = Arc::clone(&lent);
+    let maker = std::thread::spawn(move || {
+        let mut state = Vec::new();
+        lent.save(&mut state);
+        state
+    });
+    let lending = start.elapsed();
+    let state = maker.join().expect("saving does not panic");
+    let saved = start.elapsed();
+    let start = Instant::now();
+    let account = Arc::into_inner(account);
+    let taking_back = start.elapsed();
+    let start = Instant::now();
+    let mut frames = Vec::new();
+    Frame::put_state(&mut frames, &state);
+    let framing = start.elapsed();
+    let start = Instant::now();
+    let state_bytes = state.len();
+    drop(state);
+    let dropping = start.elapsed();
+    black_box((account, frames));
+    format!(
+        "{{\"live_buffers\": {live}, \"state_bytes\": {state_bytes}, \"saved_beside_micros\": {}, \
+         \"longest_event_while_growing_micros\": {}, \"longest_event_at_that_size_micros\": {}, \
+         \"lending_micros\": {}, \"taking_back_micros\": {}, \"framing_micros\": {}, \
+         \"dropping_micros\": {}, \"target_micros\": 5000}}",
+        saved.as_micros(),
+        grown.as_micros(),
+        churned.as_micros(),
+        lending.as_micros(),
+        taking_back.as_micros(),
+        framing.as_micros(),
+        dropping.as_micros(),
     )
 }
 

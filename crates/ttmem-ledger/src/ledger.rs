@@ -277,7 +277,7 @@ impl Ledger {
         let held = process.account.facts().devices.iter();
         for ((index, held), resident) in process.devices.iter().zip(held).zip(&resident) {
             let device = self.table.change(*index);
-            device.totals.subtract(&held.totals);
+            device.totals.subtract(held.totals);
             device.references -= 1;
             for (core_type, programs) in CoreType::ALL.into_iter().zip(resident) {
                 for resident in programs {
@@ -299,35 +299,27 @@ impl Ledger {
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
-        // Differences to what was known are counted at the end.
-        let mut uncounted = Anomalies::default();
-        let mut omitted = 0;
-        let mut follower = Follower {
-            process: index,
-            source: fresh.facts.identity.source,
-            visible: &fresh.facts.identity.visible_devices,
-            slots: &mut fresh.devices,
-            table: &mut self.table,
-            anomalies: &mut uncounted,
-            effects: None,
-            omitted_effects: &mut omitted,
-            device_limit: self.limits.devices,
-            order: self.events,
-        };
-        let limits = &self.limits.account;
-        for definition in &resync.definitions {
-            // A refusal is counted where it happens.
-            let _refused = fresh.account.define(definition, limits, &mut follower);
-        }
+        self.processes[index as usize] = Some(fresh);
         let clock = |ticks| resync.clock.unix_nanos_at(ticks);
-        let account = fresh.account;
-        let mut account = account.load(&resync.state, &clock, limits, &mut follower);
+        let loaded = self.follow(index, None, |account, limits, follower| {
+            for definition in &resync.definitions {
+                // A refusal is counted where it happens.
+                let _refused = account.define(definition, limits, follower);
+            }
+            let fresh = std::mem::take(account);
+            *account = fresh.load(&resync.state, &clock, limits, follower);
+            Ok(())
+        });
+        let fresh = self.processes[index as usize].take();
+        let Some(mut fresh) = fresh.filter(|_fresh| loaded.is_ok()) else {
+            return;
+        };
+        let account = &mut fresh.account;
         account.take_over(&old.account, resync.lost_events, resync.elided_events);
         for (anomaly, count) in account.facts().anomalies.iter() {
             let known = old.account.facts().anomalies.of(anomaly);
             self.anomalies.add(anomaly, count.saturating_sub(known));
         }
-        fresh.account = account;
         self.restore_marks(&mut fresh, &old);
         self.restore_devices(index, &mut fresh, &old, &peaks_before);
         self.processes[index as usize] = Some(fresh);
@@ -694,22 +686,35 @@ impl Follower<'_> {
     }
 
     #[inline(never)]
-    fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
+    fn report(&mut self, slot: u32, holding: &Holding<'_>, booked: bool, time: u64) {
         let totals = &self.device(slot).totals;
+        let total_bytes = totals.gauge(holding.gauge()).bytes();
+        let bytes = holding.bytes();
         let change = match *holding {
-            Holding::Cb(program, cb) => Change::CbBooked {
+            Holding::Cb(program, _cb) if booked => Change::CbBooked {
                 program: program.0,
-                bytes: cb.total_bytes(),
-                total_bytes: totals.cb.registered.bytes(),
+                bytes,
+                total_bytes,
             },
-            Holding::Kernel(program, kernel) => Change::KernelBooked {
+            Holding::Cb(program, _cb) => Change::CbReleased {
+                program: program.0,
+                bytes,
+                total_bytes,
+            },
+            Holding::Kernel(program, kernel) if booked => Change::KernelBooked {
                 program: program.0,
                 kind: kernel.kind,
                 core_type: kernel.core_type,
                 binary_bytes: kernel.binary_bytes,
                 cores: kernel.core_count,
-                bytes: kernel.total_bytes,
-                total_bytes: totals.kernel.registered.bytes(),
+                bytes,
+                total_bytes,
+            },
+            Holding::Kernel(program, kernel) => Change::KernelReleased {
+                program: program.0,
+                kind: kernel.kind,
+                bytes,
+                total_bytes,
             },
         };
         self.effect(Some(slot), time, change);
@@ -747,25 +752,6 @@ impl Follower<'_> {
             device.announced_l1_peak = bytes;
             self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
         }
-    }
-
-    #[inline(never)]
-    fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        let totals = &self.device(slot).totals;
-        let change = match *holding {
-            Holding::Cb(program, cb) => Change::CbReleased {
-                program: program.0,
-                bytes: cb.total_bytes(),
-                total_bytes: totals.cb.registered.bytes(),
-            },
-            Holding::Kernel(program, kernel) => Change::KernelReleased {
-                program: program.0,
-                kind: kernel.kind,
-                bytes: kernel.total_bytes,
-                total_bytes: totals.kernel.registered.bytes(),
-            },
-        };
-        self.effect(Some(slot), time, change);
     }
 }
 
@@ -855,7 +841,7 @@ impl Observer for Follower<'_> {
             device.peaks[holding.gauge().index()] = peaks + 1;
         }
         if self.effects.is_some() {
-            self.report_booked(slot, holding, time);
+            self.report(slot, holding, true, time);
         }
         peaks
     }
@@ -866,7 +852,7 @@ impl Observer for Follower<'_> {
         device.totals.release(holding);
         let peaks = device.peaks[holding.gauge().index()];
         if self.effects.is_some() {
-            self.report_released(slot, holding, time);
+            self.report(slot, holding, false, time);
         }
         peaks
     }

@@ -110,7 +110,11 @@ impl<O: Observer> Apply<'_, O> {
         if self.account.programs.len() >= self.limits.programs {
             return Err(Anomaly::LimitReached);
         }
-        let slot = self.account.programs.insert(Program::new(id, self.time));
+        let slot = self.account.programs.insert(Program {
+            id,
+            created: self.time,
+            ..Program::default()
+        });
         let slot = slot.ok_or(Anomaly::LimitReached)?;
         self.account.program_index.insert(key, slot);
         Ok(slot)

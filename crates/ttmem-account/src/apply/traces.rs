@@ -12,7 +12,7 @@ use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
 use crate::program::Cover;
-use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey, still_there};
+use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, ProgramId, TraceId};
 
@@ -124,7 +124,8 @@ impl<O: Observer> Apply<'_, O> {
                     continue;
                 };
                 let program = self.account.programs.get_mut(captured.slot);
-                match still_there(program, captured, *device) {
+                let program = program.filter(|program| program.id == captured.program);
+                match program.and_then(|program| program.on_device_mut(*device)) {
                     Some(on) if on.run < run => {
                         on.run = run;
                         on.ran = Some(Arc::clone(cover));

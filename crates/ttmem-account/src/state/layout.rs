@@ -39,8 +39,8 @@ macro_rules! codec {
                 // Fields are read in the order in which they stand here.
                 Some(Self {
                     $($field: read.get()?,)*
-                    $($($count: Codec::get_count(read)?,)*)?
-                    $($($time: Codec::get_time(read)?,)*)?
+                    $($($count: read.count()?,)*)?
+                    $($($time: read.time()?,)*)?
                     $($($rest: $value,)*)?
                 })
             }

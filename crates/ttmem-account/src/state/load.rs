@@ -1,6 +1,6 @@
 //! Making an account of its state.
 
-use super::codec::{Clock, MAX_COUNT, Reader};
+use super::codec::{Clock, Codec, MAX_COUNT, Reader};
 use super::layout::{
     Head, SavedAllocator, SavedConfigRing, SavedDevice, SavedMark, SavedPart, SavedPlacement,
     SavedPrefetcher, SavedProgram, SavedRun, SavedSet, SavedTrace, fingerprint,
@@ -9,9 +9,9 @@ use crate::Map;
 use crate::account::{Account, Capturing, ProgramKey};
 use crate::anomaly::Anomaly;
 use crate::apply::{Apply, MAX_PER_PROGRAM, Outcome};
-use crate::buffers::{BufferKey, BufferRow};
+use crate::buffers::BufferRow;
 use crate::device::DeviceMoment;
-use crate::gauge::{Gauge, Peak};
+use crate::gauge::Gauge;
 use crate::legacy_cbs::LegacyCb;
 use crate::limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
 use crate::observer::{Holding, Observer};
@@ -44,6 +44,7 @@ impl Account {
             limits,
             devices: Vec::new(),
             meshes: Vec::new(),
+            devices_taken: 0,
             placements: Vec::new(),
             covers: Vec::new(),
             peaks: Vec::new(),
@@ -64,6 +65,7 @@ struct Loader<'a, O> {
     /// The slots of this account by those of the saved one.
     devices: Vec<Option<u32>>,
     meshes: Vec<Option<u32>>,
+    devices_taken: u32,
     placements: Vec<Arc<Placement>>,
     covers: Vec<Arc<Cover>>,
     /// Peaks that are claimed, by slot of this account; held against what was live then.
@@ -82,22 +84,27 @@ impl<O: Observer> Loader<'_, O> {
             return false;
         }
         self.take_head(&head);
-        let mut saved = 0..;
-        read.each(|mark: SavedMark| self.take_mark(mark))
-            && read.each(|device: SavedDevice| {
-                let slot = saved.next().unwrap_or(usize::MAX);
-                self.note(|loader| loader.take_device(slot, device));
-            })
-            && read.each(|each: SavedAllocator| self.note(|loader| loader.take_allocator(&each)))
-            && read.each(|row: BufferRow| self.note(|loader| loader.take_buffer(row)))
-            && read.each(|row: LegacyCb| self.note(|loader| loader.take_legacy_cb(row)))
-            && read.each(|each: SavedPlacement| self.take_placement(each))
-            && read.each(|sets: Vec<SavedSet>| self.take_cover(&sets))
-            && read.each(|each: SavedProgram| self.note(|loader| loader.take_program(each)))
-            && read.each(|trace: SavedTrace| self.note(|loader| loader.take_trace(trace)))
-            && read.each(|entry: PeakEntry| self.note(|loader| loader.take_freed(entry)))
-            && read.each(|each: SavedConfigRing| self.note(|loader| loader.take_config_ring(each)))
-            && read.each(|each: SavedPrefetcher| self.note(|loader| loader.take_prefetcher(each)))
+        self.each(read, Self::take_mark)
+            && self.each(read, Self::take_device)
+            && self.each(read, Self::take_allocator)
+            && self.each(read, Self::take_buffer)
+            && self.each(read, Self::take_legacy_cb)
+            && self.each(read, Self::take_placement)
+            && self.each(read, Self::take_cover)
+            && self.each(read, Self::take_program)
+            && self.each(read, Self::take_trace)
+            && self.each(read, Self::take_freed)
+            && self.each(read, Self::take_config_ring)
+            && self.each(read, Self::take_prefetcher)
+    }
+
+    /// Takes every item of a list; false when it breaks off.
+    fn each<T: Codec>(
+        &mut self,
+        read: &mut Reader<'_>,
+        take: impl Fn(&mut Self, T) -> Outcome,
+    ) -> bool {
+        read.each(|item| self.note(|loader| take(loader, item)))
     }
 
     fn note(&mut self, take: impl FnOnce(&mut Self) -> Outcome) {
@@ -175,7 +182,7 @@ impl<O: Observer> Loader<'_, O> {
         }
     }
 
-    fn take_mark(&mut self, saved: SavedMark) {
+    fn take_mark(&mut self, saved: SavedMark) -> Outcome {
         let facts = &mut self.account.facts;
         let mut peaks = Vec::new();
         if !saved.peaks.is_empty() {
@@ -187,10 +194,13 @@ impl<O: Observer> Loader<'_, O> {
             }
         }
         Arc::make_mut(&mut facts.marks).restore(saved.mark, peaks);
+        Ok(())
     }
 
-    fn take_device(&mut self, saved: usize, device: SavedDevice) -> Outcome {
-        let slot = self.device(u32::try_from(saved).unwrap_or(u32::MAX))?;
+    fn take_device(&mut self, device: SavedDevice) -> Outcome {
+        let saved = self.devices_taken;
+        self.devices_taken += 1;
+        let slot = self.device(saved)?;
         if let Some(id) = device.opened
             && self.account.device_ids.get(&id.0) == Some(&slot)
         {
@@ -218,7 +228,7 @@ impl<O: Observer> Loader<'_, O> {
         Ok(())
     }
 
-    fn take_allocator(&mut self, saved: &SavedAllocator) -> Outcome {
+    fn take_allocator(&mut self, saved: SavedAllocator) -> Outcome {
         let mesh = self.mesh(saved.mesh)?;
         self.apply(0).use_mesh(mesh);
         let known = &mut self.account.facts.meshes[mesh as usize];
@@ -230,33 +240,20 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     fn take_buffer(&mut self, mut row: BufferRow) -> Outcome {
-        self.check_row(&mut row)?;
-        let key = if self.account.legacy {
-            BufferKey::Address {
-                mesh: row.mesh,
-                class: row.class,
-                address: row.id,
-            }
-        } else {
-            BufferKey::Id(row.id)
-        };
-        if self.account.buffers.find(key).is_some() || row.order > self.account.order {
-            return Err(Anomaly::Malformed);
-        }
-        let mut apply = self.apply(row.time);
-        apply.check_size(&row)?;
-        apply.book_row(row)
-    }
-
-    /// Finds the mesh of a row, and refuses cores that nobody defined.
-    fn check_row(&self, row: &mut BufferRow) -> Outcome {
         row.mesh = self.mesh(row.mesh)?;
         let cores = self.account.facts.definitions.cores(row.cores_id);
         let banks = cores.map(|cores| cores.len());
         if row.cores_id != CoresId::NONE && banks != Some(u32::from(row.banks)) {
             return Err(Anomaly::Undefined);
         }
-        Ok(())
+        let buffers = &self.account.buffers;
+        let is_known = buffers.find(buffers.key_of(&row)).is_some();
+        if is_known || row.order > self.account.order {
+            return Err(Anomaly::Malformed);
+        }
+        let mut apply = self.apply(row.time);
+        apply.check_size(&row)?;
+        apply.book_row(row)
     }
 
     /// Takes what was live at a peak; what cannot have been released since is refused.
@@ -297,7 +294,7 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     /// Takes what programs have; one that cannot be has nothing in it, but keeps its number.
-    fn take_placement(&mut self, saved: SavedPlacement) {
+    fn take_placement(&mut self, saved: SavedPlacement) -> Outcome {
         let mut placement = Placement::default();
         for cb in saved.cbs {
             self.note(|loader| {
@@ -312,6 +309,7 @@ impl<O: Observer> Loader<'_, O> {
             });
         }
         self.placements.push(Arc::new(placement));
+        Ok(())
     }
 
     fn check_cb(&self, cb: &Cb) -> Outcome {
@@ -346,16 +344,17 @@ impl<O: Observer> Loader<'_, O> {
         Ok(())
     }
 
-    fn take_cover(&mut self, sets: &[SavedSet]) {
+    fn take_cover(&mut self, sets: Vec<SavedSet>) -> Outcome {
         let mut cover = Cover::default();
         for (core_type, cores) in sets {
             self.note(|loader| {
-                let known = loader.account.facts.definitions.cores(*cores);
+                let known = loader.account.facts.definitions.cores(cores);
                 known.ok_or(Anomaly::Undefined)?;
-                cover.insert(*core_type, *cores, 2 * MAX_PER_PROGRAM)
+                cover.insert(core_type, cores, 2 * MAX_PER_PROGRAM)
             });
         }
         self.covers.push(Arc::new(cover));
+        Ok(())
     }
 
     fn take_program(&mut self, saved: SavedProgram) -> Outcome {
@@ -499,9 +498,6 @@ impl<O: Observer> Loader<'_, O> {
         let order = self.account.order;
         let rows = self.account.rows();
         for (slot, claimed) in (0_u32..).zip(std::mem::take(&mut self.peaks)) {
-            self.account.facts.devices[slot as usize]
-                .totals
-                .forget_peaks();
             for gauge in GaugeKind::all() {
                 let facts = &mut self.account.facts;
                 let held = &mut facts.devices[slot as usize];
@@ -514,12 +510,8 @@ impl<O: Observer> Loader<'_, O> {
                     order: if peak_number == before { 0 } else { order },
                 };
                 let total = held.totals.gauge_mut(gauge);
-                let now = Peak {
-                    bytes: total.bytes(),
-                    time: 0,
-                };
-                total.remember_since_mark(now);
-                total.remember(now, order);
+                *total = total.at_peak(order);
+                let now = *total;
                 if let Some(claimed) = claimed.get(gauge.index()) {
                     total.remember_since_mark(claimed.since_mark());
                     total.remember(claimed.peak(), claimed.peak_order().min(order));
@@ -530,10 +522,7 @@ impl<O: Observer> Loader<'_, O> {
                     .map(|entry| entry.bytes)
                     .fold(0, u64::saturating_add);
                 if sum != highest {
-                    let total = facts.devices[slot as usize].totals.gauge_mut(gauge);
-                    *total = total.without_peaks();
-                    total.remember(now, order);
-                    total.remember_since_mark(now);
+                    *facts.devices[slot as usize].totals.gauge_mut(gauge) = now;
                     facts.anomalies.count(Anomaly::Malformed);
                 }
             }

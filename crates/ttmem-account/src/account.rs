@@ -23,17 +23,14 @@ use ttmem_event::{
     CoreType, Definition, DeviceDefinition, Event, EventKind, KernelId, MeshId, ProgramId, TextId,
 };
 
-/// What was given back in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub buffers: u64,
     /// Their charged bytes, over all devices.
     pub buffer_bytes: u64,
     pub cbs: u64,
-    /// Their bytes.
     pub cb_bytes: u64,
     pub kernels: u64,
-    /// Their bytes.
     pub kernel_bytes: u64,
 }
 
@@ -51,9 +48,7 @@ pub struct AccountFacts {
     pub inherited_frees: u64,
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
-    /// What was wrong with its events.
     pub anomalies: Anomalies,
-    /// What it holds, by device.
     pub devices: Vec<HeldDevice>,
     pub meshes: Vec<Mesh>,
     pub definitions: Arc<Definitions>,
@@ -70,7 +65,6 @@ pub struct AccountFacts {
 pub struct AccountRows {
     pub buffers: PagesView<BufferRow>,
     pub programs: PagesView<Program>,
-    /// Live circular buffers of an old sender.
     pub legacy_cbs: PagesView<LegacyCb>,
     /// What was live at a peak and is freed.
     pub(crate) freed: PagesView<Freed>,
@@ -98,13 +92,11 @@ pub(crate) struct DeviceIndex {
     pub(crate) programs: Set<u32>,
     /// Meshes with it that were used since they were last closed.
     pub(crate) meshes: Set<u32>,
-    /// Each binary with its loads.
     pub(crate) kernels: Map<KernelId, Loads>,
     pub(crate) freed_cbs: FreedList,
     pub(crate) freed_kernels: FreedList,
 }
 
-/// A trace that is being captured.
 #[derive(Debug)]
 pub(crate) struct Capturing {
     pub(crate) trace: TraceKey,
@@ -141,12 +133,10 @@ pub struct Account {
     pub(crate) capturing: BTreeMap<MeshId, Capturing>,
     /// Buffers below this id belong to the process this one was forked from.
     pub(crate) first_own_buffer: u64,
-    /// The highest buffer id that was ever allocated.
     pub(crate) highest_buffer: u64,
     /// The time given to an old sender's last report.
     pub(crate) last_report: u64,
     pub(crate) order: u64,
-    /// Programs run so far, on any mesh.
     pub(crate) runs: u64,
     /// What all buffers take and asked for, each once: no device has more of either.
     pub(crate) buffer_bytes: u128,
@@ -181,7 +171,6 @@ impl Account {
         facts
     }
 
-    /// Its rows as they are now, for a reader.
     #[must_use]
     pub fn rows(&self) -> AccountRows {
         AccountRows {
@@ -203,7 +192,6 @@ impl Account {
         self.len() == 0
     }
 
-    /// The highest buffer id that was ever allocated.
     #[must_use]
     pub fn highest_buffer(&self) -> u64 {
         self.highest_buffer

@@ -71,7 +71,6 @@ anomalies! {
     Malformed "malformed",
 }
 
-/// How often each anomaly occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Anomalies {
     counts: [u64; Anomaly::ALL.len()],
@@ -99,13 +98,11 @@ impl Anomalies {
         self.counts[anomaly as usize]
     }
 
-    /// How many occurred in all.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Every anomaly with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Anomaly, u64)> + '_ {
         Anomaly::ALL
             .iter()

@@ -11,11 +11,9 @@ use ttmem_event::ProgramId;
 /// More entries than any config ring or cache of the runtime has.
 const MAX_ENTRIES: usize = 8192;
 
-/// An entry of a config ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigRingEntry {
     pub program: ProgramId,
-    /// Its first address.
     pub address: u64,
     /// Its bytes per core.
     pub size_bytes: u64,
@@ -26,7 +24,6 @@ pub struct ConfigRingEntry {
 /// A kernel config ring: one kind of core, one sub-device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigRing {
-    /// First address.
     pub base: u64,
     /// Bytes per core.
     pub size_bytes: u64,
@@ -35,7 +32,6 @@ pub struct ConfigRing {
     /// Numbers of the entries by address; those of size 0 lie nowhere.
     pub(crate) places: BTreeMap<u64, u64>,
     pub(crate) next_number: u64,
-    /// Bytes of the entries.
     pub used_bytes: u64,
     /// Where the last entry was placed, whether or not it is still there.
     pub last_address: Option<u64>,
@@ -45,7 +41,6 @@ pub struct ConfigRing {
     pub filled_until: u64,
     /// Times an entry was placed below the one before.
     pub wraps: u64,
-    /// Entries that had to go.
     pub evictions: u64,
     /// Reservations that had to wait.
     pub stalls: u64,
@@ -162,25 +157,19 @@ fn overlapping<T>(
     inside.map(|(start, _entry)| *start).collect()
 }
 
-/// A workload in the prefetcher cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedWorkload {
     pub workload: u64,
-    /// Its bytes.
     pub size_bytes: u64,
 }
 
-/// The prefetcher cache of a mesh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefetcher {
-    /// Bytes.
     pub size_bytes: u64,
     pub entries: BTreeMap<u64, CachedWorkload>,
-    /// Bytes of the workloads.
     pub used_bytes: u64,
     pub hits: u64,
     pub misses: u64,
-    /// Workloads that had to go.
     pub evictions: u64,
     pub resets: u64,
 }

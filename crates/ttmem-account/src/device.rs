@@ -17,14 +17,11 @@ pub enum ChipKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub banks: u32,
-    /// First address in a bank.
     pub base: u64,
-    /// Bytes of a bank.
     pub per_bank_bytes: u64,
 }
 
 impl Capacity {
-    /// Bytes over all banks.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.banks).saturating_mul(self.per_bank_bytes)
@@ -46,14 +43,12 @@ impl Capacity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeL1 {
     pub cores: CoreSet,
-    /// Bytes of each.
     pub bytes_per_core: u64,
     /// Bytes at the bottom of each that no allocator hands out.
     pub reserved_bytes: u64,
 }
 
 impl ComputeL1 {
-    /// Bytes that are there.
     #[must_use]
     pub fn physical_bytes(&self) -> u64 {
         u64::from(self.cores.len()).saturating_mul(self.bytes_per_core)
@@ -143,12 +138,10 @@ pub struct HeldDevice {
     pub id: Option<DeviceId>,
     /// The id it was last opened by: its definition has the grid that is in use.
     pub opened: Option<DeviceId>,
-    /// The compute cores that are in use.
     pub compute: Option<ComputeL1>,
     /// What the allocators last reported that they can hand out, whether or not they still do.
     pub capacities: [Option<Capacity>; Class::COUNT],
     pub totals: Totals,
-    /// What the caches did for it.
     pub caches: CacheCounters,
     /// When the device had its peaks, for [`crate::peak`].
     pub moments: [DeviceMoment; GaugeKind::COUNT],

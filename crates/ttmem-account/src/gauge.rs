@@ -41,7 +41,6 @@ impl Gauge {
         self.peak
     }
 
-    /// The highest total since the last mark.
     #[must_use]
     pub fn since_mark(&self) -> Peak {
         self.since_mark
@@ -73,7 +72,6 @@ impl Gauge {
         true
     }
 
-    /// Gives back bytes that were added.
     #[inline(always)]
     pub fn sub(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.bytes, "gave back {bytes} of {}", self.bytes);

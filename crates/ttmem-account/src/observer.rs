@@ -20,7 +20,6 @@ pub enum Holding<'a> {
 /// Worked out once for all of them and passed by value, so that it stays in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The class of its allocator.
     pub class: Class,
     /// What the allocator takes.
     pub bytes: u64,
@@ -43,7 +42,6 @@ impl Charge {
 }
 
 impl Holding<'_> {
-    /// The gauge it counts in.
     #[must_use]
     #[inline(always)]
     pub fn gauge(&self) -> GaugeKind {
@@ -53,7 +51,6 @@ impl Holding<'_> {
         }
     }
 
-    /// The bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

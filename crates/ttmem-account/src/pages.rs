@@ -14,7 +14,6 @@ const PAGE_ROWS: usize = 256;
 
 type Page<T> = [Option<T>; PAGE_ROWS];
 
-/// A page without rows.
 fn empty_page<T: Clone>() -> Arc<Page<T>> {
     // By way of the heap: a page is too large for the stack of a small thread.
     let rows: Arc<[Option<T>]> = vec![const { None }; PAGE_ROWS].into();
@@ -23,7 +22,6 @@ fn empty_page<T: Clone>() -> Arc<Page<T>> {
         .expect("a page is made with as many rows as it has")
 }
 
-/// A slab of rows in shared pages.
 #[derive(Clone, Debug)]
 pub struct Pages<T> {
     now: PagesView<T>,
@@ -154,19 +152,16 @@ impl<T> Default for PagesView<T> {
 }
 
 impl<T> PagesView<T> {
-    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// The row at a slot.
     #[must_use]
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {

@@ -14,7 +14,6 @@ use ttmem_event::{
 /// Per-core storage of a program on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cb {
-    /// Its number within the program.
     pub number: u32,
     pub kind: CbKind,
     /// Its address on every core.
@@ -24,14 +23,12 @@ pub struct Cb {
     /// The cores it was defined on.
     pub cores_id: CoresId,
     pub core_count: u32,
-    /// When it was placed.
     pub time: u64,
     /// The event that placed it, in the order of the process's events.
     pub order: u64,
 }
 
 impl Cb {
-    /// Bytes over all its cores.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.size_bytes.saturating_mul(u64::from(self.core_count))
@@ -54,7 +51,6 @@ pub struct Kernel {
     pub cores_id: CoresId,
     /// Bytes over all cores.
     pub total_bytes: u64,
-    /// When it was loaded.
     pub time: u64,
     /// The event that loaded it, in the order of the process's events.
     pub order: u64,
@@ -133,7 +129,6 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// The cores of one type.
     #[must_use]
     pub fn cores(&self, definitions: &Definitions, core_type: CoreType) -> CoreSet {
         let mut cores = CoreSet::default();
@@ -180,7 +175,6 @@ impl Cover {
 /// What a program has on one device.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// Its per-core storage, by number.
     cbs: Vec<Cb>,
     kernels: Vec<Kernel>,
     /// Apart from the entries: who ran with it keeps it, and it seldom changes.
@@ -190,7 +184,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Its per-core storage, by number.
     #[must_use]
     pub fn cbs(&self) -> &[Cb] {
         &self.cbs
@@ -286,21 +279,14 @@ pub struct ProgramOnDevice {
     pub(crate) ran: Option<Arc<Cover>>,
     /// The number of its last run among all runs of the process; 0 before the first.
     pub(crate) run: u64,
-    /// Bytes of commands generated for it.
     pub command_bytes: Option<u64>,
-    /// Bytes of binary sent.
     pub sent_bytes: Option<u64>,
     /// Runs; those of a trace that contains it are counted at the trace, not here.
     pub dispatches: u64,
-    /// Runs that found the program in the program cache.
     pub program_cache_hits: u64,
-    /// Runs that had to build the program.
     pub program_cache_misses: u64,
-    /// Runs that found the binary on the device.
     pub binary_reuses: u64,
-    /// The first run.
     pub first_dispatch: Option<u64>,
-    /// The last run.
     pub last_dispatch: Option<u64>,
 }
 
@@ -323,7 +309,6 @@ impl ProgramOnDevice {
         }
     }
 
-    /// Its per-core storage, by number.
     #[must_use]
     pub fn cbs(&self) -> &[Cb] {
         self.placement.as_ref().map_or(&[], |placed| &placed.cbs)
@@ -366,7 +351,6 @@ pub struct Program {
     pub name: TextId,
     /// The runtime's id of its last run.
     pub runtime_id: u64,
-    /// Its address in the process.
     pub pointer: u64,
     /// When it was created, or first heard of.
     pub created: u64,

@@ -31,7 +31,6 @@ pub(crate) struct Trace {
     pub(crate) next: u64,
     /// Whether the capture is complete.
     pub(crate) ended: bool,
-    /// Its last replay.
     pub(crate) replay: Option<Replay>,
 }
 
@@ -47,7 +46,6 @@ pub(crate) struct Replay {
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) program: ProgramId,
-    /// The slot of the program.
     pub(crate) slot: u32,
     /// The slot of the mesh it was dispatched on.
     pub(crate) mesh: u32,
@@ -103,9 +101,7 @@ impl Vacated {
 /// A program on the cores where it ran last, or nobody where it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentProgram {
-    /// The slot of the program.
     pub program: Option<u32>,
-    /// When it ran.
     pub time: u64,
     pub cores: CoreSet,
 }

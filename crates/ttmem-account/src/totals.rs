@@ -40,7 +40,6 @@ pub struct KernelTotals {
     pub unplaced: u64,
 }
 
-/// What is held on a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub classes: [ClassTotals; Class::COUNT],
@@ -58,7 +57,6 @@ pub struct PeakSet {
 }
 
 impl PeakSet {
-    /// The peak of one gauge.
     #[must_use]
     pub fn peak(&self, kind: GaugeKind) -> Peak {
         match kind {
@@ -120,7 +118,6 @@ impl Totals {
         &self.classes[class.index()]
     }
 
-    /// A total with its peak.
     #[must_use]
     #[inline]
     pub fn gauge(&self, kind: GaugeKind) -> &Gauge {
@@ -163,45 +160,40 @@ impl Totals {
     /// Books storage or a kernel; true if its gauge is higher than ever.
     #[inline(always)]
     pub fn book(&mut self, holding: &Holding<'_>, time: u64, order: u64) -> bool {
-        match *holding {
-            Holding::Cb(_program, cb) => {
-                let bytes = cb.total_bytes();
-                self.cb.by_kind[cb.kind as usize] += bytes;
-                self.cb.count += 1;
-                self.cb.unplaced += u64::from(cb.cores_id == CoresId::NONE);
-                self.cb.registered.add(bytes, time, order)
-            }
-            Holding::Kernel(_program, kernel) => {
-                self.kernel.by_kind[kernel.kind as usize] += kernel.total_bytes;
-                if let Some(core_type) = kernel.core_type {
-                    self.kernel.by_core_type[core_type as usize] += kernel.total_bytes;
-                }
-                self.kernel.count += 1;
-                self.kernel.unplaced += u64::from(kernel.cores_id == CoresId::NONE);
-                self.kernel.registered.add(kernel.total_bytes, time, order)
-            }
-        }
+        self.change(holding, |figure, by| *figure += by);
+        let gauge = self.gauge_mut(holding.gauge());
+        gauge.add(holding.bytes(), time, order)
     }
 
     /// Gives back storage or a kernel that was booked.
     #[inline(always)]
     pub fn release(&mut self, holding: &Holding<'_>) {
+        self.change(holding, |figure, by| *figure -= by);
+        self.gauge_mut(holding.gauge()).sub(holding.bytes());
+    }
+
+    #[inline(always)]
+    fn change(&mut self, holding: &Holding<'_>, change: impl Fn(&mut u64, u64)) {
         match *holding {
             Holding::Cb(_program, cb) => {
-                let bytes = cb.total_bytes();
-                self.cb.registered.sub(bytes);
-                self.cb.by_kind[cb.kind as usize] -= bytes;
-                self.cb.count -= 1;
-                self.cb.unplaced -= u64::from(cb.cores_id == CoresId::NONE);
+                change(&mut self.cb.by_kind[cb.kind as usize], cb.total_bytes());
+                change(&mut self.cb.count, 1);
+                let unplaced = cb.cores_id == CoresId::NONE;
+                change(&mut self.cb.unplaced, u64::from(unplaced));
             }
             Holding::Kernel(_program, kernel) => {
-                self.kernel.registered.sub(kernel.total_bytes);
-                self.kernel.by_kind[kernel.kind as usize] -= kernel.total_bytes;
+                let totals = &mut self.kernel;
+                change(
+                    &mut totals.by_kind[kernel.kind as usize],
+                    kernel.total_bytes,
+                );
                 if let Some(core_type) = kernel.core_type {
-                    self.kernel.by_core_type[core_type as usize] -= kernel.total_bytes;
+                    let of_type = &mut totals.by_core_type[core_type as usize];
+                    change(of_type, kernel.total_bytes);
                 }
-                self.kernel.count -= 1;
-                self.kernel.unplaced -= u64::from(kernel.cores_id == CoresId::NONE);
+                change(&mut totals.count, 1);
+                let unplaced = kernel.cores_id == CoresId::NONE;
+                change(&mut totals.unplaced, u64::from(unplaced));
             }
         }
     }
@@ -261,7 +253,6 @@ impl Totals {
         peaks
     }
 
-    /// The peaks since the last mark.
     #[must_use]
     pub fn since_mark(&self) -> PeakSet {
         let mut peaks = PeakSet::default();

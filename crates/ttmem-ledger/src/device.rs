@@ -36,9 +36,7 @@ pub struct DeviceFacts {
 
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What tells it from others.
     pub key: DeviceKey,
-    /// What is known of it.
     pub facts: DeviceFacts,
     /// How its events become known; `None` until a process speaks of it.
     pub source: Option<Source>,

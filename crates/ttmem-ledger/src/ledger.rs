@@ -174,7 +174,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -226,7 +225,6 @@ impl Ledger {
         Some(std::mem::replace(known, state))
     }
 
-    /// How many connections a process has.
     pub fn set_connections(&mut self, process: u32, connections: u32) {
         if let Some(process) = self.process_mut(process) {
             process.facts.connections = connections;

@@ -55,7 +55,6 @@ impl Departure {
     }
 }
 
-/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     pub time: u64,
@@ -69,7 +68,6 @@ pub struct ProcessFacts {
     pub identity: ProcessIdentity,
     /// Whether it can still say something.
     pub state: ProcessState,
-    /// How many connections it has.
     pub connections: u32,
     /// The pid it claims; shown, never used.
     pub claimed_pid: Option<i64>,
@@ -77,7 +75,6 @@ pub struct ProcessFacts {
     pub resyncing: bool,
 }
 
-/// A process of the ledger.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) facts: ProcessFacts,

@@ -100,8 +100,10 @@ pub(crate) struct DeviceIndex {
 #[derive(Debug)]
 pub(crate) struct Capturing {
     pub(crate) trace: TraceKey,
-    /// The number of the last captured run of each program on each mesh, by their slots.
-    pub(crate) last: Map<(u32, u32), u64>,
+    /// The number of the last captured run of each program on each mesh.
+    ///
+    /// Not by the program's slot: another program may have it before the capture ends.
+    pub(crate) last: Map<(ProgramId, u32), u64>,
 }
 
 /// What one process holds, and how it came to.

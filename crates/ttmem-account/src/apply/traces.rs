@@ -61,7 +61,7 @@ impl<O: Observer> Apply<'_, O> {
         let capturing = capturing.ok_or(Anomaly::UnknownTrace)?;
         let trace = account.facts.traces.get_mut(&capturing.trace);
         let trace = trace.ok_or(Anomaly::UnknownTrace)?;
-        if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(slot, mesh)) {
+        if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(program, mesh)) {
             return Err(Anomaly::LimitReached);
         }
         let live = account.programs.get(slot).ok_or(Anomaly::UnknownProgram)?;
@@ -80,7 +80,7 @@ impl<O: Observer> Apply<'_, O> {
         covers.shrink_to_fit();
         let captured = Arc::make_mut(&mut trace.captured);
         trace.next += 1;
-        if let Some(before) = capturing.last.insert((slot, mesh), trace.next) {
+        if let Some(before) = capturing.last.insert((program, mesh), trace.next) {
             captured.remove(&before);
         }
         let run = Captured {

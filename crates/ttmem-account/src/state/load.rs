@@ -439,7 +439,7 @@ impl<O: Observer> Loader<'_, O> {
             }
             let number = run.number;
             let run = self.captured(run)?;
-            last.insert((run.slot, run.mesh), number);
+            last.insert((run.program, run.mesh), number);
             captured.insert(number, run);
         }
         trace.captured = Arc::new(captured);

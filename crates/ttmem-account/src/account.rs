@@ -109,7 +109,7 @@ pub(crate) struct Capturing {
 /// What one process holds, and how it came to.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// Whether it speaks the old senders' vocabulary.
+    /// Whether it belongs to an old sender.
     pub(crate) legacy: bool,
     pub(crate) facts: AccountFacts,
     pub(crate) buffers: BufferBook,
@@ -145,7 +145,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An empty account; `legacy` if it speaks the old senders' vocabulary.
+    /// An empty account; `legacy` if it belongs to an old sender.
     #[must_use]
     pub fn new(legacy: bool) -> Self {
         Self {
@@ -162,8 +162,8 @@ impl Account {
 
     /// Everything but its rows as it is now, for a reader.
     ///
-    /// What is being captured has not run: no reader asks for it, and whoever held it would make
-    /// the next captured run copy it.
+    /// What is being captured has not run: no reader asks for it, and a reader that held it would
+    /// make the next captured run copy it.
     #[must_use]
     pub fn facts_now(&self) -> AccountFacts {
         let mut facts = self.facts.clone();
@@ -253,7 +253,7 @@ impl Account {
         self.facts.anomalies.add(anomaly, count);
     }
 
-    /// Starts a new stretch between marks: somebody else set one.
+    /// Starts a new stretch between marks: another process set one.
     pub fn mark(&mut self, time: u64) {
         for held in &mut self.facts.devices {
             held.totals.mark(time);
@@ -298,7 +298,7 @@ impl Account {
         facts.anomalies.raise_to(&before.anomalies);
     }
 
-    /// Somebody else's mark is newer than its own: peaks since then are those that were seen.
+    /// Another process's mark is newer than its own: peaks since then are those that were seen.
     pub fn restart_stretch(&mut self, time: u64, before: &AccountFacts) {
         self.mark(time);
         let before: Map<ChipKey, &HeldDevice> = before
@@ -318,8 +318,8 @@ impl Account {
 
     /// Whether a process of its kind may send such an event.
     ///
-    /// One that speaks the old vocabulary has no words but the old ones, and those by
-    /// which its client says what became of them.
+    /// An old sender has the old events, and those by which its client reports what became
+    /// of them.
     #[inline]
     pub(crate) fn may_send(&self, kind: &EventKind) -> bool {
         kind.is_legacy() == self.legacy

@@ -5,7 +5,7 @@ use crate::totals::{GaugeKind, Totals};
 use std::sync::Arc;
 use ttmem_event::{Class, CoreSet, DeviceDefinition, DeviceId};
 
-/// What tells one chip from another within a process.
+/// A chip's identity within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChipKey {
     Unique(u64),
@@ -132,7 +132,6 @@ impl DeviceMoment {
 /// What one process holds on one device.
 #[derive(Clone, Debug)]
 pub struct HeldDevice {
-    /// What tells it from the process's other devices.
     pub key: ChipKey,
     /// The first id it has in the process's events; old senders have only device numbers.
     pub id: Option<DeviceId>,

@@ -1,4 +1,4 @@
-//! Circular buffers of old senders: any number at one address, told apart by size alone.
+//! Circular buffers of old senders: any number at one address, distinguished by size alone.
 
 use crate::Map;
 use crate::pages::Pages;

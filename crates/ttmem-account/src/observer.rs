@@ -72,7 +72,7 @@ impl Holding<'_> {
 ///
 /// `()` is the observer of an account that stands alone.
 pub trait Observer {
-    /// The process speaks of a device for the first time.
+    /// The process mentions a device for the first time.
     ///
     /// # Errors
     /// When the owner has no room for it; then the account has none, either.
@@ -97,7 +97,7 @@ pub trait Observer {
         None
     }
 
-    /// How often the device had a new peak of this gauge; 0 where nobody counts.
+    /// How often the device had a new peak of this gauge; 0 where they are not counted.
     fn device_peaks(&self, _slot: u32, _gauge: GaugeKind) -> u64 {
         0
     }

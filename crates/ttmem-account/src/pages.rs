@@ -51,7 +51,7 @@ fn place(slot: u32) -> (usize, usize) {
 }
 
 impl<T: Clone> Pages<T> {
-    /// Adds a row and says where; `None` when there is no slot number left.
+    /// Adds a row and returns its slot; `None` when there is no slot number left.
     #[inline]
     pub fn insert(&mut self, row: T) -> Option<u32> {
         let slot = match self.free.pop() {
@@ -95,7 +95,7 @@ impl<T: Clone> Pages<T> {
         if Arc::strong_count(page) > 1 {
             unshare(page);
         }
-        // Nobody makes weak references: what has one owner is ours to write to.
+        // There are no weak references: what has one owner may be written to.
         Some(&mut Arc::get_mut(page)?[row])
     }
 

@@ -59,11 +59,11 @@ pub struct Kernel {
 /// Storage or a kernel of a program on a device.
 pub(crate) trait Entry: Copy {
     type Key: Ord + Copy;
-    /// What tells it from others of its program.
+    /// Its identity within its program.
     fn key(&self) -> Self::Key;
     /// The cores that it is on, where they are known.
     fn core_set(&self) -> Option<(CoreType, CoresId)>;
-    /// Whether it says the same as what has its key.
+    /// Whether it equals what has its key, times aside.
     fn repeats(&self, known: &Self) -> bool;
     fn holding(&self, program: ProgramId) -> Holding<'_>;
     fn list(placement: &mut Placement) -> &mut Vec<Self>;
@@ -115,7 +115,7 @@ impl Entry for Kernel {
 /// What became of an entry that was put in its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Put<E> {
-    /// It was there, and says the same.
+    /// It was there already.
     Repeated,
     Added,
     Replaced(E),
@@ -352,7 +352,7 @@ pub struct Program {
     /// The runtime's id of its last run.
     pub runtime_id: u64,
     pub pointer: u64,
-    /// When it was created, or first heard of.
+    /// When it was created, or first mentioned.
     pub created: u64,
     pub finalized: Option<Finalized>,
     pub on: Vec<ProgramOnDevice>,

@@ -1,10 +1,10 @@
 //! Which program ran last on each core, as far as one process knows.
 //!
-//! A dispatch only numbers the run: who is on a core is worked out when somebody
-//! asks, from the runs with the highest numbers. So a dispatch costs the same on
+//! A dispatch only numbers the run: who is on a core is worked out when a
+//! reader asks, from the runs with the highest numbers. So a dispatch costs the same on
 //! one core as on a thousand. What a program had when it ran decides which cores
-//! were its own, not what it has now. A program that is gone leaves its cores to
-//! nobody: the programs before it were overwritten.
+//! were its own, not what it has now. A program that is gone leaves its cores
+//! empty: the programs before it were overwritten.
 
 use crate::Map;
 use crate::account::{AccountFacts, AccountRows};
@@ -98,7 +98,7 @@ impl Vacated {
     }
 }
 
-/// A program on the cores where it ran last, or nobody where it is gone.
+/// A program on the cores where it ran last; none where it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentProgram {
     pub program: Option<u32>,

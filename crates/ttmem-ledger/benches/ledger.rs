@@ -126,32 +126,68 @@ fn report_geometry(live: u64, order: Order) -> String {
 
 /// How long the pump of a client is held at so many live buffers: by single events, and by each
 /// step of sending its whole state that is not done in a thread beside it.
+///
+/// Of three runs, the least of each: whatever else runs only adds.
 fn report_pauses(live: u64) -> String {
-    let mut account = Account::new(false);
+    let mut least: Vec<(&str, Duration)> = Vec::new();
+    let mut state_bytes = 0;
+    for _run in 0..3 {
+        let mut account = Account::new(false);
+        let mut times = grow(&mut account, live);
+        let (bytes, state_times) = send_state(account);
+        state_bytes = bytes;
+        times.extend(state_times);
+        least = match least.as_slice() {
+            [] => times,
+            known => {
+                let pairs = known.iter().zip(&times);
+                pairs
+                    .map(|(one, other)| (one.0, one.1.min(other.1)))
+                    .collect()
+            }
+        };
+    }
+    let times = least
+        .iter()
+        .map(|(step, time)| format!("\"{step}_micros\": {}", time.as_micros()));
+    let times = times.collect::<Vec<_>>().join(", ");
+    format!(
+        "{{\"live_buffers\": {live}, \"state_bytes\": {state_bytes}, {times}, \"target_micros\": 5000}}"
+    )
+}
+
+/// The longest event while buffers come, and while some are replaced.
+fn grow(account: &mut Account, live: u64) -> Vec<(&'static str, Duration)> {
     let limits = ttmem_account::Limits::default();
     let (definitions, events) = World::introduction(1);
     for definition in &definitions {
         let defined = account.define(definition, &limits, &mut ());
         defined.expect("the definitions of a workload do not contradict each other");
     }
-    let apply = |account: &mut Account, kind: EventKind| {
+    let mut apply = |kind: EventKind| {
         let start = Instant::now();
         let applied = account.apply(&Event { time: 1, kind }, &limits, &mut ());
         applied.expect("the events of a workload do not contradict each other");
         start.elapsed()
     };
     for event in events {
-        apply(&mut account, event);
+        apply(event);
     }
     let space = BufferSpace::new(Class::Dram, live);
-    let grown = (0..live).map(|place| apply(&mut account, space.allocated(place)));
-    let grown = grown.max().unwrap_or_default();
-    let churned = (0..live / 10).map(|place| {
-        let freed = apply(&mut account, space.freed(place));
-        freed.max(apply(&mut account, space.allocated(place)))
+    let grown = (0..live).map(|place| apply(space.allocated(place))).max();
+    let replaced = (0..live / 10).map(|place| {
+        let freed = apply(space.freed(place));
+        freed.max(apply(space.allocated(place)))
     });
-    let churned = churned.max().unwrap_or_default();
+    let replaced = replaced.max();
+    vec![
+        ("longest_event_while_growing", grown.unwrap_or_default()),
+        ("longest_event_at_that_size", replaced.unwrap_or_default()),
+    ]
+}
 
+/// The steps of sending a state, as the pump of a client takes them.
+fn send_state(account: Account) -> (usize, Vec<(&'static str, Duration)>) {
     let start = Instant::now();
     let lent = Arc::new(account);
     let account = Arc::clone(&lent);
@@ -170,24 +206,19 @@ fn report_pauses(live: u64) -> String {
     let mut frames = Vec::new();
     Frame::put_state(&mut frames, &state);
     let framing = start.elapsed();
-    let start = Instant::now();
     let state_bytes = state.len();
+    let start = Instant::now();
     drop(state);
     let dropping = start.elapsed();
     black_box((account, frames));
-    format!(
-        "{{\"live_buffers\": {live}, \"state_bytes\": {state_bytes}, \"saved_beside_micros\": {}, \
-         \"longest_event_while_growing_micros\": {}, \"longest_event_at_that_size_micros\": {}, \
-         \"lending_micros\": {}, \"taking_back_micros\": {}, \"framing_micros\": {}, \
-         \"dropping_micros\": {}, \"target_micros\": 5000}}",
-        saved.as_micros(),
-        grown.as_micros(),
-        churned.as_micros(),
-        lending.as_micros(),
-        taking_back.as_micros(),
-        framing.as_micros(),
-        dropping.as_micros(),
-    )
+    let times = vec![
+        ("saved_beside", saved),
+        ("lending", lending),
+        ("taking_back", taking_back),
+        ("framing", framing),
+        ("dropping", dropping),
+    ];
+    (state_bytes, times)
 }
 
 fn sorted_times(mut run: impl FnMut() -> Duration) -> [Duration; RUNS] {

@@ -110,11 +110,11 @@ impl View {
             }
         }
         for process in &self.processes {
-            for (key, ring) in &process.account.config_rings {
+            for (key, config_ring) in &process.account.config_rings {
                 let who = format!("process {} ring {key:?}", process.index);
-                let used = ring.entries().map(|entry| entry.size_bytes).sum();
-                expect(&who, "used", ring.used_bytes, used)?;
-                expect_at_most(&who, "used", used, ring.size_bytes)?;
+                let used = config_ring.entries().map(|entry| entry.size_bytes).sum();
+                expect(&who, "used", config_ring.used_bytes, used)?;
+                expect_at_most(&who, "used", used, config_ring.size_bytes)?;
             }
             for (mesh, cache) in &process.account.prefetchers {
                 let who = format!("process {} prefetcher of mesh {mesh}", process.index);

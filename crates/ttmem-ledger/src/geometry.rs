@@ -1,7 +1,7 @@
 //! Where things lie: unions, overlaps, largest free blocks, occupied L1.
 //!
-//! Totals are kept with every event; this is worked out when somebody asks, in
-//! the asker's thread, from a [`View`]. Each allocator's addresses are sorted
+//! Totals are kept with every event; this is worked out when a reader asks, in
+//! its thread, from a [`View`]. Each allocator's addresses are sorted
 //! once and shared by all devices of its mesh. What cannot be known, because an
 //! old sender reported no places, is `None` and never a guess.
 
@@ -42,7 +42,7 @@ pub struct AllocatorGeometry {
 pub struct ClassGeometry {
     /// What can be handed out, where known.
     pub capacity: Option<Capacity>,
-    /// Bytes that somebody holds, each counted once; never above the capacity.
+    /// Bytes that are held, each counted once; never above the capacity.
     pub union_bytes: u64,
     /// Charged bytes beyond the union: held twice, or more than there is.
     pub overlap_bytes: u64,

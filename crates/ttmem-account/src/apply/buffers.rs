@@ -116,7 +116,7 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// Gives back all that the allocators of a mesh hold, and says how much that was.
+    /// Gives back all that the allocators of a mesh hold, and returns how much that was.
     pub(super) fn release_allocators(&mut self, mesh: u32, class: Option<Class>) -> Released {
         let mut released = Released::default();
         let devices = self.mesh(mesh).devices.len() as u64;
@@ -135,7 +135,7 @@ impl<O: Observer> Apply<'_, O> {
         released
     }
 
-    /// Whether a live row says the same as a new one, times aside.
+    /// Whether a live row equals a new one, times aside.
     fn is_repeated(&self, slot: u32, new: &BufferRow) -> bool {
         self.account.buffers.rows.get(slot).is_some_and(|old| {
             let place = |row: &BufferRow| (row.mesh, row.class, row.address, row.cores_id);

@@ -30,9 +30,9 @@ impl<O: Observer> Apply<'_, O> {
                 stalled,
                 ..
             } => {
-                let ring = self.config_ring_mut(mesh, sub_device, core_type)?;
-                ring.reserves += 1;
-                ring.stalls += u64::from(stalled);
+                let config_ring = self.config_ring_mut(mesh, sub_device, core_type)?;
+                config_ring.reserves += 1;
+                config_ring.stalls += u64::from(stalled);
             }
             EventKind::RingAllocated {
                 mesh,
@@ -49,8 +49,8 @@ impl<O: Observer> Apply<'_, O> {
                     size_bytes,
                     sync,
                 };
-                let ring = self.config_ring_mut(mesh, sub_device, core_type)?;
-                ring.place(entry)?;
+                let config_ring = self.config_ring_mut(mesh, sub_device, core_type)?;
+                config_ring.place(entry)?;
             }
             EventKind::RingFreed {
                 mesh,
@@ -114,11 +114,11 @@ impl<O: Observer> Apply<'_, O> {
             // A new division of the mesh: what it has besides is opened anew after this.
             self.drop_config_rings(key.0, 1);
         }
-        let rings = &mut self.account.facts.config_rings;
-        if rings.len() >= self.limits.config_rings && !rings.contains_key(&key) {
+        let config_rings = &mut self.account.facts.config_rings;
+        if config_rings.len() >= self.limits.config_rings && !config_rings.contains_key(&key) {
             return Err(Anomaly::LimitReached);
         }
-        rings.insert(key, Arc::new(ConfigRing::new(base, size_bytes)));
+        config_rings.insert(key, Arc::new(ConfigRing::new(base, size_bytes)));
         self.use_mesh(key.0);
         Ok(())
     }
@@ -137,13 +137,13 @@ impl<O: Observer> Apply<'_, O> {
     ///
     /// Only what is the mesh's own is looked at: a device may close with thousands of meshes.
     pub(super) fn drop_config_rings(&mut self, mesh: u32, first_sub_device: u8) {
-        let rings = &mut self.account.facts.config_rings;
+        let config_rings = &mut self.account.facts.config_rings;
         let first = (mesh, first_sub_device, CoreType::ALL[0]);
-        while let Some((key, _ring)) = rings.range(first..).next()
+        while let Some((key, _ring)) = config_rings.range(first..).next()
             && key.0 == mesh
         {
             let key = *key;
-            rings.remove(&key);
+            config_rings.remove(&key);
         }
     }
 
@@ -154,8 +154,8 @@ impl<O: Observer> Apply<'_, O> {
         core_type: CoreType,
     ) -> Result<&mut ConfigRing, Anomaly> {
         let key = (self.mesh_slot(mesh)?, sub_device, core_type);
-        let ring = self.account.facts.config_rings.get_mut(&key);
-        Ok(Arc::make_mut(ring.ok_or(Anomaly::OutsideRing)?))
+        let config_ring = self.account.facts.config_rings.get_mut(&key);
+        Ok(Arc::make_mut(config_ring.ok_or(Anomaly::OutsideRing)?))
     }
 
     fn prefetcher_mut(&mut self, mesh: u32) -> Result<&mut Prefetcher, Anomaly> {

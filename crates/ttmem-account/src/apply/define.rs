@@ -74,7 +74,7 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// The process's slot for a device, new if it never spoke of it.
+    /// The process's slot for a device, new if it was never mentioned.
     fn hold_device(&mut self, key: ChipKey) -> Result<u32, Anomaly> {
         if let Some(slot) = self.account.chips.get(&key) {
             return Ok(*slot);

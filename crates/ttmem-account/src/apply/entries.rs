@@ -166,7 +166,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Takes back the entry of a key, or all; false if there is none of that key.
-    pub(super) fn take_entries<E: Entry>(
+    fn take_entries<E: Entry>(
         &mut self,
         members: &[u32],
         program: u32,
@@ -183,7 +183,7 @@ impl<O: Observer> Apply<'_, O> {
         found
     }
 
-    fn give_back<E: Entry>(&mut self, slot: u32, program: u32, entry: &E) {
+    pub(super) fn give_back<E: Entry>(&mut self, slot: u32, program: u32, entry: &E) {
         let (id, name) = self.program_id_and_name(program);
         self.release_holding(slot, name, &entry.holding(id));
     }

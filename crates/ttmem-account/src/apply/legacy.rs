@@ -1,9 +1,9 @@
 //! Old senders: no identities, no classes in frees, no cores.
 //!
-//! An address is all they have. Buffers are told apart by device, class and
+//! An address is all they have. Buffers are identified by device, class and
 //! address; circular buffers at one address are a multiset; kernels are known by
 //! whatever id the sender chose. What is given back is what was booked,
-//! whatever the message says.
+//! whatever the message claims.
 
 use super::{Apply, Outcome};
 use crate::account::ProgramKey;

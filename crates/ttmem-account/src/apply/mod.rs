@@ -153,6 +153,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Books storage or a kernel on one device.
+    #[inline(always)]
     pub(crate) fn book_holding(&mut self, slot: u32, holding: &Holding<'_>) {
         if let Holding::Kernel(_program, kernel) = holding {
             self.change_unique(slot, kernel, true);
@@ -166,6 +167,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Gives back storage or a kernel on one device; `name` is that of its program.
+    #[inline(always)]
     fn release_holding(&mut self, slot: u32, name: TextId, holding: &Holding<'_>) {
         if let Holding::Kernel(_program, kernel) = holding {
             self.change_unique(slot, kernel, false);
@@ -243,7 +245,7 @@ fn note_device_peak(held: &mut HeldDevice, peak_number: u64, order: u64, gauge: 
     let moment = &mut held.moments[gauge.index()];
     if moment.peak_number != peak_number {
         moment.peak_number = peak_number;
-        // 0 where a state was sent that says so of its rows: nothing came before.
+        // A loaded state may have rows of order 0: nothing came before them.
         moment.order = order.saturating_sub(1);
     }
 }

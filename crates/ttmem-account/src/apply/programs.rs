@@ -178,7 +178,7 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Changes what a program has on those of the devices that it has a part on.
     ///
-    /// Says what came of it on each. Devices that share a placement go on sharing it.
+    /// Returns the result for each. Devices that share a placement go on sharing it.
     pub(super) fn change_parts<R: Clone>(
         &mut self,
         program: u32,
@@ -220,8 +220,17 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Gives back what a program has on one of the process's devices, and leaves its cores.
     pub(super) fn empty_part(&mut self, program: u32, slot: u32) {
-        self.take_entries::<Cb>(&[slot], program, None);
-        self.take_entries::<Kernel>(&[slot], program, None);
+        let taken = self.change_parts(program, &[slot], |placed| {
+            (placed.take::<Cb>(None), placed.take::<Kernel>(None))
+        });
+        for (slot, (cbs, kernels)) in taken {
+            for cb in &cbs {
+                self.give_back(slot, program, cb);
+            }
+            for kernel in &kernels {
+                self.give_back(slot, program, kernel);
+            }
+        }
         let on = self.program_mut(program).on_device(slot);
         let ran = on.and_then(|on| Some((on.ran.clone()?, on.run, on.last_dispatch)));
         if let Some((ran, run, time)) = ran {
@@ -230,7 +239,7 @@ impl<O: Observer> Apply<'_, O> {
         self.drop_part(program, slot);
     }
 
-    /// The program that ran on these cores then is gone: nobody is on them.
+    /// The program that ran on these cores then is gone: they are empty.
     pub(super) fn leave_cores(&mut self, slot: u32, cover: &Cover, run: u64, time: u64) {
         let facts = &mut self.account.facts;
         let mut last = None;
@@ -309,8 +318,13 @@ impl<O: Observer> Apply<'_, O> {
                 }
                 on.run = account.runs;
             }
+            let caches = &mut account.facts.devices[*member as usize].caches;
+            caches.dispatches += 1;
+            caches.program_cache_hits += counted.program_cache_hits;
+            caches.program_cache_misses += counted.program_cache_misses;
+            caches.binary_reuses += counted.binary_reuses;
+            self.observer.counted(*member, &counted);
         }
-        self.count(&members, &counted);
         for (slot, cover, run, time) in left {
             self.leave_cores(slot, &cover, run, time);
         }

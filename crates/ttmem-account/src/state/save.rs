@@ -139,12 +139,12 @@ impl Account {
 
     fn save_caches(&self, out: &mut Vec<u8>) {
         (self.facts.config_rings.len() as u64).put(out);
-        for ((mesh, sub_device, core_type), ring) in &self.facts.config_rings {
+        for ((mesh, sub_device, core_type), config_ring) in &self.facts.config_rings {
             mesh.put(out);
             sub_device.put(out);
             core_type.put(out);
-            ring.put(out);
-            put_list(out, ring.entries());
+            config_ring.put(out);
+            put_list(out, config_ring.entries());
         }
         (self.facts.prefetchers.len() as u64).put(out);
         for (mesh, cache) in &self.facts.prefetchers {
@@ -221,7 +221,7 @@ impl<T> Numbered<T> {
     }
 }
 
-/// What tells it from others: the account keeps it alive meanwhile.
+/// Its identity: the account keeps it alive meanwhile.
 fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared).addr()
 }

@@ -100,12 +100,12 @@ impl View {
             });
         }
         for process in &self.processes {
-            for ((mesh, _sub_device, core_type), ring) in &process.account.config_rings {
+            for ((mesh, _sub_device, core_type), config_ring) in &process.account.config_rings {
                 if *core_type == CoreType::Tensix && is_mesh_on(process, *mesh, index) {
                     placed.push(Placed {
-                        address: ring.base,
-                        size_bytes: ring.size_bytes,
-                        occupant: Occupant::ConfigRing(process, ring),
+                        address: config_ring.base,
+                        size_bytes: config_ring.size_bytes,
+                        occupant: Occupant::ConfigRing(process, config_ring),
                     });
                 }
             }

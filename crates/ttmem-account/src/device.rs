@@ -1,5 +1,7 @@
 //! A device as one process sees it.
 
+use crate::anomaly::Anomaly;
+use crate::limits::MAX_HELD_BYTES;
 use crate::residency::Vacated;
 use crate::totals::{GaugeKind, Totals};
 use std::sync::Arc;
@@ -25,6 +27,13 @@ impl Capacity {
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.banks).saturating_mul(self.per_bank_bytes)
+    }
+
+    /// Refuses what no device has.
+    pub(crate) fn check(&self) -> Result<(), Anomaly> {
+        let total = u64::from(self.banks).checked_mul(self.per_bank_bytes);
+        let fits = total.is_some_and(|total| total <= MAX_HELD_BYTES);
+        fits.then_some(()).ok_or(Anomaly::AbsurdSize)
     }
 
     /// Of two reports on one device, the larger: a sub-mesh sees no more than its parent.

@@ -7,6 +7,7 @@
 
 mod workloads;
 
+use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
@@ -127,7 +128,7 @@ fn report_geometry(live: u64, order: Order) -> String {
 /// How long the pump of a client is held at so many live buffers: by single events, and by each
 /// step of sending its whole state that is not done in a thread beside it.
 ///
-/// Of three runs, the least of each: whatever else runs only adds.
+/// In processor time of the thread, so that what else runs does not count; of three runs, the least.
 fn report_pauses(live: u64) -> String {
     let mut least: Vec<(&str, Duration)> = Vec::new();
     let mut state_bytes = 0;
@@ -165,10 +166,10 @@ fn grow(account: &mut Account, live: u64) -> Vec<(&'static str, Duration)> {
         defined.expect("the definitions of a workload do not contradict each other");
     }
     let mut apply = |kind: EventKind| {
-        let start = Instant::now();
+        let start = cpu_time();
         let applied = account.apply(&Event { time: 1, kind }, &limits, &mut ());
         applied.expect("the events of a workload do not contradict each other");
-        start.elapsed()
+        cpu_time() - start
     };
     for event in events {
         apply(event);
@@ -188,28 +189,27 @@ fn grow(account: &mut Account, live: u64) -> Vec<(&'static str, Duration)> {
 
 /// The steps of sending a state, as the pump of a client takes them.
 fn send_state(account: Account) -> (usize, Vec<(&'static str, Duration)>) {
-    let start = Instant::now();
+    let start = cpu_time();
     let lent = Arc::new(account);
     let account = Arc::clone(&lent);
     let maker = std::thread::spawn(move || {
         let mut state = Vec::new();
         lent.save(&mut state);
-        state
+        (state, cpu_time())
     });
-    let lending = start.elapsed();
-    let state = maker.join().expect("saving does not panic");
-    let saved = start.elapsed();
-    let start = Instant::now();
+    let lending = cpu_time() - start;
+    let (state, saved) = maker.join().expect("saving does not panic");
+    let start = cpu_time();
     let account = Arc::into_inner(account);
-    let taking_back = start.elapsed();
-    let start = Instant::now();
+    let taking_back = cpu_time() - start;
+    let start = cpu_time();
     let mut frames = Vec::new();
     Frame::put_state(&mut frames, &state);
-    let framing = start.elapsed();
+    let framing = cpu_time() - start;
     let state_bytes = state.len();
-    let start = Instant::now();
+    let start = cpu_time();
     drop(state);
-    let dropping = start.elapsed();
+    let dropping = cpu_time() - start;
     black_box((account, frames));
     let times = vec![
         ("saved_beside", saved),
@@ -219,6 +219,12 @@ fn send_state(account: Account) -> (usize, Vec<(&'static str, Duration)>) {
         ("dropping", dropping),
     ];
     (state_bytes, times)
+}
+
+/// What this thread has used so far.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(now).expect("a thread's time is not negative")
 }
 
 fn sorted_times(mut run: impl FnMut() -> Duration) -> [Duration; RUNS] {

@@ -43,13 +43,9 @@ impl<O: Observer> Apply<'_, O> {
 
     fn check_room(&self, more_bytes: usize) -> Outcome {
         let definitions = &self.account.facts.definitions;
-        let full = definitions.len() >= self.limits.definitions
-            || definitions.text_bytes + more_bytes > self.limits.text_bytes;
-        if full {
-            Err(Anomaly::LimitReached)
-        } else {
-            Ok(())
-        }
+        let has_room = definitions.len() < self.limits.definitions
+            && definitions.text_bytes + more_bytes <= self.limits.text_bytes;
+        has_room.then_some(()).ok_or(Anomaly::LimitReached)
     }
 
     fn define_device(&mut self, definition: &DeviceDefinition) -> Outcome {
@@ -155,9 +151,5 @@ impl<O: Observer> Apply<'_, O> {
 }
 
 fn same(equal: bool) -> Outcome {
-    if equal {
-        Ok(())
-    } else {
-        Err(Anomaly::Redefined)
-    }
+    equal.then_some(()).ok_or(Anomaly::Redefined)
 }

@@ -119,6 +119,9 @@ impl<O: Observer> Apply<'_, O> {
         let mut newest: Option<(u64, u32)> = None;
         let mut count = 0;
         for class in Class::ALL {
+            if self.mesh(mesh).allocators[class.index()].buffers == 0 {
+                continue;
+            }
             let key = BufferKey::Address {
                 mesh,
                 class: *class,

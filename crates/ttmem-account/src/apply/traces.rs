@@ -98,15 +98,11 @@ impl<O: Observer> Apply<'_, O> {
         if let Some(id) = self.mesh(mesh).id {
             self.account.capturing.remove(&id);
         }
-        loop {
-            let mut of_mesh = self.account.facts.traces.range((mesh, TraceId(0))..);
-            let Some(key) = of_mesh.next().map(|(key, _trace)| *key) else {
-                return;
-            };
-            if key.0 != mesh {
-                return;
-            }
-            self.drop_trace(key);
+        let first = (mesh, TraceId(0));
+        while let Some((key, _trace)) = self.account.facts.traces.range(first..).next()
+            && key.0 == mesh
+        {
+            self.drop_trace(*key);
         }
     }
 
@@ -159,12 +155,8 @@ impl<O: Observer> Apply<'_, O> {
     /// Ends the capture of a trace; false if it is not being captured.
     fn end_capture(&mut self, id: MeshId, trace: TraceId) -> bool {
         let capturing = &mut self.account.capturing;
-        let found = capturing.get(&id);
-        let found = found.is_some_and(|capturing| capturing.trace.1 == trace);
-        if found {
-            capturing.remove(&id);
-        }
-        found
+        let is_it = |capturing: &mut Capturing| capturing.trace.1 == trace;
+        capturing.get_mut(&id).is_some_and(is_it) && capturing.remove(&id).is_some()
     }
 
     fn end_trace(&mut self, id: MeshId, trace: TraceId) -> Outcome {

@@ -208,10 +208,7 @@ impl<O: Observer> Loader<'_, O> {
         }
         for (class, capacity) in Class::ALL.iter().zip(device.capacities) {
             if let Some(capacity) = capacity {
-                let total = u64::from(capacity.banks).checked_mul(capacity.per_bank_bytes);
-                if total.is_none_or(|total| total > MAX_HELD_BYTES) {
-                    return Err(Anomaly::AbsurdSize);
-                }
+                capacity.check()?;
                 self.apply(0).note_capacity(slot, *class, capacity);
             }
         }

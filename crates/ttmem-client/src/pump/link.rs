@@ -37,6 +37,8 @@ const LONGEST_REASON: usize = 200;
 const RECEIVE_BYTES: usize = 4096;
 /// Room for frames that is kept between turns; a large state is not kept.
 const KEPT_BYTES: usize = 1 << 20;
+/// Giving back more than this takes longer than the pump should be held.
+const LARGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -88,18 +90,29 @@ struct Handed {
     dictionaries: usize,
 }
 
-/// The account in bytes.
+/// The beginning of a resync, with the account, in frames.
+///
+/// Whole, so that the pump takes it as it is: to copy a million rows would hold it up.
 #[derive(Debug)]
 pub(super) struct State {
-    bytes: Vec<u8>,
+    frames: Vec<u8>,
 }
 
 impl State {
     pub(super) fn of(account: &Account) -> Self {
         let mut bytes = Vec::new();
         account.save(&mut bytes);
-        Self { bytes }
+        let mut frames = Vec::new();
+        Frame::put(&mut frames, FrameKind::ResyncBegin, |_out| {});
+        Frame::put_state(&mut frames, &bytes);
+        Self { frames }
     }
+}
+
+/// Gives back the memory of a large state in a thread of its own, if there is one to be had.
+fn drop_beside(frames: Vec<u8>) {
+    let thread = std::thread::Builder::new().name("ttmem-state".to_owned());
+    let _dropping = thread.spawn(move || drop(frames));
 }
 
 /// The beginning of a server's reason, fit for a terminal.
@@ -366,6 +379,9 @@ impl Link {
         for _batch in 0..BATCHES_PER_TURN {
             if self.written == self.out.len() {
                 self.out.clear();
+                if self.out.capacity() > LARGE_BYTES {
+                    drop_beside(std::mem::take(&mut self.out));
+                }
                 self.out.shrink_to(KEPT_BYTES);
                 self.written = 0;
                 self.hand_over(client)?;
@@ -493,7 +509,7 @@ impl Link {
     pub(super) fn put_state(
         &mut self,
         client: &Client,
-        state: &State,
+        state: State,
         history: &History,
         definitions: &mut Definitions,
     ) {
@@ -504,13 +520,11 @@ impl Link {
             front: history.front(),
         };
         self.resyncs += 1;
-        self.out.clear();
+        self.out = state.frames;
         self.written = 0;
         let out = &mut self.out;
-        Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        Frame::put_state(out, &state.bytes);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),

@@ -231,7 +231,7 @@ impl Pump {
         };
         self.history.take_back_account(account);
         self.link
-            .put_state(self.client, &state, &self.history, &mut self.definitions);
+            .put_state(self.client, state, &self.history, &mut self.definitions);
     }
 
     fn make_state_beside(&mut self, account: Account) -> (Account, link::State) {

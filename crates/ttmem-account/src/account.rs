@@ -6,14 +6,14 @@ use crate::buffers::{BufferBook, BufferRow};
 use crate::config_ring::{ConfigRing, Prefetcher};
 use crate::definitions::Definitions;
 use crate::device::{ChipKey, DeviceMoment, HeldDevice};
-use crate::freed::{Freed, FreedCbs, FreedEntries, FreedKernels, FreedList, FreedStorage};
+use crate::freed::{Freed, FreedEntries, FreedList};
 use crate::legacy_cbs::{LegacyCb, LegacyCbs};
 use crate::limits::Limits;
 use crate::mark::Marks;
 use crate::mesh::Mesh;
 use crate::observer::Observer;
 use crate::pages::{Pages, PagesView};
-use crate::program::{Cb, Kernel, Program};
+use crate::program::Program;
 use crate::residency::{Trace, TraceKey};
 use crate::totals::GaugeKind;
 use crate::{Map, Set};
@@ -23,17 +23,14 @@ use ttmem_event::{
     CoreType, Definition, DeviceDefinition, Event, EventKind, KernelId, MeshId, ProgramId, TextId,
 };
 
-/// What was given back in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub buffers: u64,
     /// Their charged bytes, over all devices.
     pub buffer_bytes: u64,
     pub cbs: u64,
-    /// Their bytes.
     pub cb_bytes: u64,
     pub kernels: u64,
-    /// Their bytes.
     pub kernel_bytes: u64,
 }
 
@@ -51,9 +48,7 @@ pub struct AccountFacts {
     pub inherited_frees: u64,
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
-    /// What was wrong with its events.
     pub anomalies: Anomalies,
-    /// What it holds, by device.
     pub devices: Vec<HeldDevice>,
     pub meshes: Vec<Mesh>,
     pub definitions: Arc<Definitions>,
@@ -70,14 +65,9 @@ pub struct AccountFacts {
 pub struct AccountRows {
     pub buffers: PagesView<BufferRow>,
     pub programs: PagesView<Program>,
-    /// Live circular buffers of an old sender.
     pub legacy_cbs: PagesView<LegacyCb>,
-    /// Buffers that were live at a peak and are freed.
-    pub freed_buffers: PagesView<Freed<BufferRow>>,
-    /// Per-core storage that was live at a peak and is freed.
-    pub freed_cbs: PagesView<Freed<FreedStorage<Cb>>>,
-    /// Kernels that were live at a peak and are gone.
-    pub freed_kernels: PagesView<Freed<FreedStorage<Kernel>>>,
+    /// What was live at a peak and is freed.
+    pub(crate) freed: PagesView<Freed>,
 }
 
 /// Where a program's id comes from: an old sender's kernels have ids of their own.
@@ -102,32 +92,30 @@ pub(crate) struct DeviceIndex {
     pub(crate) programs: Set<u32>,
     /// Meshes with it that were used since they were last closed.
     pub(crate) meshes: Set<u32>,
-    /// Each binary with its loads.
     pub(crate) kernels: Map<KernelId, Loads>,
     pub(crate) freed_cbs: FreedList,
     pub(crate) freed_kernels: FreedList,
 }
 
-/// A trace that is being captured.
 #[derive(Debug)]
 pub(crate) struct Capturing {
     pub(crate) trace: TraceKey,
-    /// The number of the last captured run of each program on each mesh, by their slots.
-    pub(crate) last: Map<(u32, u32), u64>,
+    /// The number of the last captured run of each program on each mesh.
+    ///
+    /// Not by the program's slot: another program may have it before the capture ends.
+    pub(crate) last: Map<(ProgramId, u32), u64>,
 }
 
 /// What one process holds, and how it came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Account {
-    /// Whether it speaks the old senders' vocabulary.
+    /// Whether it belongs to an old sender.
     pub(crate) legacy: bool,
     pub(crate) facts: AccountFacts,
     pub(crate) buffers: BufferBook,
     pub(crate) programs: Pages<Program>,
     pub(crate) legacy_cbs: LegacyCbs,
-    pub(crate) freed_buffers: FreedEntries<BufferRow>,
-    pub(crate) freed_cbs: FreedCbs,
-    pub(crate) freed_kernels: FreedKernels,
+    pub(crate) freed: FreedEntries,
     pub(crate) program_index: Map<ProgramKey, u32>,
     pub(crate) device_ids: Map<u32, u32>,
     pub(crate) chips: Map<ChipKey, u32>,
@@ -147,47 +135,23 @@ pub struct Account {
     pub(crate) capturing: BTreeMap<MeshId, Capturing>,
     /// Buffers below this id belong to the process this one was forked from.
     pub(crate) first_own_buffer: u64,
-    /// The highest buffer id that was ever allocated.
     pub(crate) highest_buffer: u64,
     /// The time given to an old sender's last report.
     pub(crate) last_report: u64,
     pub(crate) order: u64,
-    /// Programs run so far, on any mesh.
     pub(crate) runs: u64,
     /// What all buffers take and asked for, each once: no device has more of either.
     pub(crate) buffer_bytes: u128,
 }
 
 impl Account {
-    /// An empty account; `legacy` if it speaks the old senders' vocabulary.
+    /// An empty account; `legacy` if it belongs to an old sender.
     #[must_use]
     pub fn new(legacy: bool) -> Self {
         Self {
             legacy,
-            facts: AccountFacts::default(),
             buffers: BufferBook::new(legacy),
-            programs: Pages::default(),
-            legacy_cbs: LegacyCbs::default(),
-            freed_buffers: FreedEntries::default(),
-            freed_cbs: FreedCbs::default(),
-            freed_kernels: FreedKernels::default(),
-            program_index: Map::default(),
-            device_ids: Map::default(),
-            chips: Map::default(),
-            device_definitions: Map::default(),
-            mesh_ids: Map::default(),
-            legacy_meshes: Map::default(),
-            on_device: Vec::new(),
-            mesh_members: 0,
-            parts: 0,
-            placed: 0,
-            capturing: BTreeMap::new(),
-            first_own_buffer: 0,
-            highest_buffer: 0,
-            last_report: 0,
-            order: 0,
-            runs: 0,
-            buffer_bytes: 0,
+            ..Self::default()
         }
     }
 
@@ -198,8 +162,8 @@ impl Account {
 
     /// Everything but its rows as it is now, for a reader.
     ///
-    /// What is being captured has not run: no reader asks for it, and whoever held it would make
-    /// the next captured run copy it.
+    /// What is being captured has not run: no reader asks for it, and a reader that held it would
+    /// make the next captured run copy it.
     #[must_use]
     pub fn facts_now(&self) -> AccountFacts {
         let mut facts = self.facts.clone();
@@ -209,24 +173,20 @@ impl Account {
         facts
     }
 
-    /// Its rows as they are now, for a reader.
     #[must_use]
     pub fn rows(&self) -> AccountRows {
         AccountRows {
             buffers: self.buffers.rows.view(),
             programs: self.programs.view(),
             legacy_cbs: self.legacy_cbs.rows.view(),
-            freed_buffers: self.freed_buffers.view(),
-            freed_cbs: self.freed_cbs.view(),
-            freed_kernels: self.freed_kernels.view(),
+            freed: self.freed.view(),
         }
     }
 
     /// About how many records its state has.
     #[must_use]
     pub fn len(&self) -> usize {
-        let freed = self.freed_buffers.len() + self.freed_cbs.len() + self.freed_kernels.len();
-        self.buffers.rows.len() + self.placed + self.parts + freed
+        self.buffers.rows.len() + self.placed + self.parts + self.freed.len()
     }
 
     #[must_use]
@@ -234,7 +194,6 @@ impl Account {
         self.len() == 0
     }
 
-    /// The highest buffer id that was ever allocated.
     #[must_use]
     pub fn highest_buffer(&self) -> u64 {
         self.highest_buffer
@@ -294,7 +253,7 @@ impl Account {
         self.facts.anomalies.add(anomaly, count);
     }
 
-    /// Starts a new stretch between marks: somebody else set one.
+    /// Starts a new stretch between marks: another process set one.
     pub fn mark(&mut self, time: u64) {
         for held in &mut self.facts.devices {
             held.totals.mark(time);
@@ -339,7 +298,7 @@ impl Account {
         facts.anomalies.raise_to(&before.anomalies);
     }
 
-    /// Somebody else's mark is newer than its own: peaks since then are those that were seen.
+    /// Another process's mark is newer than its own: peaks since then are those that were seen.
     pub fn restart_stretch(&mut self, time: u64, before: &AccountFacts) {
         self.mark(time);
         let before: Map<ChipKey, &HeldDevice> = before
@@ -359,8 +318,8 @@ impl Account {
 
     /// Whether a process of its kind may send such an event.
     ///
-    /// One that speaks the old vocabulary has no words but the old ones, and those by
-    /// which its client says what became of them.
+    /// An old sender has the old events, and those by which its client reports what became
+    /// of them.
     #[inline]
     pub(crate) fn may_send(&self, kind: &EventKind) -> bool {
         kind.is_legacy() == self.legacy

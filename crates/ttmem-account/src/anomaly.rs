@@ -45,11 +45,11 @@ anomalies! {
     InvalidDevice "invalid_device",
     /// A class number that names no class: refused.
     InvalidClass "invalid_class",
-    /// An event that uses an id nobody defined: refused.
+    /// An event that uses an undefined id: refused.
     Undefined "undefined_reference",
     /// A definition that contradicts an earlier one: refused.
     Redefined "redefined",
-    /// An event about a program nobody created: a program was assumed.
+    /// An event about an unknown program: one was assumed.
     ImplicitProgram "implicit_program",
     /// An event about a program that is not there: changed nothing.
     UnknownProgram "unknown_program",
@@ -59,9 +59,9 @@ anomalies! {
     UnknownUnload "unknown_unload",
     /// Cores outside the compute grid: booked, but not part of occupied.
     OutsideGrid "outside_grid",
-    /// A config ring or cache entry outside its ring, or a ring nobody opened: refused.
+    /// A config ring or cache entry outside its ring, or a ring that was not opened: refused.
     OutsideRing "outside_ring",
-    /// A trace nobody captured: changed nothing.
+    /// A trace that was not captured: changed nothing.
     UnknownTrace "unknown_trace",
     /// The allocator's own statistics differ from the ledger.
     StatisticsDiffer "statistics_differ",
@@ -71,7 +71,6 @@ anomalies! {
     Malformed "malformed",
 }
 
-/// How often each anomaly occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Anomalies {
     counts: [u64; Anomaly::ALL.len()],
@@ -99,13 +98,11 @@ impl Anomalies {
         self.counts[anomaly as usize]
     }
 
-    /// How many occurred in all.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Every anomaly with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Anomaly, u64)> + '_ {
         Anomaly::ALL
             .iter()

@@ -21,27 +21,21 @@ pub struct BufferRow {
     pub requested_bytes: u64,
     /// What each bank gives up.
     pub per_bank_bytes: u64,
-    /// When it was placed.
     pub time: u64,
     /// The event that placed it, in the order of the process's events.
     pub order: u64,
     /// The mesh of its allocator, as the process counts them.
     pub mesh: u32,
-    /// The operation that asked for it.
     pub operation: TextId,
     /// The call stack that it was placed under, if it was recorded.
     pub stack: TextId,
-    /// Bytes of a page.
     pub page_bytes: u32,
     /// The cores whose banks it takes; none = every bank.
     pub cores_id: CoresId,
     /// How often an old sender booked it.
     pub references: u32,
-    /// How many banks it takes.
     pub banks: u16,
-    /// The class of its allocator.
     pub class: Class,
-    /// How it is laid out.
     pub layout: Layout,
     /// Which end of the bank it was taken from.
     pub direction: Direction,
@@ -150,11 +144,74 @@ impl BufferList {
     }
 }
 
-/// The live buffers of one process, found by identity or by an old sender's address.
+/// Entries from which on an index is in parts.
+const SPLIT_AT: usize = 8192;
+
+/// As many as the values of the byte of a hash that chooses one.
+const PARTS: usize = 256;
+
+/// Slots by hash.
+///
+/// A table that grows moves all that it has. A large index is in parts that grow each by
+/// itself, so that no event waits until a million entries are moved.
 #[derive(Debug)]
+struct SlotIndex {
+    parts: Vec<HashTable<u32>>,
+}
+
+impl Default for SlotIndex {
+    fn default() -> Self {
+        Self {
+            parts: vec![HashTable::new()],
+        }
+    }
+}
+
+impl SlotIndex {
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        // Neither the lowest nor the highest byte: a table has its own use for those.
+        usize::from(hash.to_le_bytes()[4]) & (self.parts.len() - 1)
+    }
+
+    fn find(&self, hash: u64, matches: impl FnMut(&u32) -> bool) -> Option<u32> {
+        let part = &self.parts[self.place(hash)];
+        part.find(hash, matches).copied()
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(&u32) -> u64) {
+        if self.parts.len() == 1 && self.parts[0].len() == SPLIT_AT {
+            self.split(&hash_of);
+        }
+        let place = self.place(hash);
+        self.parts[place].insert_unique(hash, slot, hash_of);
+    }
+
+    #[cold]
+    fn split(&mut self, hash_of: &impl Fn(&u32) -> u64) {
+        let whole = std::mem::take(&mut self.parts[0]);
+        self.parts.resize_with(PARTS, HashTable::new);
+        for slot in whole {
+            let hash = hash_of(&slot);
+            let place = self.place(hash);
+            self.parts[place].insert_unique(hash, slot, hash_of);
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, hash: u64, matches: impl FnMut(&u32) -> bool) -> Option<u32> {
+        let place = self.place(hash);
+        let found = self.parts[place].find_entry(hash, matches);
+        Some(found.ok()?.remove().0)
+    }
+}
+
+/// The live buffers of one process, found by identity or by an old sender's address.
+#[derive(Debug, Default)]
 pub(crate) struct BufferBook {
     pub(crate) rows: Pages<BufferRow>,
-    index: HashTable<u32>,
+    index: SlotIndex,
     hasher: RandomState,
     by_address: bool,
 }
@@ -163,20 +220,18 @@ impl BufferBook {
     /// A book whose rows are found by address if they come from an old sender.
     pub(crate) fn new(by_address: bool) -> Self {
         Self {
-            rows: Pages::default(),
-            index: HashTable::new(),
-            hasher: RandomState::default(),
             by_address,
+            ..Self::default()
         }
     }
 
-    fn key_of(&self, row: &BufferRow) -> BufferKey {
+    pub(crate) fn key_of(&self, row: &BufferRow) -> BufferKey {
         BufferKey::of(row, self.by_address)
     }
 
     pub(crate) fn find(&self, key: BufferKey) -> Option<u32> {
         let matches = |slot: &u32| self.rows.get(*slot).is_some_and(|row| key.matches(row));
-        self.index.find(key.hash(&self.hasher), matches).copied()
+        self.index.find(key.hash(&self.hasher), matches)
     }
 
     /// Adds a row at the head of its allocator's list; `None` when there is no room.
@@ -191,7 +246,7 @@ impl BufferBook {
         }
         list.first = slot;
         let (rows, hasher, by_address) = (&self.rows, &self.hasher, self.by_address);
-        self.index.insert_unique(hash, slot, |slot| {
+        self.index.insert(hash, slot, |slot| {
             // A row without a key cannot be: every slot in the index is live.
             rows.get(*slot)
                 .map_or(0, |row| BufferKey::of(row, by_address).hash(hasher))
@@ -204,9 +259,7 @@ impl BufferBook {
     pub(crate) fn forget(&mut self, slot: u32) {
         if let Some(row) = self.rows.get(slot) {
             let hash = self.key_of(row).hash(&self.hasher);
-            if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
-                entry.remove();
-            }
+            self.index.remove(hash, |other| *other == slot);
         }
     }
 
@@ -215,8 +268,7 @@ impl BufferBook {
     pub(crate) fn find_and_forget(&mut self, key: BufferKey) -> Option<u32> {
         let rows = &self.rows;
         let matches = |slot: &u32| rows.get(*slot).is_some_and(|row| key.matches(row));
-        let found = self.index.find_entry(key.hash(&self.hasher), matches);
-        Some(found.ok()?.remove().0)
+        self.index.remove(key.hash(&self.hasher), matches)
     }
 
     /// Takes a row that the index no longer has out of its allocator's list.

@@ -1,11 +1,13 @@
 //! A device as one process sees it.
 
+use crate::anomaly::Anomaly;
+use crate::limits::MAX_HELD_BYTES;
 use crate::residency::Vacated;
 use crate::totals::{GaugeKind, Totals};
 use std::sync::Arc;
 use ttmem_event::{Class, CoreSet, DeviceDefinition, DeviceId};
 
-/// What tells one chip from another within a process.
+/// A chip's identity within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChipKey {
     Unique(u64),
@@ -17,17 +19,21 @@ pub enum ChipKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub banks: u32,
-    /// First address in a bank.
     pub base: u64,
-    /// Bytes of a bank.
     pub per_bank_bytes: u64,
 }
 
 impl Capacity {
-    /// Bytes over all banks.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.banks).saturating_mul(self.per_bank_bytes)
+    }
+
+    /// Refuses what no device has.
+    pub(crate) fn check(&self) -> Result<(), Anomaly> {
+        let total = u64::from(self.banks).checked_mul(self.per_bank_bytes);
+        let fits = total.is_some_and(|total| total <= MAX_HELD_BYTES);
+        fits.then_some(()).ok_or(Anomaly::AbsurdSize)
     }
 
     /// Of two reports on one device, the larger: a sub-mesh sees no more than its parent.
@@ -46,14 +52,12 @@ impl Capacity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeL1 {
     pub cores: CoreSet,
-    /// Bytes of each.
     pub bytes_per_core: u64,
     /// Bytes at the bottom of each that no allocator hands out.
     pub reserved_bytes: u64,
 }
 
 impl ComputeL1 {
-    /// Bytes that are there.
     #[must_use]
     pub fn physical_bytes(&self) -> u64 {
         u64::from(self.cores.len()).saturating_mul(self.bytes_per_core)
@@ -72,93 +76,41 @@ impl ComputeL1 {
     }
 }
 
-/// Totals of the four caches and of dispatches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    pub dispatches: u64,
-    /// Programs found in the program cache.
-    pub program_cache_hits: u64,
-    pub program_cache_misses: u64,
-    /// Binaries found on the device.
-    pub binary_reuses: u64,
-    /// Workloads found in the prefetcher cache.
-    pub prefetch_hits: u64,
-    pub jit_disk_hits: u64,
-    pub jit_disk_misses: u64,
-    pub trace_replays: u64,
+macro_rules! counters {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// Totals of the four caches and of dispatches.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct CacheCounters {
+            $($(#[$about])* pub $name: u64,)*
+        }
+
+        impl CacheCounters {
+            #[inline]
+            pub fn add(&mut self, more: &Self) {
+                $(self.$name = self.$name.saturating_add(more.$name);)*
+            }
+
+            /// What these count beyond others.
+            #[must_use]
+            pub fn beyond(&self, others: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(others.$name),)* }
+            }
+        }
+    };
 }
 
-impl CacheCounters {
-    /// Every counter, in a fixed order.
-    #[must_use]
-    pub fn counts(&self) -> [u64; 8] {
-        [
-            self.dispatches,
-            self.program_cache_hits,
-            self.program_cache_misses,
-            self.binary_reuses,
-            self.prefetch_hits,
-            self.jit_disk_hits,
-            self.jit_disk_misses,
-            self.trace_replays,
-        ]
-    }
-
-    /// The counters in the order of [`CacheCounters::counts`].
-    #[must_use]
-    pub fn from_counts(counts: [u64; 8]) -> Self {
-        let [
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        ] = counts;
-        Self {
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        }
-    }
-
-    #[inline]
-    pub fn add(&mut self, more: &Self) {
-        let Self {
-            dispatches,
-            program_cache_hits,
-            program_cache_misses,
-            binary_reuses,
-            prefetch_hits,
-            jit_disk_hits,
-            jit_disk_misses,
-            trace_replays,
-        } = self;
-        *dispatches = dispatches.saturating_add(more.dispatches);
-        *program_cache_hits = program_cache_hits.saturating_add(more.program_cache_hits);
-        *program_cache_misses = program_cache_misses.saturating_add(more.program_cache_misses);
-        *binary_reuses = binary_reuses.saturating_add(more.binary_reuses);
-        *prefetch_hits = prefetch_hits.saturating_add(more.prefetch_hits);
-        *jit_disk_hits = jit_disk_hits.saturating_add(more.jit_disk_hits);
-        *jit_disk_misses = jit_disk_misses.saturating_add(more.jit_disk_misses);
-        *trace_replays = trace_replays.saturating_add(more.trace_replays);
-    }
-
-    /// What these count beyond others.
-    #[must_use]
-    pub fn beyond(&self, others: &Self) -> Self {
-        let (mine, others) = (self.counts(), others.counts());
-        Self::from_counts(std::array::from_fn(|at| {
-            mine[at].saturating_sub(others[at])
-        }))
-    }
+counters! {
+    dispatches,
+    /// Programs found in the program cache.
+    program_cache_hits,
+    program_cache_misses,
+    /// Binaries found on the device.
+    binary_reuses,
+    /// Workloads found in the prefetcher cache.
+    prefetch_hits,
+    jit_disk_hits,
+    jit_disk_misses,
+    trace_replays,
 }
 
 /// The moment of a device's peak in the order of one process's events.
@@ -173,21 +125,31 @@ pub struct DeviceMoment {
     pub order: u64,
 }
 
+impl DeviceMoment {
+    /// The last event of the process before a peak of the device.
+    ///
+    /// Without an event since then, everything is as it was.
+    pub(crate) fn order_of(self, peak_number: u64) -> u64 {
+        if self.peak_number == peak_number {
+            self.order
+        } else {
+            u64::MAX
+        }
+    }
+}
+
 /// What one process holds on one device.
 #[derive(Clone, Debug)]
 pub struct HeldDevice {
-    /// What tells it from the process's other devices.
     pub key: ChipKey,
     /// The first id it has in the process's events; old senders have only device numbers.
     pub id: Option<DeviceId>,
     /// The id it was last opened by: its definition has the grid that is in use.
     pub opened: Option<DeviceId>,
-    /// The compute cores that are in use.
     pub compute: Option<ComputeL1>,
     /// What the allocators last reported that they can hand out, whether or not they still do.
     pub capacities: [Option<Capacity>; Class::COUNT],
     pub totals: Totals,
-    /// What the caches did for it.
     pub caches: CacheCounters,
     /// When the device had its peaks, for [`crate::peak`].
     pub moments: [DeviceMoment; GaugeKind::COUNT],

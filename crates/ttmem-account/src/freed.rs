@@ -1,13 +1,15 @@
 //! What was live at a peak and is freed: kept so that the peak's composition is known.
 //!
-//! An entry is kept from its release until no peak remains at which it was live,
-//! so there are never more of them than were live at a peak. Each list is in the
-//! order of the releases and is trimmed from its front, a little with each
-//! release.
+//! Peaks only move forward, past everything that is freed by then. So what counts of a
+//! freed entry is which of the present peaks it was live at, and entries of one name that
+//! were live at the same ones are kept as one sum. Each list is in the order of the
+//! releases and is trimmed from its front, a little with each release.
 
+use crate::Map;
 use crate::pages::{Pages, PagesView};
-use crate::program::{Cb, Kernel};
-use ttmem_event::{ProgramId, TextId};
+use crate::peak::PeakEntry;
+use crate::totals::GaugeKind;
+use ttmem_event::TextId;
 
 /// No entry: the end of a list.
 const NIL: u32 = u32::MAX;
@@ -15,31 +17,15 @@ const NIL: u32 = u32::MAX;
 /// Entries that one release may trim: more than it adds, so that lists shrink.
 const TRIMMED_AT_ONCE: usize = 2;
 
-/// Something that was live at a peak.
+/// Something that was live at a peak, and what was released after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Freed<T> {
-    pub entry: T,
-    /// The event that released it, in the order of the process's events.
-    pub freed: u64,
+pub(crate) struct Freed {
+    pub(crate) entry: PeakEntry,
     next: u32,
 }
 
-/// Storage or a kernel that was live at a peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreedStorage<T> {
-    /// The device, as the process counts them.
-    pub device: u32,
-    /// The program; 0 from old senders.
-    pub program: ProgramId,
-    pub name: TextId,
-    /// The storage or kernel.
-    pub entry: T,
-}
-
-/// Freed per-core storage of a process.
-pub(crate) type FreedCbs = FreedEntries<FreedStorage<Cb>>;
-/// Freed kernels of a process.
-pub(crate) type FreedKernels = FreedEntries<FreedStorage<Kernel>>;
+/// A million buffers of distinct names may be freed after a peak.
+const _: () = assert!(size_of::<Option<Freed>>() == 48);
 
 /// A list of freed entries, oldest release first.
 #[derive(Clone, Copy, Debug)]
@@ -57,25 +43,34 @@ impl Default for FreedList {
     }
 }
 
-/// The freed entries of all lists of one kind.
-#[derive(Debug)]
-pub(crate) struct FreedEntries<T> {
-    rows: Pages<Freed<T>>,
+/// What entries have in common that are kept as one: gauge, place, name, first peak.
+type Kind = (GaugeKind, u32, TextId, u64);
+
+fn kind(entry: &PeakEntry) -> Kind {
+    (entry.gauge, entry.place, entry.name, entry.placed)
 }
 
-impl<T> Default for FreedEntries<T> {
-    fn default() -> Self {
-        Self {
-            rows: Pages::default(),
+/// The freed entries of all lists.
+#[derive(Debug, Default)]
+pub(crate) struct FreedEntries {
+    rows: Pages<Freed>,
+    /// The newest entry of each kind.
+    newest: Map<Kind, u32>,
+}
+
+impl FreedEntries {
+    /// Keeps an entry that was just released; `last_peak` is the last event that reached a peak.
+    pub(crate) fn push(&mut self, list: &mut FreedList, entry: PeakEntry, last_peak: u64) {
+        let newest = self.newest.get(&kind(&entry)).copied();
+        if let Some(known) = newest.and_then(|slot| self.rows.get_mut(slot))
+            // No peak has moved since: whatever it was live at, this was, too.
+            && known.entry.freed > last_peak
+        {
+            known.entry.count = known.entry.count.saturating_add(entry.count);
+            known.entry.bytes = known.entry.bytes.saturating_add(entry.bytes);
+            return;
         }
-    }
-}
-
-impl<T: Copy> FreedEntries<T> {
-    /// Keeps an entry that was released by the event `freed`.
-    pub(crate) fn push(&mut self, list: &mut FreedList, entry: T, freed: u64) {
-        let next = NIL;
-        let Some(slot) = self.rows.insert(Freed { entry, freed, next }) else {
+        let Some(slot) = self.rows.insert(Freed { entry, next: NIL }) else {
             return;
         };
         match self.rows.get_mut(list.last) {
@@ -83,6 +78,7 @@ impl<T: Copy> FreedEntries<T> {
             None => list.first = slot,
         }
         list.last = slot;
+        self.newest.insert(kind(&entry), slot);
     }
 
     /// Drops a few entries that were released by `needed_after` or before.
@@ -95,10 +91,13 @@ impl<T: Copy> FreedEntries<T> {
             let Some(first) = self.rows.get(list.first) else {
                 return;
             };
-            if first.freed > needed_after {
+            if first.entry.freed > needed_after {
                 return;
             }
-            let next = first.next;
+            let (kind, next) = (kind(&first.entry), first.next);
+            if self.newest.get(&kind) == Some(&list.first) {
+                self.newest.remove(&kind);
+            }
             self.rows.remove(list.first);
             list.first = next;
             if next == NIL {
@@ -108,15 +107,15 @@ impl<T: Copy> FreedEntries<T> {
     }
 
     /// Every entry, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Freed<T>> {
-        self.rows.iter().map(|(_slot, freed)| freed)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PeakEntry> {
+        self.rows.iter().map(|(_slot, freed)| &freed.entry)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(crate) fn view(&self) -> PagesView<Freed<T>> {
+    pub(crate) fn view(&self) -> PagesView<Freed> {
         self.rows.view()
     }
 }

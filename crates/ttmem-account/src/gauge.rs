@@ -23,11 +23,11 @@ impl Peak {
 /// A total, its peak, and its peak since the last mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
-    bytes: u64,
-    peak: Peak,
+    pub(crate) bytes: u64,
+    pub(crate) peak: Peak,
     /// The event that reached the peak, in the order of the owner's events.
-    peak_order: u64,
-    since_mark: Peak,
+    pub(crate) peak_order: u64,
+    pub(crate) since_mark: Peak,
 }
 
 impl Gauge {
@@ -41,7 +41,6 @@ impl Gauge {
         self.peak
     }
 
-    /// The highest total since the last mark.
     #[must_use]
     pub fn since_mark(&self) -> Peak {
         self.since_mark
@@ -73,7 +72,6 @@ impl Gauge {
         true
     }
 
-    /// Gives back bytes that were added.
     #[inline(always)]
     pub fn sub(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.bytes, "gave back {bytes} of {}", self.bytes);
@@ -106,12 +104,16 @@ impl Gauge {
         }
     }
 
-    /// The same total, with peaks only from now on.
+    /// The same total, which is its own peak: the event `order` reached it.
     #[must_use]
-    pub(crate) fn without_peaks(self) -> Self {
+    pub(crate) fn at_peak(self, order: u64) -> Self {
+        let (bytes, time) = (self.bytes, 0);
+        let now = Peak { bytes, time };
         Self {
-            bytes: self.bytes,
-            ..Self::default()
+            bytes,
+            peak: now,
+            peak_order: if bytes > 0 { order } else { 0 },
+            since_mark: now,
         }
     }
 }

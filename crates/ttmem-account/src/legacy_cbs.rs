@@ -1,4 +1,4 @@
-//! Circular buffers of old senders: any number at one address, told apart by size alone.
+//! Circular buffers of old senders: any number at one address, distinguished by size alone.
 
 use crate::Map;
 use crate::pages::Pages;
@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// Entries that may share one address: more than a process has programs.
 const MAX_AT_ONE_ADDRESS: usize = 65_536;
 
-/// A circular buffer of an old sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyCb {
     /// The device, as the process counts them.
@@ -24,7 +23,6 @@ struct AtAddress {
     by_age: BTreeMap<u64, u32>,
 }
 
-/// The circular buffers of an old sender.
 #[derive(Debug, Default)]
 pub(crate) struct LegacyCbs {
     pub(crate) rows: Pages<LegacyCb>,

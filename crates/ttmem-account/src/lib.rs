@@ -35,7 +35,6 @@ pub use anomaly::{Anomalies, Anomaly};
 pub use buffers::BufferRow;
 pub use definitions::Definitions;
 pub use device::{CacheCounters, Capacity, ChipKey, ComputeL1, HeldDevice};
-pub use freed::{Freed, FreedStorage};
 pub use gauge::{Gauge, Peak};
 pub use legacy_cbs::LegacyCb;
 pub use limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};

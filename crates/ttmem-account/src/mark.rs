@@ -9,7 +9,6 @@ const MAX_MARKS: usize = 64;
 /// A mark; its name is a text, or the id of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark<Name = Arc<str>> {
-    /// When it was set.
     pub time: u64,
     pub name: Name,
     pub number: u64,
@@ -62,12 +61,11 @@ impl<Name> Marks<Name> {
     }
 
     /// Every mark, oldest first, with the peaks of its stretch by device; none while it runs.
-    pub fn iter(&self) -> impl Iterator<Item = (&Mark<Name>, &[PeakSet])> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Mark<Name>, &[PeakSet])> {
         let stretches = self.stretches.iter();
         stretches.map(|(mark, peaks)| (mark, peaks.as_slice()))
     }
 
-    /// The last mark.
     #[must_use]
     pub fn last(&self) -> Option<&Mark<Name>> {
         self.stretches.back().map(|(mark, _peaks)| mark)

@@ -23,7 +23,6 @@ pub struct Allocator {
     pub(crate) freed: FreedList,
 }
 
-/// A mesh handle of a process.
 #[derive(Clone, Debug)]
 pub struct Mesh {
     /// Its id in the process's events; `None` for the devices of old senders.

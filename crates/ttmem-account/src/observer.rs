@@ -7,18 +7,11 @@ use crate::program::{Cb, Kernel};
 use crate::totals::GaugeKind;
 use ttmem_event::{Class, DeviceDefinition, EventKind, ProgramId};
 
-/// Something that takes bytes on a device.
+/// Something of a program that takes bytes on one device.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'a> {
-    /// A buffer, on each device of its mesh.
-    Buffer {
-        row: &'a BufferRow,
-        /// Whether its place in a bank is known.
-        placed: bool,
-    },
-    /// Per-core storage of a program on one device; program 0 stands for none.
+    /// Per-core storage; program 0 stands for none.
     Cb(ProgramId, &'a Cb),
-    /// A kernel of a program on one device.
     Kernel(ProgramId, &'a Kernel),
 }
 
@@ -27,7 +20,6 @@ pub enum Holding<'a> {
 /// Worked out once for all of them and passed by value, so that it stays in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The class of its allocator.
     pub class: Class,
     /// What the allocator takes.
     pub bytes: u64,
@@ -50,24 +42,28 @@ impl Charge {
 }
 
 impl Holding<'_> {
-    /// The gauge it counts in.
     #[must_use]
     #[inline(always)]
     pub fn gauge(&self) -> GaugeKind {
         match self {
-            Self::Buffer { row, .. } => GaugeKind::Class(row.class),
             Self::Cb(..) => GaugeKind::Cb,
             Self::Kernel(..) => GaugeKind::Kernel,
         }
     }
 
-    /// The bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Buffer { row, .. } => row.charged_bytes(),
             Self::Cb(_program, cb) => cb.total_bytes(),
             Self::Kernel(_program, kernel) => kernel.total_bytes,
+        }
+    }
+
+    /// The event that placed it, in the order of the process's events.
+    pub(crate) fn order(&self) -> u64 {
+        match self {
+            Self::Cb(_program, cb) => cb.order,
+            Self::Kernel(_program, kernel) => kernel.order,
         }
     }
 }
@@ -76,84 +72,75 @@ impl Holding<'_> {
 ///
 /// `()` is the observer of an account that stands alone.
 pub trait Observer {
-    /// The process speaks of a device for the first time.
+    /// The process mentions a device for the first time.
     ///
     /// # Errors
     /// When the owner has no room for it; then the account has none, either.
-    fn device_added(&mut self, slot: u32, key: ChipKey) -> Result<(), Anomaly> {
-        let _ = (slot, key);
+    fn device_added(&mut self, _slot: u32, _key: ChipKey) -> Result<(), Anomaly> {
         Ok(())
     }
 
     /// A device was described, or opened by another description than before.
-    fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
-        let _ = (slot, definition, board);
+    fn device_described(
+        &mut self,
+        _slot: u32,
+        _definition: &DeviceDefinition,
+        _board: Option<&str>,
+    ) {
     }
 
     /// An allocator of the device reported what it can hand out.
-    fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
-        let _ = (slot, class, capacity);
-    }
+    fn capacity_reported(&mut self, _slot: u32, _class: Class, _capacity: Capacity) {}
 
     /// What the device was configured to have, for old senders whose runtime reports nothing.
-    fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {
-        let _ = (slot, class);
+    fn configured_capacity(&self, _slot: u32, _class: Class) -> Option<Capacity> {
         None
     }
 
-    /// How often the device had a new peak of this gauge; 0 where nobody counts.
-    fn device_peaks(&self, slot: u32, gauge: GaugeKind) -> u64 {
-        let _ = (slot, gauge);
+    /// How often the device had a new peak of this gauge; 0 where they are not counted.
+    fn device_peaks(&self, _slot: u32, _gauge: GaugeKind) -> u64 {
         0
     }
 
     /// A buffer was booked; how often the device had a new peak of its class before that.
-    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let _ = (slot, charge, row, time);
+    fn buffer_booked(&mut self, _slot: u32, _charge: Charge, _row: &BufferRow, _time: u64) -> u64 {
         0
     }
 
     /// A buffer was given back; how often the device had a new peak of its class.
-    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let _ = (slot, charge, row, time);
+    fn buffer_released(
+        &mut self,
+        _slot: u32,
+        _charge: Charge,
+        _row: &BufferRow,
+        _time: u64,
+    ) -> u64 {
         0
     }
 
     /// Storage or a kernel was booked; how often the device had a new peak of its gauge before that.
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let _ = (slot, holding, time);
+    fn booked(&mut self, _slot: u32, _holding: &Holding<'_>, _time: u64) -> u64 {
         0
     }
 
     /// Storage or a kernel was given back; how often the device had a new peak of its gauge.
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let _ = (slot, holding, time);
+    fn released(&mut self, _slot: u32, _holding: &Holding<'_>, _time: u64) -> u64 {
         0
     }
 
     /// An old sender booked a buffer once more, or gave back one of several bookings.
-    fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
-        let _ = (slot, row, more, time);
-    }
+    fn referenced(&mut self, _slot: u32, _row: &BufferRow, _more: bool, _time: u64) {}
 
     /// The largest load of a kernel binary changed.
-    fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
-        let _ = (slot, before, after);
-    }
+    fn unique_kernels_changed(&mut self, _slot: u32, _before: u64, _after: u64) {}
 
-    fn counted(&mut self, slot: u32, counted: &CacheCounters) {
-        let _ = (slot, counted);
-    }
+    fn counted(&mut self, _slot: u32, _counted: &CacheCounters) {}
 
     /// An event that changes no bytes.
-    fn happened(&mut self, event: &EventKind, time: u64) {
-        let _ = (event, time);
-    }
+    fn happened(&mut self, _event: &EventKind, _time: u64) {}
 
     /// An event contradicts the account; it was settled and went on.
-    fn contradicted(&mut self, anomaly: Anomaly, event: &EventKind, time: u64) {
-        let _ = (anomaly, event, time);
-    }
+    fn contradicted(&mut self, _anomaly: Anomaly, _event: &EventKind, _time: u64) {}
 }
 
 impl Observer for () {}

@@ -5,6 +5,7 @@
 //! reader still holds. A reader therefore costs the owner nothing per row, and
 //! sees exactly the rows of the moment it asked.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Rows per page: small enough that one write under a reader copies little,
@@ -13,7 +14,6 @@ const PAGE_ROWS: usize = 256;
 
 type Page<T> = [Option<T>; PAGE_ROWS];
 
-/// A page without rows.
 fn empty_page<T: Clone>() -> Arc<Page<T>> {
     // By way of the heap: a page is too large for the stack of a small thread.
     let rows: Arc<[Option<T>]> = vec![const { None }; PAGE_ROWS].into();
@@ -22,21 +22,26 @@ fn empty_page<T: Clone>() -> Arc<Page<T>> {
         .expect("a page is made with as many rows as it has")
 }
 
-/// A slab of rows in shared pages.
 #[derive(Clone, Debug)]
 pub struct Pages<T> {
-    pages: Vec<Arc<Page<T>>>,
+    now: PagesView<T>,
     free: Vec<u32>,
-    live: usize,
 }
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
         Self {
-            pages: Vec::new(),
+            now: PagesView::default(),
             free: Vec::new(),
-            live: 0,
         }
+    }
+}
+
+impl<T> Deref for Pages<T> {
+    type Target = PagesView<T>;
+
+    fn deref(&self) -> &PagesView<T> {
+        &self.now
     }
 }
 
@@ -46,19 +51,7 @@ fn place(slot: u32) -> (usize, usize) {
 }
 
 impl<T: Clone> Pages<T> {
-    /// How many rows there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.live
-    }
-
-    /// Whether there is no row.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.live == 0
-    }
-
-    /// Adds a row and says where; `None` when there is no slot number left.
+    /// Adds a row and returns its slot; `None` when there is no slot number left.
     #[inline]
     pub fn insert(&mut self, row: T) -> Option<u32> {
         let slot = match self.free.pop() {
@@ -66,7 +59,7 @@ impl<T: Clone> Pages<T> {
             None => self.grow()?,
         };
         *self.slot_mut(slot)? = Some(row);
-        self.live += 1;
+        self.now.live += 1;
         Some(slot)
     }
 
@@ -74,9 +67,9 @@ impl<T: Clone> Pages<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> Option<u32> {
-        let first = u32::try_from(self.pages.len() * PAGE_ROWS).ok()?;
+        let first = u32::try_from(self.now.pages.len() * PAGE_ROWS).ok()?;
         let last = first.checked_add(u32::try_from(PAGE_ROWS - 1).ok()?)?;
-        self.pages.push(empty_page());
+        self.now.pages.push(empty_page());
         self.free.extend((first..=last).rev());
         self.free.pop()
     }
@@ -85,16 +78,8 @@ impl<T: Clone> Pages<T> {
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.slot_mut(slot)?.take()?;
         self.free.push(slot);
-        self.live -= 1;
+        self.now.live -= 1;
         Some(row)
-    }
-
-    /// The row at a slot.
-    #[must_use]
-    #[inline]
-    pub fn get(&self, slot: u32) -> Option<&T> {
-        let (page, row) = place(slot);
-        self.pages.get(page)?[row].as_ref()
     }
 
     /// The row at a slot, to change; copies its page if a reader holds it.
@@ -106,17 +91,12 @@ impl<T: Clone> Pages<T> {
     #[inline]
     fn slot_mut(&mut self, slot: u32) -> Option<&mut Option<T>> {
         let (page, row) = place(slot);
-        let page = self.pages.get_mut(page)?;
+        let page = self.now.pages.get_mut(page)?;
         if Arc::strong_count(page) > 1 {
             unshare(page);
         }
-        // Nobody makes weak references: what has one owner is ours to write to.
+        // There are no weak references: what has one owner may be written to.
         Some(&mut Arc::get_mut(page)?[row])
-    }
-
-    /// Every row with its slot, by slot.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        rows(&self.pages)
     }
 
     /// Puts a row into a slot of one's own choice, making pages up to it.
@@ -125,11 +105,11 @@ impl<T: Clone> Pages<T> {
     /// [`Pages::clear`] and the readers.
     pub fn put(&mut self, slot: u32, row: T) {
         let (page, _row) = place(slot);
-        while self.pages.len() <= page {
-            self.pages.push(empty_page());
+        while self.now.pages.len() <= page {
+            self.now.pages.push(empty_page());
         }
         let old = self.slot_mut(slot).and_then(|old| old.replace(row));
-        self.live += usize::from(old.is_none());
+        self.now.live += usize::from(old.is_none());
     }
 
     /// Empties a slot that was [`put`](Pages::put).
@@ -137,17 +117,14 @@ impl<T: Clone> Pages<T> {
         // What is not there must not cost a copy of its page.
         if self.get(slot).is_some() {
             let old = self.slot_mut(slot).and_then(Option::take);
-            self.live -= usize::from(old.is_some());
+            self.now.live -= usize::from(old.is_some());
         }
     }
 
     /// The rows as they are now, for a reader.
     #[must_use]
     pub fn view(&self) -> PagesView<T> {
-        PagesView {
-            pages: self.pages.clone(),
-            live: self.live,
-        }
+        self.now.clone()
     }
 }
 
@@ -156,13 +133,6 @@ impl<T: Clone> Pages<T> {
 #[inline(never)]
 fn unshare<T: Clone>(page: &mut Arc<Page<T>>) {
     Arc::make_mut(page);
-}
-
-fn rows<T>(pages: &[Arc<Page<T>>]) -> impl Iterator<Item = (u32, &T)> {
-    let slots = pages.iter().flat_map(|page| page.iter());
-    (0_u32..)
-        .zip(slots)
-        .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
 }
 
 /// The rows of a slab at one moment.
@@ -182,20 +152,18 @@ impl<T> Default for PagesView<T> {
 }
 
 impl<T> PagesView<T> {
-    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// The row at a slot.
     #[must_use]
+    #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let (page, row) = place(slot);
         self.pages.get(page)?[row].as_ref()
@@ -203,7 +171,10 @@ impl<T> PagesView<T> {
 
     /// Every row with its slot, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        rows(&self.pages)
+        let slots = self.pages.iter().flat_map(|page| page.iter());
+        (0_u32..)
+            .zip(slots)
+            .filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
     }
 
     /// The rows at and behind a slot, by slot; what lies before is not looked at.

@@ -8,10 +8,10 @@
 
 use crate::account::{AccountFacts, AccountRows};
 use crate::buffers::BufferRow;
-use crate::freed::{Freed, FreedStorage};
-use crate::pages::PagesView;
-use crate::program::{Cb, Kernel, Program, ProgramOnDevice};
+use crate::observer::Holding;
+use crate::program::{Program, ProgramOnDevice};
 use crate::totals::GaugeKind;
+use std::slice;
 use ttmem_event::{ProgramId, TextId};
 
 /// What lives is freed by no event that will ever be.
@@ -25,23 +25,65 @@ pub enum Moment {
     OfDevice(u64),
 }
 
-/// Something that was live at a peak.
+/// Something of one name that was live at a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeakEntry {
-    Buffer(BufferRow),
-    Cb(FreedStorage<Cb>),
-    Kernel(FreedStorage<Kernel>),
+pub struct PeakEntry {
+    /// The event from which on it was live, in the order of the process's events.
+    ///
+    /// Of what is freed, the first event after that which reached a peak.
+    pub(crate) placed: u64,
+    /// The event that released it.
+    pub(crate) freed: u64,
+    /// The bytes it took on a device.
+    pub bytes: u64,
+    /// How many buffers, storage entries or kernels it stands for.
+    pub count: u32,
+    /// The operation that asked for it, or the program.
+    pub name: TextId,
+    /// The mesh of a buffer, the device of anything else, as the process counts them.
+    pub(crate) place: u32,
+    pub(crate) gauge: GaugeKind,
 }
 
 impl PeakEntry {
-    /// The bytes it took on the device.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Buffer(row) => row.charged_bytes(),
-            Self::Cb(storage) => storage.entry.total_bytes(),
-            Self::Kernel(storage) => storage.entry.total_bytes,
+    pub(crate) fn of_buffer(row: &BufferRow) -> Self {
+        Self {
+            placed: row.order,
+            freed: LIVE,
+            bytes: row.charged_bytes(),
+            count: 1,
+            name: row.operation,
+            place: row.mesh,
+            gauge: GaugeKind::Class(row.class),
         }
+    }
+
+    pub(crate) fn of_holding(device: u32, name: TextId, holding: &Holding<'_>) -> Self {
+        Self {
+            placed: holding.order(),
+            freed: LIVE,
+            bytes: holding.bytes(),
+            count: 1,
+            name,
+            place: device,
+            gauge: holding.gauge(),
+        }
+    }
+
+    /// The devices that it was on.
+    fn devices<'a>(&'a self, facts: &'a AccountFacts) -> &'a [u32] {
+        match self.gauge {
+            GaugeKind::Class(_class) => {
+                let mesh = facts.meshes.get(self.place as usize);
+                mesh.map_or(&[], |mesh| &mesh.devices)
+            }
+            GaugeKind::Cb | GaugeKind::Kernel => slice::from_ref(&self.place),
+        }
+    }
+
+    /// Whether it was live after the event `peak`.
+    fn was_live_at(&self, peak: u64) -> bool {
+        self.placed <= peak && (self.freed == LIVE || peak < self.freed)
     }
 }
 
@@ -52,60 +94,20 @@ pub fn at<'a>(
     slot: u32,
     gauge: GaugeKind,
     moment: Moment,
-) -> Box<dyn Iterator<Item = PeakEntry> + 'a> {
-    let Some(held) = facts.devices.get(slot as usize) else {
-        return Box::new(std::iter::empty());
-    };
-    let peak = match moment {
+) -> impl Iterator<Item = PeakEntry> + 'a {
+    let held = facts.devices.get(slot as usize);
+    let peak = held.map_or(0, |held| match moment {
         Moment::OfProcess => held.totals.gauge(gauge).peak_order(),
-        Moment::OfDevice(number) => {
-            let noted = held.moments[gauge.index()];
-            // Without an event since then, everything is as it was.
-            if noted.peak_number == number {
-                noted.order
-            } else {
-                u64::MAX
-            }
-        }
+        Moment::OfDevice(number) => held.moments[gauge.index()].order_of(number),
+    });
+    let live: Box<dyn Iterator<Item = PeakEntry> + 'a> = match gauge {
+        GaugeKind::Class(_class) => Box::new(live_buffers(rows)),
+        GaugeKind::Cb => Box::new(live_cbs(rows, Some(slot))),
+        GaugeKind::Kernel => Box::new(live_kernels(rows, Some(slot))),
     };
-    match gauge {
-        GaugeKind::Class(class) => {
-            let here = move |row: &BufferRow| {
-                let mesh = facts.meshes.get(row.mesh as usize);
-                row.class == class && mesh.is_some_and(|mesh| mesh.devices.contains(&slot))
-            };
-            let live = rows.buffers.iter().map(|(_slot, row)| row);
-            let live = live.filter(move |row| row.order <= peak && here(row));
-            let freed = live_at(&rows.freed_buffers, peak, |row| row.order);
-            let freed = freed.filter(move |row| here(row));
-            Box::new(live.chain(freed).map(|row| PeakEntry::Buffer(*row)))
-        }
-        GaugeKind::Cb => {
-            let live = parts(rows, slot).flat_map(move |(program, name, on)| {
-                on.cbs()
-                    .iter()
-                    .map(move |cb| named(slot, program, name, *cb))
-            });
-            let legacy = rows.legacy_cbs.iter();
-            let legacy = legacy.filter(move |(_slot, row)| row.device == slot);
-            let legacy =
-                legacy.map(move |(_slot, row)| named(slot, ProgramId(0), TextId::NONE, row.cb));
-            let live = live.chain(legacy).filter(move |cb| cb.entry.order <= peak);
-            let freed = live_at(&rows.freed_cbs, peak, |cb| cb.entry.order);
-            let freed = freed.filter(move |cb| cb.device == slot).copied();
-            Box::new(live.chain(freed).map(PeakEntry::Cb))
-        }
-        GaugeKind::Kernel => {
-            let live = parts(rows, slot).flat_map(move |(program, name, on)| {
-                let kernels = on.kernels().iter();
-                kernels.map(move |kernel| named(slot, program, name, *kernel))
-            });
-            let live = live.filter(move |kernel| kernel.entry.order <= peak);
-            let freed = live_at(&rows.freed_kernels, peak, |kernel| kernel.entry.order);
-            let freed = freed.filter(move |kernel| kernel.device == slot).copied();
-            Box::new(live.chain(freed).map(PeakEntry::Kernel))
-        }
-    }
+    live.chain(freed(rows)).filter(move |entry| {
+        entry.gauge == gauge && entry.was_live_at(peak) && entry.devices(facts).contains(&slot)
+    })
 }
 
 /// What was live at the peaks of a process's devices over all processes.
@@ -117,104 +119,70 @@ pub fn at_all_devices(
     numbers: &[[u64; GaugeKind::COUNT]],
     mut give: impl FnMut(u32, GaugeKind, PeakEntry),
 ) {
-    let devices = facts.devices.iter().zip(numbers);
     // The last event before each peak; 0 where there was none.
+    let devices = facts.devices.iter().zip(numbers);
     let peaks: Vec<[u64; GaugeKind::COUNT]> = devices
         .map(|(held, numbers)| {
             std::array::from_fn(|gauge| match numbers[gauge] {
                 0 => 0,
-                number if held.moments[gauge].peak_number == number => held.moments[gauge].order,
-                _no_event_since => u64::MAX,
+                number => held.moments[gauge].order_of(number),
             })
         })
         .collect();
-    let mut buffer = |row: &BufferRow, freed: u64| {
-        let gauge = GaugeKind::Class(row.class);
-        let mesh = facts.meshes.get(row.mesh as usize);
-        for slot in mesh.iter().flat_map(|mesh| mesh.devices.iter()) {
-            let peak = peaks[*slot as usize][gauge.index()];
-            if row.order <= peak && (freed == LIVE || peak < freed) {
-                give(*slot, gauge, PeakEntry::Buffer(*row));
+    // By what there is and not by device: a process may have many of both.
+    let live = live_buffers(rows);
+    let live = live
+        .chain(live_cbs(rows, None))
+        .chain(live_kernels(rows, None));
+    for entry in live.chain(freed(rows)) {
+        for slot in entry.devices(facts) {
+            let peaks = peaks.get(*slot as usize);
+            if peaks.is_some_and(|peaks| entry.was_live_at(peaks[entry.gauge.index()])) {
+                give(*slot, entry.gauge, entry);
             }
         }
-    };
-    for (_slot, row) in rows.buffers.iter() {
-        buffer(row, LIVE);
-    }
-    for (_slot, freed) in rows.freed_buffers.iter() {
-        buffer(&freed.entry, freed.freed);
-    }
-    let live_at = |slot: u32, gauge: GaugeKind, placed: u64, freed: u64| {
-        let peak = peaks
-            .get(slot as usize)
-            .map_or(0, |peaks| peaks[gauge.index()]);
-        placed <= peak && (freed == LIVE || peak < freed)
-    };
-    // By what there is and not by device: a process may have many of both.
-    let mut cb = |cb: FreedStorage<Cb>, freed: u64| {
-        if live_at(cb.device, GaugeKind::Cb, cb.entry.order, freed) {
-            give(cb.device, GaugeKind::Cb, PeakEntry::Cb(cb));
-        }
-    };
-    for (_slot, row) in rows.legacy_cbs.iter() {
-        cb(named(row.device, ProgramId(0), TextId::NONE, row.cb), LIVE);
-    }
-    for (_slot, freed) in rows.freed_cbs.iter() {
-        cb(freed.entry, freed.freed);
-    }
-    for (program, on) in all_parts(rows) {
-        for each in on.cbs() {
-            cb(named(on.device, program.id, program.name, *each), LIVE);
-        }
-    }
-    let mut kernel = |kernel: FreedStorage<Kernel>, freed: u64| {
-        if live_at(kernel.device, GaugeKind::Kernel, kernel.entry.order, freed) {
-            give(kernel.device, GaugeKind::Kernel, PeakEntry::Kernel(kernel));
-        }
-    };
-    for (_slot, freed) in rows.freed_kernels.iter() {
-        kernel(freed.entry, freed.freed);
-    }
-    for (program, on) in all_parts(rows) {
-        for each in on.kernels() {
-            kernel(named(on.device, program.id, program.name, *each), LIVE);
-        }
     }
 }
 
-/// Every part of every program.
-fn all_parts(rows: &AccountRows) -> impl Iterator<Item = (&Program, &ProgramOnDevice)> {
-    let programs = rows.programs.iter();
-    programs.flat_map(|(_slot, program)| program.on.iter().map(move |on| (program, on)))
+fn freed(rows: &AccountRows) -> impl Iterator<Item = PeakEntry> {
+    rows.freed.iter().map(|(_slot, freed)| freed.entry)
 }
 
-/// Freed entries that were live after the event `peak`.
-fn live_at<T>(
-    freed: &PagesView<Freed<T>>,
-    peak: u64,
-    placed: impl Fn(&T) -> u64,
-) -> impl Iterator<Item = &T> {
-    let rows = freed.iter().map(|(_slot, freed)| freed);
-    let live = rows.filter(move |row| row.freed > peak && placed(&row.entry) <= peak);
-    live.map(|row| &row.entry)
+fn live_buffers(rows: &AccountRows) -> impl Iterator<Item = PeakEntry> {
+    let rows = rows.buffers.iter();
+    rows.map(|(_slot, row)| PeakEntry::of_buffer(row))
 }
 
-/// The parts of programs on a device.
-fn parts(
-    rows: &AccountRows,
-    slot: u32,
-) -> impl Iterator<Item = (ProgramId, TextId, &ProgramOnDevice)> {
-    rows.programs.iter().filter_map(move |(_slot, program)| {
-        let on = program.on_device(slot)?;
-        Some((program.id, program.name, on))
+fn live_cbs(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = PeakEntry> {
+    let of_programs = parts(rows, slot).flat_map(|(program, on)| {
+        let cbs = on.cbs().iter().map(|cb| Holding::Cb(program.id, cb));
+        cbs.map(|cb| PeakEntry::of_holding(on.device, program.name, &cb))
+    });
+    let legacy = rows.legacy_cbs.iter();
+    of_programs.chain(legacy.map(|(_slot, row)| {
+        let cb = Holding::Cb(ProgramId(0), &row.cb);
+        PeakEntry::of_holding(row.device, TextId::NONE, &cb)
+    }))
+}
+
+fn live_kernels(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = PeakEntry> {
+    parts(rows, slot).flat_map(|(program, on)| {
+        let kernels = on.kernels().iter();
+        let kernels = kernels.map(|kernel| Holding::Kernel(program.id, kernel));
+        kernels.map(|kernel| PeakEntry::of_holding(on.device, program.name, &kernel))
     })
 }
 
-fn named<T>(device: u32, program: ProgramId, name: TextId, entry: T) -> FreedStorage<T> {
-    FreedStorage {
-        device,
-        program,
-        name,
-        entry,
-    }
+/// The parts of programs on a device, or on any.
+fn parts(
+    rows: &AccountRows,
+    slot: Option<u32>,
+) -> impl Iterator<Item = (&Program, &ProgramOnDevice)> {
+    rows.programs.iter().flat_map(move |(_slot, program)| {
+        let on = match slot {
+            Some(slot) => program.on_device(slot).map_or(&[][..], slice::from_ref),
+            None => &program.on,
+        };
+        on.iter().map(move |on| (program, on))
+    })
 }

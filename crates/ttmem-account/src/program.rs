@@ -5,6 +5,7 @@
 
 use crate::anomaly::Anomaly;
 use crate::definitions::Definitions;
+use crate::observer::Holding;
 use std::sync::Arc;
 use ttmem_event::{
     BinaryStatus, CbKind, CoreSet, CoreType, CoresId, KernelId, KernelKind, ProgramId, TextId,
@@ -13,7 +14,6 @@ use ttmem_event::{
 /// Per-core storage of a program on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cb {
-    /// Its number within the program.
     pub number: u32,
     pub kind: CbKind,
     /// Its address on every core.
@@ -23,14 +23,12 @@ pub struct Cb {
     /// The cores it was defined on.
     pub cores_id: CoresId,
     pub core_count: u32,
-    /// When it was placed.
     pub time: u64,
     /// The event that placed it, in the order of the process's events.
     pub order: u64,
 }
 
 impl Cb {
-    /// Bytes over all its cores.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.size_bytes.saturating_mul(u64::from(self.core_count))
@@ -53,10 +51,74 @@ pub struct Kernel {
     pub cores_id: CoresId,
     /// Bytes over all cores.
     pub total_bytes: u64,
-    /// When it was loaded.
     pub time: u64,
     /// The event that loaded it, in the order of the process's events.
     pub order: u64,
+}
+
+/// Storage or a kernel of a program on a device.
+pub(crate) trait Entry: Copy {
+    type Key: Ord + Copy;
+    /// Its identity within its program.
+    fn key(&self) -> Self::Key;
+    /// The cores that it is on, where they are known.
+    fn core_set(&self) -> Option<(CoreType, CoresId)>;
+    /// Whether it equals what has its key, times aside.
+    fn repeats(&self, known: &Self) -> bool;
+    fn holding(&self, program: ProgramId) -> Holding<'_>;
+    fn list(placement: &mut Placement) -> &mut Vec<Self>;
+}
+
+impl Entry for Cb {
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.number
+    }
+    fn core_set(&self) -> Option<(CoreType, CoresId)> {
+        (self.cores_id != CoresId::NONE).then_some((CoreType::Tensix, self.cores_id))
+    }
+    fn repeats(&self, _known: &Self) -> bool {
+        false
+    }
+    fn holding(&self, program: ProgramId) -> Holding<'_> {
+        Holding::Cb(program, self)
+    }
+    fn list(placement: &mut Placement) -> &mut Vec<Self> {
+        &mut placement.cbs
+    }
+}
+
+impl Entry for Kernel {
+    type Key = KernelId;
+    fn key(&self) -> KernelId {
+        self.id
+    }
+    fn core_set(&self) -> Option<(CoreType, CoresId)> {
+        let core_type = self.core_type?;
+        (self.cores_id != CoresId::NONE).then_some((core_type, self.cores_id))
+    }
+    fn repeats(&self, known: &Self) -> bool {
+        let figures = |kernel: &Self| {
+            let bytes = (kernel.binary_bytes, kernel.total_bytes);
+            (kernel.kind, kernel.core_type, kernel.cores_id, bytes)
+        };
+        figures(self) == figures(known)
+    }
+    fn holding(&self, program: ProgramId) -> Holding<'_> {
+        Holding::Kernel(program, self)
+    }
+    fn list(placement: &mut Placement) -> &mut Vec<Self> {
+        &mut placement.kernels
+    }
+}
+
+/// What became of an entry that was put in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Put<E> {
+    /// It was there already.
+    Repeated,
+    Added,
+    Replaced(E),
 }
 
 /// The cores that a program lies on, as the core sets that its entries name.
@@ -67,7 +129,6 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// The cores of one type.
     #[must_use]
     pub fn cores(&self, definitions: &Definitions, core_type: CoreType) -> CoreSet {
         let mut cores = CoreSet::default();
@@ -114,7 +175,6 @@ impl Cover {
 /// What a program has on one device.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// Its per-core storage, by number.
     cbs: Vec<Cb>,
     kernels: Vec<Kernel>,
     /// Apart from the entries: who ran with it keeps it, and it seldom changes.
@@ -124,7 +184,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Its per-core storage, by number.
     #[must_use]
     pub fn cbs(&self) -> &[Cb] {
         &self.cbs
@@ -139,103 +198,57 @@ impl Placement {
         &self.cover
     }
 
-    /// Puts storage in place of what has its number; that, or the limit that forbids it.
-    pub(crate) fn put_cb(&mut self, cb: Cb, most: usize) -> Result<Option<Cb>, Anomaly> {
-        let old = match self.cbs.binary_search_by_key(&cb.number, |cb| cb.number) {
-            Ok(at) => Some(std::mem::replace(&mut self.cbs[at], cb)),
-            Err(_at) if self.cbs.len() >= most => return Err(Anomaly::LimitReached),
+    /// Puts an entry in place of what has its key, unless there would be too many.
+    pub(crate) fn put<E: Entry>(&mut self, entry: E, most: usize) -> Result<Put<E>, Anomaly> {
+        let list = E::list(self);
+        let put = match list.binary_search_by_key(&entry.key(), E::key) {
+            Ok(at) if entry.repeats(&list[at]) => return Ok(Put::Repeated),
+            Ok(at) => Put::Replaced(std::mem::replace(&mut list[at], entry)),
+            Err(_at) if list.len() >= most => return Err(Anomaly::LimitReached),
             Err(at) => {
-                insert_at(&mut self.cbs, at, cb);
-                None
+                insert_at(list, at, entry);
+                Put::Added
             }
         };
-        self.name(CoreType::Tensix, cb.cores_id);
-        if let Some(old) = old {
-            self.drop_name(CoreType::Tensix, old.cores_id);
+        self.name(entry.core_set());
+        if let Put::Replaced(old) = &put {
+            self.drop_name(old.core_set());
         }
-        Ok(old)
+        Ok(put)
     }
 
-    /// Puts a kernel in place of what has its binary; that, or the limit that forbids it.
-    pub(crate) fn put_kernel(
-        &mut self,
-        kernel: Kernel,
-        most: usize,
-    ) -> Result<Option<Kernel>, Anomaly> {
-        let place = self
-            .kernels
-            .binary_search_by_key(&kernel.id, |kernel| kernel.id);
-        let old = match place {
-            Ok(at) => Some(std::mem::replace(&mut self.kernels[at], kernel)),
-            Err(_at) if self.kernels.len() >= most => return Err(Anomaly::LimitReached),
-            Err(at) => {
-                insert_at(&mut self.kernels, at, kernel);
-                None
+    /// Takes out the entry of a key, or all.
+    pub(crate) fn take<E: Entry>(&mut self, key: Option<E::Key>) -> Vec<E> {
+        let list = E::list(self);
+        let taken = match key {
+            None => std::mem::take(list),
+            Some(key) => {
+                let at = list.binary_search_by_key(&key, E::key);
+                at.map(|at| list.remove(at)).into_iter().collect()
             }
         };
-        if let Some(core_type) = kernel.core_type {
-            self.name(core_type, kernel.cores_id);
-        }
-        if let Some((core_type, old)) = old.and_then(|old| Some((old.core_type?, old))) {
-            self.drop_name(core_type, old.cores_id);
-        }
-        Ok(old)
-    }
-
-    /// The kernel of this binary.
-    pub(crate) fn kernel(&self, id: KernelId) -> Option<&Kernel> {
-        let at = self.kernels.binary_search_by_key(&id, |kernel| kernel.id);
-        self.kernels.get(at.ok()?)
-    }
-
-    /// Takes out the storage of one number, or all.
-    pub(crate) fn take_cbs(&mut self, number: Option<u32>) -> Vec<Cb> {
-        let taken = match number {
-            None => std::mem::take(&mut self.cbs),
-            Some(number) => {
-                let at = self.cbs.binary_search_by_key(&number, |cb| cb.number);
-                at.map(|at| self.cbs.remove(at)).into_iter().collect()
-            }
-        };
-        for cb in &taken {
-            self.drop_name(CoreType::Tensix, cb.cores_id);
+        for entry in &taken {
+            self.drop_name(entry.core_set());
         }
         taken
     }
 
-    /// Takes out one kernel, or all.
-    pub(crate) fn take_kernels(&mut self, id: Option<KernelId>) -> Vec<Kernel> {
-        let taken = match id {
-            None => std::mem::take(&mut self.kernels),
-            Some(id) => {
-                let at = self.kernels.binary_search_by_key(&id, |kernel| kernel.id);
-                at.map(|at| self.kernels.remove(at)).into_iter().collect()
-            }
-        };
-        for kernel in &taken {
-            if let Some(core_type) = kernel.core_type {
-                self.drop_name(core_type, kernel.cores_id);
-            }
-        }
-        taken
-    }
-
-    fn name(&mut self, core_type: CoreType, cores: CoresId) {
-        if cores == CoresId::NONE {
+    fn name(&mut self, set: Option<(CoreType, CoresId)>) {
+        let Some(set) = set else {
             return;
-        }
-        match self.cover.sets.binary_search(&(core_type, cores)) {
+        };
+        match self.cover.sets.binary_search(&set) {
             Ok(at) => self.named[at] += 1,
             Err(at) => {
                 let sets = &mut Arc::make_mut(&mut self.cover).sets;
-                insert_at(sets, at, (core_type, cores));
+                insert_at(sets, at, set);
                 insert_at(&mut self.named, at, 1);
             }
         }
     }
 
-    fn drop_name(&mut self, core_type: CoreType, cores: CoresId) {
-        let Ok(at) = self.cover.sets.binary_search(&(core_type, cores)) else {
+    fn drop_name(&mut self, set: Option<(CoreType, CoresId)>) {
+        let Some(Ok(at)) = set.map(|set| self.cover.sets.binary_search(&set)) else {
             return;
         };
         self.named[at] -= 1;
@@ -266,21 +279,14 @@ pub struct ProgramOnDevice {
     pub(crate) ran: Option<Arc<Cover>>,
     /// The number of its last run among all runs of the process; 0 before the first.
     pub(crate) run: u64,
-    /// Bytes of commands generated for it.
     pub command_bytes: Option<u64>,
-    /// Bytes of binary sent.
     pub sent_bytes: Option<u64>,
     /// Runs; those of a trace that contains it are counted at the trace, not here.
     pub dispatches: u64,
-    /// Runs that found the program in the program cache.
     pub program_cache_hits: u64,
-    /// Runs that had to build the program.
     pub program_cache_misses: u64,
-    /// Runs that found the binary on the device.
     pub binary_reuses: u64,
-    /// The first run.
     pub first_dispatch: Option<u64>,
-    /// The last run.
     pub last_dispatch: Option<u64>,
 }
 
@@ -303,7 +309,6 @@ impl ProgramOnDevice {
         }
     }
 
-    /// Its per-core storage, by number.
     #[must_use]
     pub fn cbs(&self) -> &[Cb] {
         self.placement.as_ref().map_or(&[], |placed| &placed.cbs)
@@ -339,16 +344,15 @@ pub struct Finalized {
 }
 
 /// A program, from construction to destruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The client's own counter, or the id an old sender used.
     pub id: ProgramId,
     pub name: TextId,
     /// The runtime's id of its last run.
     pub runtime_id: u64,
-    /// Its address in the process.
     pub pointer: u64,
-    /// When it was created, or first heard of.
+    /// When it was created, or first mentioned.
     pub created: u64,
     pub finalized: Option<Finalized>,
     pub on: Vec<ProgramOnDevice>,
@@ -357,19 +361,6 @@ pub struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(id: ProgramId, created: u64) -> Self {
-        Self {
-            id,
-            name: TextId::NONE,
-            runtime_id: 0,
-            pointer: 0,
-            created,
-            finalized: None,
-            on: Vec::new(),
-            jit_disk_hits: 0,
-        }
-    }
-
     /// The program's part on a device, where it has one.
     #[must_use]
     pub fn on_device(&self, device: u32) -> Option<&ProgramOnDevice> {

@@ -1,15 +1,15 @@
 //! Which program ran last on each core, as far as one process knows.
 //!
-//! A dispatch only numbers the run: who is on a core is worked out when somebody
-//! asks, from the runs with the highest numbers. So a dispatch costs the same on
+//! A dispatch only numbers the run: who is on a core is worked out when a
+//! reader asks, from the runs with the highest numbers. So a dispatch costs the same on
 //! one core as on a thousand. What a program had when it ran decides which cores
-//! were its own, not what it has now. A program that is gone leaves its cores to
-//! nobody: the programs before it were overwritten.
+//! were its own, not what it has now. A program that is gone leaves its cores
+//! empty: the programs before it were overwritten.
 
 use crate::Map;
 use crate::account::{AccountFacts, AccountRows};
 use crate::definitions::Definitions;
-use crate::program::{Cover, Program};
+use crate::program::Cover;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{CoreSet, CoreType, ProgramId, TraceId};
@@ -31,7 +31,6 @@ pub(crate) struct Trace {
     pub(crate) next: u64,
     /// Whether the capture is complete.
     pub(crate) ended: bool,
-    /// Its last replay.
     pub(crate) replay: Option<Replay>,
 }
 
@@ -47,7 +46,6 @@ pub(crate) struct Replay {
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) program: ProgramId,
-    /// The slot of the program.
     pub(crate) slot: u32,
     /// The slot of the mesh it was dispatched on.
     pub(crate) mesh: u32,
@@ -100,12 +98,10 @@ impl Vacated {
     }
 }
 
-/// A program on the cores where it ran last, or nobody where it is gone.
+/// A program on the cores where it ran last; none where it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentProgram {
-    /// The slot of the program.
     pub program: Option<u32>,
-    /// When it ran.
     pub time: u64,
     pub cores: CoreSet,
 }
@@ -163,7 +159,10 @@ pub fn residents(
             }
         }
     }
-    let mut covers = Covers::new(&facts.definitions);
+    let mut covers = Covers {
+        definitions: &facts.definitions,
+        known: Map::default(),
+    };
     let devices = runs.into_iter().zip(&facts.devices);
     let devices = devices.map(|(mut runs, device)| {
         for core_type in CoreType::ALL {
@@ -222,14 +221,7 @@ struct Covers<'a> {
     known: Map<usize, Resolved>,
 }
 
-impl<'a> Covers<'a> {
-    fn new(definitions: &'a Definitions) -> Self {
-        Self {
-            definitions,
-            known: Map::default(),
-        }
-    }
-
+impl Covers<'_> {
     fn of(&mut self, cover: &Arc<Cover>) -> &[(CoreType, CoreSet)] {
         let definitions = self.definitions;
         // Its address: the run keeps it alive meanwhile.
@@ -240,14 +232,4 @@ impl<'a> Covers<'a> {
             cores.filter(|(_type, cores)| !cores.is_empty()).collect()
         })
     }
-}
-
-/// The program in a slot, if it is the one that was captured and still on the device.
-pub(crate) fn still_there<'a>(
-    program: Option<&'a mut Program>,
-    captured: &Captured,
-    device: u32,
-) -> Option<&'a mut crate::program::ProgramOnDevice> {
-    let program = program.filter(|program| program.id == captured.program)?;
-    program.on_device_mut(device)
 }

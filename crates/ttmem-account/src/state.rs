@@ -1,6 +1,6 @@
 //! An account's state as bytes, and an account made of them.
 //!
-//! [`Account::save`](crate::Account::save) is called by a client that has to say
+//! [`Account::save`](crate::Account::save) is called by a client that has to send
 //! everything, [`Account::load`](crate::Account::load) by the server, on definitions
 //! that it was sent before. Nothing in the bytes is believed: what they book goes
 //! through the same checks as an event, totals are the sums of what was booked, and a

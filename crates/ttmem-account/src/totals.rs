@@ -40,7 +40,6 @@ pub struct KernelTotals {
     pub unplaced: u64,
 }
 
-/// What is held on a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub classes: [ClassTotals; Class::COUNT],
@@ -58,7 +57,6 @@ pub struct PeakSet {
 }
 
 impl PeakSet {
-    /// The peak of one gauge.
     #[must_use]
     pub fn peak(&self, kind: GaugeKind) -> Peak {
         match kind {
@@ -120,7 +118,6 @@ impl Totals {
         &self.classes[class.index()]
     }
 
-    /// A total with its peak.
     #[must_use]
     #[inline]
     pub fn gauge(&self, kind: GaugeKind) -> &Gauge {
@@ -160,52 +157,43 @@ impl Totals {
         class.unplaced -= u64::from(!charge.placed);
     }
 
-    /// Books something; true if its gauge is higher than ever.
+    /// Books storage or a kernel; true if its gauge is higher than ever.
     #[inline(always)]
     pub fn book(&mut self, holding: &Holding<'_>, time: u64, order: u64) -> bool {
-        match *holding {
-            Holding::Buffer { row, placed } => {
-                self.book_buffer(Charge::of(row, placed), time, order)
-            }
-            Holding::Cb(_program, cb) => {
-                let bytes = cb.total_bytes();
-                self.cb.by_kind[cb.kind as usize] += bytes;
-                self.cb.count += 1;
-                self.cb.unplaced += u64::from(cb.cores_id == CoresId::NONE);
-                self.cb.registered.add(bytes, time, order)
-            }
-            Holding::Kernel(_program, kernel) => {
-                self.kernel.by_kind[kernel.kind as usize] += kernel.total_bytes;
-                if let Some(core_type) = kernel.core_type {
-                    self.kernel.by_core_type[core_type as usize] += kernel.total_bytes;
-                }
-                self.kernel.count += 1;
-                self.kernel.unplaced += u64::from(kernel.cores_id == CoresId::NONE);
-                self.kernel.registered.add(kernel.total_bytes, time, order)
-            }
-        }
+        self.change(holding, |figure, by| *figure += by);
+        let gauge = self.gauge_mut(holding.gauge());
+        gauge.add(holding.bytes(), time, order)
     }
 
-    /// Gives back something that was booked.
+    /// Gives back storage or a kernel that was booked.
     #[inline(always)]
     pub fn release(&mut self, holding: &Holding<'_>) {
+        self.change(holding, |figure, by| *figure -= by);
+        self.gauge_mut(holding.gauge()).sub(holding.bytes());
+    }
+
+    #[inline(always)]
+    fn change(&mut self, holding: &Holding<'_>, change: impl Fn(&mut u64, u64)) {
         match *holding {
-            Holding::Buffer { row, placed } => self.release_buffer(Charge::of(row, placed)),
             Holding::Cb(_program, cb) => {
-                let bytes = cb.total_bytes();
-                self.cb.registered.sub(bytes);
-                self.cb.by_kind[cb.kind as usize] -= bytes;
-                self.cb.count -= 1;
-                self.cb.unplaced -= u64::from(cb.cores_id == CoresId::NONE);
+                change(&mut self.cb.by_kind[cb.kind as usize], cb.total_bytes());
+                change(&mut self.cb.count, 1);
+                let unplaced = cb.cores_id == CoresId::NONE;
+                change(&mut self.cb.unplaced, u64::from(unplaced));
             }
             Holding::Kernel(_program, kernel) => {
-                self.kernel.registered.sub(kernel.total_bytes);
-                self.kernel.by_kind[kernel.kind as usize] -= kernel.total_bytes;
+                let totals = &mut self.kernel;
+                change(
+                    &mut totals.by_kind[kernel.kind as usize],
+                    kernel.total_bytes,
+                );
                 if let Some(core_type) = kernel.core_type {
-                    self.kernel.by_core_type[core_type as usize] -= kernel.total_bytes;
+                    let of_type = &mut totals.by_core_type[core_type as usize];
+                    change(of_type, kernel.total_bytes);
                 }
-                self.kernel.count -= 1;
-                self.kernel.unplaced -= u64::from(kernel.cores_id == CoresId::NONE);
+                change(&mut totals.count, 1);
+                let unplaced = kernel.cores_id == CoresId::NONE;
+                change(&mut totals.unplaced, u64::from(unplaced));
             }
         }
     }
@@ -215,32 +203,45 @@ impl Totals {
         self.kernel.unique_bytes = self.kernel.unique_bytes - before + after;
     }
 
-    /// The same totals, with peaks only from now on.
-    pub(crate) fn forget_peaks(&mut self) {
-        for kind in GaugeKind::all() {
-            let gauge = self.gauge_mut(kind);
-            *gauge = gauge.without_peaks();
-        }
+    /// Every figure, with what it counts.
+    pub fn figures(&mut self) -> impl Iterator<Item = (&'static str, &'static str, &mut u64)> {
+        let classes = Class::ALL.iter().zip(&mut self.classes);
+        let classes = classes.flat_map(|(class, totals)| {
+            [
+                (class.name(), "charged", &mut totals.charged.bytes),
+                (class.name(), "requested", &mut totals.requested_bytes),
+                (class.name(), "buffers", &mut totals.buffers),
+                (class.name(), "unplaced", &mut totals.unplaced),
+            ]
+        });
+        let kinds = CbKind::ALL.iter().zip(&mut self.cb.by_kind);
+        let cb = kinds
+            .map(|(kind, bytes)| ("CB", kind.name(), bytes))
+            .chain([
+                ("CB", "registered", &mut self.cb.registered.bytes),
+                ("CB", "count", &mut self.cb.count),
+                ("CB", "unplaced", &mut self.cb.unplaced),
+            ]);
+        let kinds = KernelKind::ALL.iter().zip(&mut self.kernel.by_kind);
+        let kernel = kinds.map(|(kind, bytes)| ("kernel", kind.name(), bytes));
+        let by_core_type = self.kernel.by_core_type.iter_mut();
+        let kernel = kernel
+            .chain(by_core_type.map(|bytes| ("kernel", "core type", bytes)))
+            .chain([
+                ("kernel", "registered", &mut self.kernel.registered.bytes),
+                ("kernel", "unique", &mut self.kernel.unique_bytes),
+                ("kernel", "count", &mut self.kernel.count),
+                ("kernel", "unplaced", &mut self.kernel.unplaced),
+            ]);
+        classes.chain(cb).chain(kernel)
     }
 
     /// Takes away all that a process held.
-    pub fn subtract(&mut self, part: &Self) {
-        for (mine, its) in self.classes.iter_mut().zip(&part.classes) {
-            mine.charged.sub(its.charged.bytes());
-            mine.requested_bytes -= its.requested_bytes;
-            mine.buffers -= its.buffers;
-            mine.unplaced -= its.unplaced;
+    pub fn subtract(&mut self, mut part: Self) {
+        for ((.., mine), (.., its)) in self.figures().zip(part.figures()) {
+            debug_assert!(*its <= *mine, "took {its} of {mine}");
+            *mine = mine.saturating_sub(*its);
         }
-        self.cb.registered.sub(part.cb.registered.bytes());
-        subtract_each(&mut self.cb.by_kind, &part.cb.by_kind);
-        self.cb.count -= part.cb.count;
-        self.cb.unplaced -= part.cb.unplaced;
-        self.kernel.registered.sub(part.kernel.registered.bytes());
-        subtract_each(&mut self.kernel.by_kind, &part.kernel.by_kind);
-        subtract_each(&mut self.kernel.by_core_type, &part.kernel.by_core_type);
-        self.kernel.unique_bytes -= part.kernel.unique_bytes;
-        self.kernel.count -= part.kernel.count;
-        self.kernel.unplaced -= part.kernel.unplaced;
     }
 
     /// Starts a new stretch and returns the peaks of the one that ends.
@@ -252,7 +253,6 @@ impl Totals {
         peaks
     }
 
-    /// The peaks since the last mark.
     #[must_use]
     pub fn since_mark(&self) -> PeakSet {
         let mut peaks = PeakSet::default();
@@ -260,11 +260,5 @@ impl Totals {
             *peaks.peak_mut(kind) = self.gauge(kind).since_mark();
         }
         peaks
-    }
-}
-
-fn subtract_each(mine: &mut [u64], its: &[u64]) {
-    for (mine, its) in mine.iter_mut().zip(its) {
-        *mine -= its;
     }
 }

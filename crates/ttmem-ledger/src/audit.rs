@@ -5,7 +5,7 @@
 
 use crate::peaks::PeakComposition;
 use crate::view::{ProcessView, View};
-use ttmem_account::{GaugeKind, Holding, Totals};
+use ttmem_account::{Charge, GaugeKind, Holding, Totals};
 use ttmem_event::{Class, CoresId, ProgramId};
 
 /// A kept total that differs from the live set.
@@ -18,27 +18,23 @@ pub struct AuditError {
     pub counted: u64,
 }
 
-/// The totals that are compared, as plain numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Counted {
-    figures: Vec<(String, u64)>,
-}
-
 impl View {
     /// Compares every total with the live set, and every peak with what was live then.
     ///
     /// # Errors
     /// The first total that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
-        let mut by_device = vec![Counted::of(&Totals::default()); self.devices.len()];
+        let mut by_device = vec![Totals::default(); self.devices.len()];
         for process in &self.processes {
             let counted = count_process(process);
             let held = process.account.devices.iter().zip(&process.devices);
-            for ((held, device), counted) in held.zip(&counted) {
-                let kept = Counted::of(&held.totals);
+            for ((held, device), mut counted) in held.zip(counted) {
                 let who = format!("process {} on device {device}", process.index);
-                kept.compare(counted, &who)?;
-                by_device[*device as usize].add(counted);
+                compare(held.totals, counted, &who)?;
+                let sums = by_device[*device as usize].figures();
+                for ((.., sum), (.., counted)) in sums.zip(counted.figures()) {
+                    *sum += *counted;
+                }
                 for gauge in GaugeKind::all() {
                     let peak = self.process_peak(process.index, *device as usize, gauge);
                     audit_peak(&who, gauge, peak)?;
@@ -48,7 +44,7 @@ impl View {
         }
         for (index, (device, counted)) in self.devices.iter().zip(&by_device).enumerate() {
             let who = format!("device {index}");
-            Counted::of(&device.totals).compare(counted, &who)?;
+            compare(device.totals, *counted, &who)?;
             for gauge in GaugeKind::all() {
                 audit_peak(&who, gauge, self.device_peak(index, gauge))?;
             }
@@ -114,11 +110,11 @@ impl View {
             }
         }
         for process in &self.processes {
-            for (key, ring) in &process.account.config_rings {
+            for (key, config_ring) in &process.account.config_rings {
                 let who = format!("process {} ring {key:?}", process.index);
-                let used = ring.entries().map(|entry| entry.size_bytes).sum();
-                expect(&who, "used", ring.used_bytes, used)?;
-                expect_at_most(&who, "used", used, ring.size_bytes)?;
+                let used = config_ring.entries().map(|entry| entry.size_bytes).sum();
+                expect(&who, "used", config_ring.used_bytes, used)?;
+                expect_at_most(&who, "used", used, config_ring.size_bytes)?;
             }
             for (mesh, cache) in &process.account.prefetchers {
                 let who = format!("process {} prefetcher of mesh {mesh}", process.index);
@@ -132,17 +128,14 @@ impl View {
 }
 
 /// What a process holds, counted from its rows, by its device slots.
-fn count_process(process: &ProcessView) -> Vec<Counted> {
+fn count_process(process: &ProcessView) -> Vec<Totals> {
     let account = &process.account;
     let mut totals = vec![Totals::default(); account.devices.len()];
     for (_slot, row) in process.rows.buffers.iter() {
         let mesh = &account.meshes[row.mesh as usize];
-        let holding = Holding::Buffer {
-            row,
-            placed: mesh.id.is_some(),
-        };
+        let charge = Charge::of(row, mesh.id.is_some());
         for slot in mesh.devices.iter() {
-            totals[*slot as usize].book(&holding, 0, 0);
+            totals[*slot as usize].book_buffer(charge, 0, 0);
         }
     }
     for (_slot, row) in process.rows.legacy_cbs.iter() {
@@ -166,7 +159,7 @@ fn count_process(process: &ProcessView) -> Vec<Counted> {
     for (totals, unique) in totals.iter_mut().zip(unique) {
         totals.kernel.unique_bytes = unique.values().sum();
     }
-    totals.iter().map(Counted::of).collect()
+    totals
 }
 
 fn audit_peak(
@@ -181,49 +174,11 @@ fn audit_peak(
     expect(who, &figure, composition.peak.bytes, composition.bytes())
 }
 
-impl Counted {
-    fn of(totals: &Totals) -> Self {
-        let mut figures = Vec::new();
-        let mut add = |name: String, value: u64| figures.push((name, value));
-        for class in Class::ALL {
-            let total = totals.class(*class);
-            add(format!("{} charged", class.name()), total.charged.bytes());
-            add(format!("{} requested", class.name()), total.requested_bytes);
-            add(format!("{} buffers", class.name()), total.buffers);
-            add(format!("{} unplaced", class.name()), total.unplaced);
-        }
-        add("CB registered".to_owned(), totals.cb.registered.bytes());
-        add("CB count".to_owned(), totals.cb.count);
-        for (kind, bytes) in totals.cb.by_kind.iter().enumerate() {
-            add(format!("CB kind {kind}"), *bytes);
-        }
-        add(
-            "kernel registered".to_owned(),
-            totals.kernel.registered.bytes(),
-        );
-        add("kernel unique".to_owned(), totals.kernel.unique_bytes);
-        add("kernel count".to_owned(), totals.kernel.count);
-        for (kind, bytes) in totals.kernel.by_kind.iter().enumerate() {
-            add(format!("kernel kind {kind}"), *bytes);
-        }
-        for (core_type, bytes) in totals.kernel.by_core_type.iter().enumerate() {
-            add(format!("kernel core type {core_type}"), *bytes);
-        }
-        Self { figures }
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (mine, its) in self.figures.iter_mut().zip(&other.figures) {
-            mine.1 += its.1;
-        }
-    }
-
-    fn compare(&self, counted: &Self, who: &str) -> Result<(), AuditError> {
-        let pairs = self.figures.iter().zip(&counted.figures);
-        pairs
-            .into_iter()
-            .try_for_each(|(kept, counted)| expect(who, &kept.0, kept.1, counted.1))
-    }
+fn compare(mut kept: Totals, mut counted: Totals, who: &str) -> Result<(), AuditError> {
+    let mut pairs = kept.figures().zip(counted.figures());
+    pairs.try_for_each(|((group, figure, kept), (.., counted))| {
+        expect(who, &format!("{group} {figure}"), *kept, *counted)
+    })
 }
 
 fn expect(who: &str, figure: &str, kept: u64, counted: u64) -> Result<(), AuditError> {

@@ -6,7 +6,7 @@ use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacat
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, Source};
 
-/// What tells one device from another.
+/// A device's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKey {
     Unique(u64),
@@ -36,11 +36,9 @@ pub struct DeviceFacts {
 
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What tells it from others.
     pub key: DeviceKey,
-    /// What is known of it.
     pub facts: DeviceFacts,
-    /// How its events become known; `None` until a process speaks of it.
+    /// How its events become known; `None` until a process uses it.
     pub source: Option<Source>,
     /// What all processes hold on it.
     pub totals: Totals,
@@ -55,7 +53,7 @@ pub struct Device {
     pub(crate) announced_l1_peak: u64,
     /// Whether it changed since a view was last taken.
     pub(crate) changed: bool,
-    /// Processes that speak of it.
+    /// Processes that use it.
     pub(crate) references: u32,
     /// The capacities it was configured with; a configured device stays.
     pub(crate) configured: Option<[Option<Capacity>; Class::COUNT]>,

@@ -22,7 +22,6 @@ pub enum Change {
         class: Class,
         /// The buffer, or the address an old sender uses.
         id: u64,
-        /// Its charged bytes.
         bytes: u64,
         /// How often it is booked now.
         references: u32,
@@ -32,7 +31,6 @@ pub enum Change {
         class: Class,
         /// The buffer, or the address an old sender uses.
         id: u64,
-        /// Its charged bytes.
         bytes: u64,
         /// How often it is still booked.
         references: u32,
@@ -40,15 +38,12 @@ pub enum Change {
     CbBooked {
         /// The program, 0 from old senders.
         program: u64,
-        /// Bytes over all cores.
         bytes: u64,
         total_bytes: u64,
     },
-    /// Per-core storage was given back.
     CbReleased {
         /// The program, 0 from old senders.
         program: u64,
-        /// Bytes over all cores, as booked.
         bytes: u64,
         total_bytes: u64,
     },
@@ -60,24 +55,17 @@ pub enum Change {
         /// Bytes on each core, where known.
         binary_bytes: Option<u64>,
         cores: Option<u32>,
-        /// Bytes over all cores.
         bytes: u64,
         total_bytes: u64,
     },
-    /// A kernel was given back.
     KernelReleased {
         program: u64,
         kind: KernelKind,
-        /// Bytes over all cores, as booked.
         bytes: u64,
         total_bytes: u64,
     },
     /// The L1 of a device reached a new height worth saying.
-    L1Peak {
-        /// Charged bytes.
-        bytes: u64,
-        buffers: u64,
-    },
+    L1Peak { bytes: u64, buffers: u64 },
     /// Something that changes no bytes.
     Happened(EventKind),
     /// The event contradicts the ledger.

@@ -1,7 +1,7 @@
 //! Where things lie: unions, overlaps, largest free blocks, occupied L1.
 //!
-//! Totals are kept with every event; this is worked out when somebody asks, in
-//! the asker's thread, from a [`View`]. Each allocator's addresses are sorted
+//! Totals are kept with every event; this is worked out when a reader asks, in
+//! its thread, from a [`View`]. Each allocator's addresses are sorted
 //! once and shared by all devices of its mesh. What cannot be known, because an
 //! old sender reported no places, is `None` and never a guess.
 
@@ -12,8 +12,9 @@ pub use cores::{CoreL1, Occupant, Placed};
 use crate::device::Device;
 use crate::intervals::{Interval, IntervalSet};
 use crate::view::{DeviceResidents, ProcessView, View};
+use std::collections::BTreeMap;
 use ttmem_account::program::{Cb, Program, ProgramOnDevice};
-use ttmem_account::{Allocator, Capacity, ComputeL1};
+use ttmem_account::{Capacity, ComputeL1, Mesh};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreSet, CoreType, CoresId};
 
@@ -41,7 +42,7 @@ pub struct AllocatorGeometry {
 pub struct ClassGeometry {
     /// What can be handed out, where known.
     pub capacity: Option<Capacity>,
-    /// Bytes that somebody holds, each counted once; never above the capacity.
+    /// Bytes that are held, each counted once; never above the capacity.
     pub union_bytes: u64,
     /// Charged bytes beyond the union: held twice, or more than there is.
     pub overlap_bytes: u64,
@@ -135,20 +136,20 @@ impl View {
             .copied()
             .filter(|allocator| allocator.class == class)
             .collect();
-        let reported = on
+        let allocators = on
             .iter()
-            .filter_map(|allocator| self.allocator(allocator).capacity);
+            .map(|one| (self.mesh(one), &self.mesh(one).allocators[class.index()]));
+        let reported = allocators.clone().filter_map(|(_mesh, one)| one.capacity);
         let capacity = reported
             .reduce(Capacity::larger)
             .or(device.facts.capacities[class.index()]);
         let totals = device.totals.class(class);
         let charged = totals.charged.bytes();
         let most = capacity.map_or(u64::MAX, |capacity| capacity.total_bytes());
-        let placed: u64 = on
-            .iter()
-            .map(|allocator| self.placed_bytes(allocator))
-            .sum::<u64>()
-            .min(charged);
+        // Those of old senders have no places.
+        let placed = allocators.filter(|(mesh, _one)| mesh.id.is_some());
+        let placed: u64 = placed.map(|(_mesh, one)| one.charged_bytes).sum();
+        let placed = placed.min(charged);
         let union_bytes = (union_bytes(&on).min(placed) + (charged - placed)).min(most);
         let largest_free_bytes = capacity
             .filter(|_known| totals.unplaced == 0)
@@ -168,21 +169,9 @@ impl View {
         }
     }
 
-    fn allocator(&self, geometry: &AllocatorGeometry) -> &Allocator {
+    fn mesh(&self, geometry: &AllocatorGeometry) -> &Mesh {
         let process = &self.processes[geometry.process as usize];
-        let mesh = &process.account.meshes[geometry.mesh as usize];
-        &mesh.allocators[geometry.class.index()]
-    }
-
-    /// Charged bytes whose places are known.
-    fn placed_bytes(&self, geometry: &AllocatorGeometry) -> u64 {
-        let process = &self.processes[geometry.process as usize];
-        let mesh = &process.account.meshes[geometry.mesh as usize];
-        if mesh.id.is_none() {
-            0
-        } else {
-            mesh.allocators[geometry.class.index()].charged_bytes
-        }
+        &process.account.meshes[geometry.mesh as usize]
     }
 
     /// The programs that ran last on the cores of a device.
@@ -250,7 +239,7 @@ fn allocators_of(process: &ProcessView) -> Vec<AllocatorGeometry> {
             let bounds = capacity.map_or(Interval::new(0, u64::MAX), |capacity| {
                 Interval::new(capacity.base, capacity.per_bank_bytes)
             });
-            let taken = IntervalSet::union_of(bounds, std::mem::take(&mut taken[at]));
+            let taken = IntervalSet::union_within(bounds, std::mem::take(&mut taken[at]));
             let per_core = std::mem::take(&mut per_core[at]);
             // Lockstep needs the same addresses free in every bank.
             let blocked = (!per_core.is_empty()).then(|| with_per_core(&taken, &per_core, bounds));
@@ -294,12 +283,14 @@ fn with_per_core(
 
 /// Every address that is taken in any bank.
 fn union_of(on: &[&AllocatorGeometry], bounds: Interval) -> IntervalSet {
-    let lockstep = on
-        .iter()
-        .flat_map(|allocator| allocator.taken.parts().iter().copied());
     let per_core = on.iter().flat_map(|allocator| &allocator.per_core);
     let per_core = per_core.map(|(_cores, interval)| *interval);
-    IntervalSet::union_within(bounds, lockstep.chain(per_core))
+    IntervalSet::union_within(bounds, taken(on).chain(per_core))
+}
+
+/// Addresses that are taken in every bank.
+fn taken(on: &[&AllocatorGeometry]) -> impl Iterator<Item = Interval> {
+    on.iter().flat_map(|one| one.taken.parts().iter().copied())
 }
 
 /// Bytes over all banks that at least one allocator takes.
@@ -319,12 +310,7 @@ fn union_bytes(on: &[&AllocatorGeometry]) -> u64 {
             .collect();
         let per_bank = match there.as_slice() {
             [one] => one.taken.len(),
-            several => {
-                let parts = several
-                    .iter()
-                    .flat_map(|one| one.taken.parts().iter().copied());
-                IntervalSet::union_within(everywhere, parts).len()
-            }
+            several => IntervalSet::union_within(everywhere, taken(several)).len(),
         };
         bytes = bytes.saturating_add(per_bank.saturating_mul(u64::from(banks - below)));
         below = banks;
@@ -336,10 +322,7 @@ fn union_bytes(on: &[&AllocatorGeometry]) -> u64 {
     if per_core.is_empty() {
         return bytes;
     }
-    let lockstep = on
-        .iter()
-        .flat_map(|allocator| allocator.taken.parts().iter().copied());
-    let lockstep = IntervalSet::union_within(everywhere, lockstep);
+    let lockstep = IntervalSet::union_within(everywhere, taken(on));
     let mut cores = CoreSet::default();
     for (some, _interval) in &per_core {
         cores.insert_all(some);
@@ -409,17 +392,71 @@ impl<'v> Resident<'v> {
     }
 }
 
+/// What lies in the L1 of a device's compute cores.
+struct L1<'g> {
+    compute: ComputeL1,
+    bounds: Interval,
+    /// Buffers that lie on every core.
+    buffers: IntervalSet,
+    /// The same, and what no allocator hands out.
+    base: IntervalSet,
+    /// Buffers of some cores only.
+    per_core: Vec<(CoreSet, Interval)>,
+    /// Who ran last on each core.
+    residents: BTreeMap<usize, &'g Resident<'g>>,
+}
+
+impl<'g> L1<'g> {
+    fn new<'a>(
+        compute: ComputeL1,
+        on: impl Iterator<Item = &'a AllocatorGeometry>,
+        residents: &'g [Resident<'g>],
+    ) -> Self {
+        let bounds = Interval::new(0, compute.bytes_per_core);
+        let in_l1: Vec<_> = on.filter(|one| one.class.is_l1()).collect();
+        let buffers = IntervalSet::union_within(bounds, taken(&in_l1));
+        let reserved = Interval::new(0, compute.reserved_bytes);
+        let with_reserved = buffers.parts().iter().copied().chain([reserved]);
+        let base = IntervalSet::union_within(bounds, with_reserved);
+        let per_core = in_l1.iter().flat_map(|one| one.per_core.iter().copied());
+        let tensix = residents
+            .iter()
+            .filter(|one| one.core_type == CoreType::Tensix);
+        let residents = tensix.flat_map(|one| one.cores.indices().map(move |core| (core, one)));
+        Self {
+            compute,
+            bounds,
+            buffers,
+            base,
+            per_core: per_core.collect(),
+            residents: residents.collect(),
+        }
+    }
+
+    /// Storage on a core of the program that ran last there.
+    fn storage(&self, core: usize) -> IntervalSet {
+        let resident = self.residents.get(&core);
+        let cbs = resident.into_iter().flat_map(|one| one.placed_on(core));
+        let cbs = cbs.map(|cb| Interval::new(cb.address, cb.size_bytes));
+        IntervalSet::union_within(self.bounds, cbs)
+    }
+
+    /// Bytes of a core that are in use, given its storage.
+    fn occupied_on(&self, core: usize, storage: &IntervalSet) -> u64 {
+        let own = on_core(&self.per_core, core);
+        let more = storage.parts().iter().copied().chain(own);
+        let more = IntervalSet::union_within(self.bounds, more);
+        self.base.len() + self.base.missing_from(&more)
+    }
+}
+
 /// L1 of the compute cores in use: reserved, buffers, storage of what ran last.
 fn occupied_bytes(
     device: &Device,
     on: &[&AllocatorGeometry],
     residents: &[Resident<'_>],
 ) -> Option<u64> {
-    let ComputeL1 {
-        cores,
-        bytes_per_core,
-        reserved_bytes,
-    } = device.facts.compute?;
+    let compute = device.facts.compute?;
     let totals = &device.totals;
     let unplaced = totals.class(Class::L1).unplaced
         + totals.class(Class::L1Small).unplaced
@@ -427,53 +464,8 @@ fn occupied_bytes(
     if unplaced > 0 {
         return None;
     }
-    let bounds = Interval::new(0, bytes_per_core);
-    let in_l1: Vec<&AllocatorGeometry> = on
-        .iter()
-        .copied()
-        .filter(|allocator| allocator.class.is_l1())
-        .collect();
-    let buffers = in_l1
-        .iter()
-        .flat_map(|allocator| allocator.taken.parts().iter().copied());
-    let reserved = Interval::new(0, reserved_bytes);
-    let base = IntervalSet::union_within(bounds, buffers.chain([reserved]));
-    let mut bytes = base.len().saturating_mul(u64::from(cores.len()));
-
-    let per_core: Vec<(CoreSet, Interval)> = in_l1
-        .iter()
-        .flat_map(|allocator| allocator.per_core.iter().copied())
-        .collect();
-    let mut more: Vec<Vec<Interval>> = Vec::new();
-    let mut places: Vec<usize> = Vec::new();
-    for resident in residents
-        .iter()
-        .filter(|one| one.core_type == CoreType::Tensix)
-    {
-        for index in resident.cores.indices() {
-            let storage = resident.placed_on(index);
-            places.push(index);
-            more.push(
-                storage
-                    .map(|cb| Interval::new(cb.address, cb.size_bytes))
-                    .collect(),
-            );
-        }
-    }
-    let ran: std::collections::BTreeSet<usize> = places.iter().copied().collect();
-    for index in cores.indices().filter(|index| !ran.contains(index)) {
-        places.push(index);
-        more.push(Vec::new());
-    }
-    for (index, mut intervals) in places.into_iter().zip(more) {
-        let (x, y) = coordinates(index);
-        if !cores.contains(x, y) {
-            continue;
-        }
-        intervals.extend(on_core(&per_core, index));
-        if !intervals.is_empty() {
-            bytes += base.missing_from(&IntervalSet::union_within(bounds, intervals));
-        }
-    }
-    Some(bytes)
+    let l1 = L1::new(compute, on.iter().copied(), residents);
+    let cores = compute.cores.indices();
+    let occupied = cores.map(|core| l1.occupied_on(core, &l1.storage(core)));
+    Some(occupied.fold(0, u64::saturating_add))
 }

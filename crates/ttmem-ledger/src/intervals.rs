@@ -5,10 +5,8 @@
 
 use crate::address_order::Order;
 
-/// A half-open range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Interval {
-    /// First address.
     pub(crate) start: u64,
     /// First address that is not in it.
     pub(crate) end: u64,
@@ -30,7 +28,6 @@ impl Interval {
         (start < end).then_some(Self { start, end })
     }
 
-    /// Bytes in it.
     #[must_use]
     pub(crate) fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -50,12 +47,8 @@ impl IntervalSet {
         bounds: Interval,
         intervals: impl IntoIterator<Item = Interval>,
     ) -> Self {
-        Self::union_of(bounds, intervals.into_iter().collect())
-    }
-
-    /// The same of intervals that are at hand: a million of them are not copied.
-    #[must_use]
-    pub(crate) fn union_of(bounds: Interval, mut parts: Vec<Interval>) -> Self {
+        // Of a vector, this is the vector: a million intervals are not copied.
+        let mut parts: Vec<Interval> = intervals.into_iter().collect();
         let mut order = Order::new(bounds.start);
         parts.retain_mut(|part| match part.clipped(bounds) {
             Some(inside) => {
@@ -70,7 +63,6 @@ impl IntervalSet {
         }
     }
 
-    /// Bytes in the set.
     #[must_use]
     pub(crate) fn len(&self) -> u64 {
         self.parts.iter().map(|part| part.len()).sum()

@@ -1,25 +1,19 @@
-//! The ledger itself: processes join, speak, and leave.
+//! The ledger itself: processes join, send events, and leave.
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::follower::Follower;
 use crate::peaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
+use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
-    Account, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, Charge, ChipKey, ComputeL1,
-    GaugeKind, Holding, MAX_HELD_BYTES, Mark, Marks, Observer, Pages, PeakSet, residents,
+    Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
 };
 use ttmem_event::wire::Clock;
-use ttmem_event::{Class, CoreType, Definition, DeviceDefinition, Event, EventKind, Source};
-
-/// A new L1 peak is announced when it is this much above the last announced one.
-const PEAK_STEP_BYTES: u64 = 1 << 20;
-
-/// Effects that are collected before the listener must take them: closing a mesh
-/// with a million buffers would otherwise report each on every device at once.
-const MAX_EFFECTS: usize = 1 << 18;
+use ttmem_event::{CoreType, Definition, Event, EventKind};
 
 /// How much one process, and all of them, may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,103 +49,6 @@ pub struct Resync {
     pub elided_events: u64,
 }
 
-/// All devices, found by their keys.
-#[derive(Debug, Default)]
-struct DeviceTable {
-    devices: Vec<Device>,
-    index: HashMap<DeviceKey, u32>,
-    /// Devices that changed since a view was last taken: those that say so themselves.
-    changed: Vec<u32>,
-}
-
-/// Processes as the last view had them, those aside that changed since.
-#[derive(Debug, Default)]
-struct ProcessViews {
-    rows: Pages<Arc<ProcessView>>,
-    is_changed: Vec<bool>,
-    changed: Vec<u32>,
-}
-
-impl ProcessViews {
-    /// A process is about to change, or did.
-    #[inline]
-    fn change(&mut self, index: u32) {
-        if self.is_changed.get(index as usize) != Some(&true) {
-            self.begin_change(index);
-        }
-    }
-
-    #[cold]
-    fn begin_change(&mut self, index: u32) {
-        if self.is_changed.len() <= index as usize {
-            self.is_changed.resize(index as usize + 1, false);
-        }
-        self.is_changed[index as usize] = true;
-        self.changed.push(index);
-        // Its pages would be copied when they are written to, for nobody.
-        self.rows.clear(index);
-    }
-
-    fn take_changed(&mut self) -> Vec<u32> {
-        let changed = std::mem::take(&mut self.changed);
-        for index in &changed {
-            self.is_changed[*index as usize] = false;
-        }
-        changed
-    }
-}
-
-impl DeviceTable {
-    /// The device with this key, made from `facts` if it is new.
-    ///
-    /// When the table is full, a device that nobody speaks of any more makes room.
-    fn find_or_add(
-        &mut self,
-        key: DeviceKey,
-        facts: impl FnOnce() -> DeviceFacts,
-        limit: usize,
-    ) -> Result<u32, Anomaly> {
-        if let Some(index) = self.index.get(&key) {
-            return Ok(*index);
-        }
-        let device = Device::new(key.clone(), facts());
-        let index = if self.devices.len() < limit {
-            self.devices.push(device);
-            self.devices.len() - 1
-        } else {
-            let unused = |device: &Device| device.references == 0 && device.configured.is_none();
-            let index = self.devices.iter().position(unused);
-            let index = index.ok_or(Anomaly::LimitReached)?;
-            self.index.remove(&self.devices[index].key);
-            self.devices[index] = device;
-            index
-        };
-        let index = u32::try_from(index).map_err(|_many| Anomaly::LimitReached)?;
-        self.index.insert(key, index);
-        self.change(index);
-        Ok(index)
-    }
-
-    #[inline(always)]
-    fn change(&mut self, index: u32) -> &mut Device {
-        let device = &mut self.devices[index as usize];
-        if !device.changed {
-            device.changed = true;
-            self.changed.push(index);
-        }
-        device
-    }
-
-    /// The devices that changed since this was last asked.
-    fn take_changed(&mut self) -> Vec<u32> {
-        let changed = std::mem::take(&mut self.changed);
-        for index in &changed {
-            self.devices[*index as usize].changed = false;
-        }
-        changed
-    }
-}
-
 /// Who holds which bytes of which device, and who held them.
 ///
 /// The same inputs in the same order give the same state: there is no clock and
@@ -174,7 +71,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -183,7 +79,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a device that is known before anybody speaks of it.
+    /// Adds a device that is known before any process uses it.
     pub fn configure_device(&mut self, facts: DeviceFacts) {
         self.revision += 1;
         let key = match facts.unique_id {
@@ -226,7 +122,6 @@ impl Ledger {
         Some(std::mem::replace(known, state))
     }
 
-    /// How many connections a process has.
     pub fn set_connections(&mut self, process: u32, connections: u32) {
         if let Some(process) = self.process_mut(process) {
             process.facts.connections = connections;
@@ -257,7 +152,7 @@ impl Ledger {
             departure,
             released: gone.account.holdings(),
         };
-        self.let_go(process, &gone);
+        self.release_holdings(process, &gone);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
@@ -267,7 +162,7 @@ impl Ledger {
     }
 
     /// Takes a process's holdings off the devices.
-    fn let_go(&mut self, index: u32, process: &Process) {
+    fn release_holdings(&mut self, index: u32, process: &Process) {
         self.revision += 1;
         self.process_views.change(index);
         let devices = &mut self.table.devices;
@@ -277,7 +172,7 @@ impl Ledger {
         let held = process.account.facts().devices.iter();
         for ((index, held), resident) in process.devices.iter().zip(held).zip(&resident) {
             let device = self.table.change(*index);
-            device.totals.subtract(&held.totals);
+            device.totals.subtract(held.totals);
             device.references -= 1;
             for (core_type, programs) in CoreType::ALL.into_iter().zip(resident) {
                 for resident in programs {
@@ -294,46 +189,38 @@ impl Ledger {
         let Some(old) = slot.and_then(Option::take) else {
             return;
         };
-        self.let_go(index, &old);
+        self.release_holdings(index, &old);
         let mut fresh = Process::new(old.facts.identity.clone());
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
-        // Differences to what was known are counted at the end.
-        let mut uncounted = Anomalies::default();
-        let mut omitted = 0;
-        let mut follower = Follower {
-            process: index,
-            source: fresh.facts.identity.source,
-            visible: &fresh.facts.identity.visible_devices,
-            slots: &mut fresh.devices,
-            table: &mut self.table,
-            anomalies: &mut uncounted,
-            effects: None,
-            omitted_effects: &mut omitted,
-            device_limit: self.limits.devices,
-            order: self.events,
-        };
-        let limits = &self.limits.account;
-        for definition in &resync.definitions {
-            // A refusal is counted where it happens.
-            let _refused = fresh.account.define(definition, limits, &mut follower);
-        }
+        self.processes[index as usize] = Some(fresh);
         let clock = |ticks| resync.clock.unix_nanos_at(ticks);
-        let account = fresh.account;
-        let mut account = account.load(&resync.state, &clock, limits, &mut follower);
+        let loaded = self.follow(index, None, |account, limits, follower| {
+            for definition in &resync.definitions {
+                // A refusal is counted where it happens.
+                let _refused = account.define(definition, limits, follower);
+            }
+            let fresh = std::mem::take(account);
+            *account = fresh.load(&resync.state, &clock, limits, follower);
+            Ok(())
+        });
+        let fresh = self.processes[index as usize].take();
+        let Some(mut fresh) = fresh.filter(|_fresh| loaded.is_ok()) else {
+            return;
+        };
+        let account = &mut fresh.account;
         account.take_over(&old.account, resync.lost_events, resync.elided_events);
         for (anomaly, count) in account.facts().anomalies.iter() {
             let known = old.account.facts().anomalies.of(anomaly);
             self.anomalies.add(anomaly, count.saturating_sub(known));
         }
-        fresh.account = account;
         self.restore_marks(&mut fresh, &old);
         self.restore_devices(index, &mut fresh, &old, &peaks_before);
         self.processes[index as usize] = Some(fresh);
     }
 
-    /// Takes over what a process counted on its devices, and peaks that nobody here saw.
+    /// Takes over what a process counted on its devices, and peaks that were not seen here.
     fn restore_devices(
         &mut self,
         index: u32,
@@ -376,7 +263,7 @@ impl Ledger {
             }
         }
         if !unseen.is_empty() {
-            // Whoever else is on the devices now was not seen to be there then.
+            // Other processes on the devices were not seen to be there then.
             self.attribute_peaks(&unseen, index);
         }
         for (slot, gauge, peak_number, order) in moments {
@@ -402,7 +289,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over the marks of a process that nobody here heard of.
+    /// Takes over the marks of a process that are not known here.
     fn restore_marks(&mut self, fresh: &mut Process, old: &Process) {
         let facts = fresh.account.facts();
         let mut known: Vec<Mark> = self
@@ -459,7 +346,7 @@ impl Ledger {
 
     /// Applies an event of a process.
     ///
-    /// What it changed is appended to `effects`, if somebody wants to know.
+    /// What it changed is appended to `effects`, if it is given.
     ///
     /// # Errors
     /// When the event was refused: it booked nothing. What it contradicts is settled
@@ -649,256 +536,5 @@ impl Ledger {
     #[must_use]
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
         Some(&self.process(index)?.facts.identity)
-    }
-}
-
-/// Keeps devices in step with an account, and reports effects.
-struct Follower<'a> {
-    process: u32,
-    source: Source,
-    visible: &'a Arc<str>,
-    slots: &'a mut Vec<u32>,
-    table: &'a mut DeviceTable,
-    anomalies: &'a mut Anomalies,
-    effects: Option<&'a mut Vec<Effect>>,
-    omitted_effects: &'a mut u64,
-    device_limit: usize,
-    order: u64,
-}
-
-impl Follower<'_> {
-    fn device(&self, slot: u32) -> &Device {
-        &self.table.devices[self.slots[slot as usize] as usize]
-    }
-
-    #[inline(always)]
-    fn device_mut(&mut self, slot: u32) -> &mut Device {
-        self.table.change(self.slots[slot as usize])
-    }
-
-    #[inline]
-    fn effect(&mut self, slot: Option<u32>, time: u64, change: Change) {
-        let Some(effects) = self.effects.as_deref_mut() else {
-            return;
-        };
-        if effects.len() >= MAX_EFFECTS {
-            *self.omitted_effects += 1;
-            return;
-        }
-        effects.push(Effect {
-            time,
-            process: self.process,
-            device: slot.map(|slot| self.slots[slot as usize]),
-            change,
-        });
-    }
-
-    #[inline(never)]
-    fn report_booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        let totals = &self.device(slot).totals;
-        let change = match *holding {
-            Holding::Buffer { row, .. } => return self.report_buffer(slot, row, time),
-            Holding::Cb(program, cb) => Change::CbBooked {
-                program: program.0,
-                bytes: cb.total_bytes(),
-                total_bytes: totals.cb.registered.bytes(),
-            },
-            Holding::Kernel(program, kernel) => Change::KernelBooked {
-                program: program.0,
-                kind: kernel.kind,
-                core_type: kernel.core_type,
-                binary_bytes: kernel.binary_bytes,
-                cores: kernel.core_count,
-                bytes: kernel.total_bytes,
-                total_bytes: totals.kernel.registered.bytes(),
-            },
-        };
-        self.effect(Some(slot), time, change);
-    }
-
-    /// Reports a buffer that was given back, or one booking of it.
-    #[inline(never)]
-    fn report_freed(&mut self, slot: u32, row: &BufferRow, references: u32, time: u64) {
-        let change = Change::BufferReleased {
-            class: row.class,
-            id: row.id,
-            bytes: row.charged_bytes(),
-            references,
-        };
-        self.effect(Some(slot), time, change);
-    }
-
-    /// Reports a booked buffer, and a new L1 peak if it is one.
-    #[inline(never)]
-    fn report_buffer(&mut self, slot: u32, row: &BufferRow, time: u64) {
-        let booked = Change::BufferBooked {
-            class: row.class,
-            id: row.id,
-            bytes: row.charged_bytes(),
-            references: row.references,
-        };
-        self.effect(Some(slot), time, booked);
-        if row.class != Class::L1 {
-            return;
-        }
-        let device = self.device_mut(slot);
-        let l1 = device.totals.class(Class::L1);
-        let (bytes, buffers) = (l1.charged.bytes(), l1.buffers);
-        if bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
-            device.announced_l1_peak = bytes;
-            self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
-        }
-    }
-
-    #[inline(never)]
-    fn report_released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) {
-        let totals = &self.device(slot).totals;
-        let change = match *holding {
-            Holding::Buffer { row, .. } => return self.report_freed(slot, row, 0, time),
-            Holding::Cb(program, cb) => Change::CbReleased {
-                program: program.0,
-                bytes: cb.total_bytes(),
-                total_bytes: totals.cb.registered.bytes(),
-            },
-            Holding::Kernel(program, kernel) => Change::KernelReleased {
-                program: program.0,
-                kind: kernel.kind,
-                bytes: kernel.total_bytes,
-                total_bytes: totals.kernel.registered.bytes(),
-            },
-        };
-        self.effect(Some(slot), time, change);
-    }
-}
-
-impl Observer for Follower<'_> {
-    fn device_added(&mut self, slot: u32, key: ChipKey) -> Result<(), Anomaly> {
-        debug_assert_eq!(slot as usize, self.slots.len(), "devices come in order");
-        let (key, logical_id, unique_id) = match key {
-            ChipKey::Unique(id) => (DeviceKey::Unique(id), 0, Some(id)),
-            ChipKey::Logical(id) => {
-                let visible = Arc::clone(self.visible);
-                (DeviceKey::Logical { visible, id }, id, None)
-            }
-        };
-        let facts = || DeviceFacts {
-            logical_id,
-            unique_id,
-            ..DeviceFacts::default()
-        };
-        let index = self.table.find_or_add(key, facts, self.device_limit)?;
-        let source = self.source;
-        let device = self.table.change(index);
-        device.references += 1;
-        // Of several kinds of sources the best is named: their numbers are in that order.
-        let known = device.source.map_or(source, |known| known.min(source));
-        device.source = Some(known);
-        self.slots.push(index);
-        Ok(())
-    }
-
-    /// What a runtime reports replaces what was known; what it does not say stays.
-    fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
-        let facts = &mut self.device_mut(slot).facts;
-        facts.logical_id = definition.logical_id;
-        facts.arch = Some(definition.arch);
-        if let Some(board) = board {
-            facts.board = Some(board.into());
-        }
-        facts.remote = definition.remote.or(facts.remote);
-        facts.compute = ComputeL1::of(definition).or(facts.compute);
-    }
-
-    fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
-        self.device_mut(slot).facts.capacities[class.index()] = Some(capacity);
-    }
-
-    fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {
-        self.device(slot).configured?[class.index()]
-    }
-
-    #[inline]
-    fn device_peaks(&self, slot: u32, gauge: GaugeKind) -> u64 {
-        self.device(slot).peaks[gauge.index()]
-    }
-
-    #[inline(always)]
-    fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let order = self.order;
-        let device = self.device_mut(slot);
-        let peaks = &mut device.peaks[charge.class.index()];
-        let before = *peaks;
-        if device.totals.book_buffer(charge, time, order) {
-            *peaks = before + 1;
-        }
-        if self.effects.is_some() {
-            self.report_buffer(slot, row, time);
-        }
-        before
-    }
-
-    #[inline(always)]
-    fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
-        let device = self.device_mut(slot);
-        device.totals.release_buffer(charge);
-        let peaks = device.peaks[charge.class.index()];
-        if self.effects.is_some() {
-            self.report_freed(slot, row, 0, time);
-        }
-        peaks
-    }
-
-    #[inline(always)]
-    fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let order = self.order;
-        let device = self.device_mut(slot);
-        let peaks = device.peaks[holding.gauge().index()];
-        if device.totals.book(holding, time, order) {
-            device.peaks[holding.gauge().index()] = peaks + 1;
-        }
-        if self.effects.is_some() {
-            self.report_booked(slot, holding, time);
-        }
-        peaks
-    }
-
-    #[inline(always)]
-    fn released(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
-        let device = self.device_mut(slot);
-        device.totals.release(holding);
-        let peaks = device.peaks[holding.gauge().index()];
-        if self.effects.is_some() {
-            self.report_released(slot, holding, time);
-        }
-        peaks
-    }
-
-    fn referenced(&mut self, slot: u32, row: &BufferRow, more: bool, time: u64) {
-        if self.effects.is_none() {
-            return;
-        }
-        if more {
-            return self.report_buffer(slot, row, time);
-        }
-        self.report_freed(slot, row, row.references, time);
-    }
-
-    fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
-        self.device_mut(slot).totals.change_unique(before, after);
-    }
-
-    #[inline]
-    fn counted(&mut self, slot: u32, counted: &CacheCounters) {
-        self.device_mut(slot).caches.add(counted);
-    }
-
-    fn happened(&mut self, content: &EventKind, time: u64) {
-        self.effect(None, time, Change::Happened(*content));
-    }
-
-    fn contradicted(&mut self, anomaly: Anomaly, content: &EventKind, time: u64) {
-        self.anomalies.count(anomaly);
-        let event = *content;
-        self.effect(None, time, Change::Contradicted { anomaly, event });
     }
 }

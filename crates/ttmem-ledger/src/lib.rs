@@ -5,7 +5,7 @@
 //! peaks, marks, what departed processes left. It has no clock and does no I/O, so
 //! the same inputs give the same state, live or replayed. A [`View`] is the ledger
 //! at one moment: cheap to take, and everything that takes time — where things lie
-//! ([`geometry`]), sorting, filtering — is done on it by whoever asked.
+//! ([`geometry`]), sorting, filtering — is done on it by the reader.
 //!
 //! Words: *charged* is what an allocator takes, *requested* what was asked for;
 //! *registered* is what every live program placed, *resident* what the programs
@@ -15,11 +15,13 @@ mod address_order;
 mod audit;
 mod device;
 mod effect;
+mod follower;
 pub mod geometry;
 mod intervals;
 mod ledger;
 mod peaks;
 mod process;
+mod tables;
 mod view;
 
 pub use audit::AuditError;

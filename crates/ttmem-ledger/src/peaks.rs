@@ -6,7 +6,7 @@
 
 use crate::device::Device;
 use crate::process::ProcessFacts;
-use crate::view::View;
+use crate::view::{ProcessView, View};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,6 @@ pub struct PeakGroup {
     pub name: Option<Arc<str>>,
     /// Buffers, storage entries or kernels.
     pub count: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -46,11 +45,12 @@ impl PeakComposition {
         groups.fold(0, u64::saturating_add)
     }
 
-    fn sort(&mut self) {
-        self.groups.sort_by(|one, other| {
+    fn new(peak: Peak, mut groups: Vec<PeakGroup>) -> Self {
+        groups.sort_by(|one, other| {
             let rank = |group: &PeakGroup| (Reverse(group.bytes), group.pid);
             (rank(one), &one.name).cmp(&(rank(other), &other.name))
         });
+        Self { peak, groups }
     }
 }
 
@@ -69,29 +69,18 @@ impl View {
         let known = self.devices.get(device)?;
         let number = known.peaks[gauge.index()];
         let index = u32::try_from(device).ok()?;
-        let mut composition = PeakComposition {
-            peak: known.totals.gauge(gauge).peak(),
-            groups: Vec::new(),
-        };
+        let mut groups = Vec::new();
         for process in &self.processes {
-            let Some(slot) = process.device_slot(index) else {
-                continue;
-            };
-            let moment = Moment::OfDevice(number);
-            let entries = peak::at(&process.account, &process.rows, slot, gauge, moment);
-            let mut groups = Groups::default();
-            entries.for_each(|entry| groups.add(&entry));
-            let definitions = &process.account.definitions;
-            composition
-                .groups
-                .extend(groups.named(&process.facts, definitions, false));
+            if let Some(slot) = process.device_slot(index) {
+                groups.extend(groups_at(process, slot, gauge, Moment::OfDevice(number)));
+            }
         }
         let departed = known.departed_at_peak[gauge.index()].as_ref();
         if let Some(departed) = departed.filter(|departed| departed.number == number) {
-            composition.groups.extend_from_slice(&departed.groups);
+            groups.extend_from_slice(&departed.groups);
         }
-        composition.sort();
-        Some(composition)
+        let peak = known.totals.gauge(gauge).peak();
+        Some(PeakComposition::new(peak, groups))
     }
 
     /// What a process held on a device when it held most of something there.
@@ -105,16 +94,18 @@ impl View {
         let process = self.process(process)?;
         let slot = process.device_slot(u32::try_from(device).ok()?)?;
         let held = process.account.devices.get(slot as usize)?;
-        let (account, rows) = (&process.account, &process.rows);
-        let mut groups = Groups::default();
-        peak::at(account, rows, slot, gauge, Moment::OfProcess).for_each(|each| groups.add(&each));
-        let mut composition = PeakComposition {
-            peak: held.totals.gauge(gauge).peak(),
-            groups: groups.named(&process.facts, &account.definitions, false),
-        };
-        composition.sort();
-        Some(composition)
+        let peak = held.totals.gauge(gauge).peak();
+        let groups = groups_at(process, slot, gauge, Moment::OfProcess);
+        Some(PeakComposition::new(peak, groups))
     }
+}
+
+/// What a process on a device had in a peak.
+fn groups_at(process: &ProcessView, slot: u32, gauge: GaugeKind, moment: Moment) -> Vec<PeakGroup> {
+    let mut groups = Groups::default();
+    peak::at(&process.account, &process.rows, slot, gauge, moment)
+        .for_each(|entry| groups.add(&entry));
+    groups.named(&process.facts, &process.account.definitions, false)
 }
 
 /// Entries of one process by the text that names their purpose.
@@ -126,14 +117,9 @@ struct Groups {
 
 impl Groups {
     fn add(&mut self, entry: &PeakEntry) {
-        let name = match entry {
-            PeakEntry::Buffer(row) => row.operation,
-            PeakEntry::Cb(storage) => storage.name,
-            PeakEntry::Kernel(kernel) => kernel.name,
-        };
-        let (count, bytes) = self.by_name.entry(name).or_default();
-        *count += 1;
-        *bytes = bytes.saturating_add(entry.bytes());
+        let (count, bytes) = self.by_name.entry(entry.name).or_default();
+        *count += u64::from(entry.count);
+        *bytes = bytes.saturating_add(entry.bytes);
     }
 
     fn named(

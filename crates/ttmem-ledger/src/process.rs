@@ -4,7 +4,7 @@ use std::sync::Arc;
 use ttmem_account::{Account, Released};
 use ttmem_event::Source;
 
-/// Who a process is, as the kernel and the handshake say.
+/// Who a process is, according to the kernel and the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Its pid where the server can see it.
@@ -21,7 +21,7 @@ pub struct ProcessIdentity {
     pub visible_devices: Arc<str>,
 }
 
-/// Whether a process can still say something.
+/// Whether a process can still send something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     Live,
@@ -38,7 +38,7 @@ pub enum Departure {
     Died,
     /// Another instance runs under its pid.
     Replaced,
-    /// Somebody asked to forget it.
+    /// A user asked to forget it.
     Forgotten,
 }
 
@@ -55,7 +55,6 @@ impl Departure {
     }
 }
 
-/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     pub time: u64,
@@ -67,9 +66,7 @@ pub struct Exit {
 #[derive(Clone, Debug)]
 pub struct ProcessFacts {
     pub identity: ProcessIdentity,
-    /// Whether it can still say something.
     pub state: ProcessState,
-    /// How many connections it has.
     pub connections: u32,
     /// The pid it claims; shown, never used.
     pub claimed_pid: Option<i64>,
@@ -77,7 +74,6 @@ pub struct ProcessFacts {
     pub resyncing: bool,
 }
 
-/// A process of the ledger.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) facts: ProcessFacts,

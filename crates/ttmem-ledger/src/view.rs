@@ -21,19 +21,16 @@ impl<T> Table<T> {
         Self { rows }
     }
 
-    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row of a number.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&T> {
         let row = self.rows.get(u32::try_from(number).ok()?)?;
@@ -89,11 +86,8 @@ pub struct View {
 pub struct ProcessView {
     /// Its slot in the ledger.
     pub index: u32,
-    /// Who it is, and how it is connected.
     pub facts: ProcessFacts,
-    /// Its account, without rows.
     pub account: AccountFacts,
-    /// The rows of its account.
     pub rows: AccountRows,
     /// The ledger's number of each device of the account.
     pub devices: Vec<u32>,
@@ -131,9 +125,7 @@ impl ProcessView {
 /// A process without its rows: of a view, or of the ledger as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessRef<'a> {
-    /// Who it is, and how it is connected.
     pub facts: &'a ProcessFacts,
-    /// Its account, without rows.
     pub account: &'a AccountFacts,
     /// The ledger's number of each device of the account.
     pub devices: &'a [u32],
@@ -146,7 +138,6 @@ pub struct DepartedView {
     pub claimed_pid: Option<i64>,
     pub lost_events: u64,
     pub elided_events: u64,
-    /// What was wrong with its events.
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from.
     pub inherited_frees: u64,

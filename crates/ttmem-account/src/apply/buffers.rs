@@ -1,11 +1,12 @@
 //! Buffers: booked on every device of their mesh, given back as booked.
 
-use super::{Apply, Outcome, at_peaks, note_device_peak};
+use super::{Apply, AtPeaks, Outcome, at_peaks, note_device_peak};
 use crate::account::Released;
 use crate::anomaly::Anomaly;
 use crate::buffers::{BufferKey, BufferRow};
 use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
 use crate::observer::{Charge, Observer};
+use crate::peak::PeakEntry;
 use crate::totals::GaugeKind;
 use ttmem_event::{BufferId, Class, CoresId, EventKind, MeshId, TextId};
 
@@ -115,7 +116,7 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// Gives back all that the allocators of a mesh hold, and says how much that was.
+    /// Gives back all that the allocators of a mesh hold, and returns how much that was.
     pub(super) fn release_allocators(&mut self, mesh: u32, class: Option<Class>) -> Released {
         let mut released = Released::default();
         let devices = self.mesh(mesh).devices.len() as u64;
@@ -134,7 +135,7 @@ impl<O: Observer> Apply<'_, O> {
         released
     }
 
-    /// Whether a live row says the same as a new one, times aside.
+    /// Whether a live row equals a new one, times aside.
     fn is_repeated(&self, slot: u32, new: &BufferRow) -> bool {
         self.account.buffers.rows.get(slot).is_some_and(|old| {
             let place = |row: &BufferRow| (row.mesh, row.class, row.address, row.cores_id);
@@ -225,20 +226,35 @@ impl<O: Observer> Apply<'_, O> {
         let charge = Charge::of(&row, mesh.id.is_some());
         let (gauge, order, time) = (GaugeKind::Class(row.class), account.order, self.time);
         account.buffer_bytes -= u128::from(charge.bytes) + u128::from(charge.requested_bytes);
-        let (mut first, mut last) = (u64::MAX, 0);
+        let mut all = AtPeaks {
+            first: u64::MAX,
+            last: 0,
+        };
         for slot in mesh.devices.iter() {
             let held = &mut account.facts.devices[*slot as usize];
             let device_peaks = self.observer.buffer_released(*slot, charge, &row, time);
             note_device_peak(held, device_peaks, order, gauge);
             held.totals.release_buffer(charge);
             let peaks = at_peaks(held, gauge);
-            first = first.min(peaks.first);
-            last = last.max(peaks.last);
+            all.first = all.first.min(peaks.first);
+            all.last = all.last.max(peaks.last);
         }
-        account.freed_buffers.trim(&mut allocator.freed, first);
-        if row.order <= last {
-            let freed = account.order;
-            account.freed_buffers.push(&mut allocator.freed, row, freed);
+        account.freed.trim(&mut allocator.freed, all.first);
+        if row.order <= all.last {
+            let placed = if row.order <= all.first {
+                Some(all.first)
+            } else {
+                let held = mesh.devices.iter();
+                let held = held.map(|slot| &account.facts.devices[*slot as usize]);
+                held.filter_map(|held| at_peaks(held, gauge).first_since(row.order))
+                    .min()
+            };
+            let freed = PeakEntry {
+                placed: placed.unwrap_or(all.last),
+                freed: order,
+                ..PeakEntry::of_buffer(&row)
+            };
+            account.freed.push(&mut allocator.freed, freed, all.last);
         }
         Some(row)
     }

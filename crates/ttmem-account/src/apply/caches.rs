@@ -21,7 +21,7 @@ impl<O: Observer> Apply<'_, O> {
                 size_bytes,
             } => {
                 let key = (self.mesh_slot(mesh)?, sub_device, core_type);
-                self.open_ring(key, base, size_bytes)?;
+                self.open_config_ring(key, base, size_bytes)?;
             }
             EventKind::RingReserved {
                 mesh,
@@ -30,9 +30,9 @@ impl<O: Observer> Apply<'_, O> {
                 stalled,
                 ..
             } => {
-                let ring = self.ring_mut(mesh, sub_device, core_type)?;
-                ring.reserves += 1;
-                ring.stalls += u64::from(stalled);
+                let config_ring = self.config_ring_mut(mesh, sub_device, core_type)?;
+                config_ring.reserves += 1;
+                config_ring.stalls += u64::from(stalled);
             }
             EventKind::RingAllocated {
                 mesh,
@@ -49,9 +49,8 @@ impl<O: Observer> Apply<'_, O> {
                     size_bytes,
                     sync,
                 };
-                if !self.ring_mut(mesh, sub_device, core_type)?.place(entry) {
-                    return Err(Anomaly::OutsideRing);
-                }
+                let config_ring = self.config_ring_mut(mesh, sub_device, core_type)?;
+                config_ring.place(entry)?;
             }
             EventKind::RingFreed {
                 mesh,
@@ -59,7 +58,8 @@ impl<O: Observer> Apply<'_, O> {
                 core_type,
                 sync,
             } => {
-                self.ring_mut(mesh, sub_device, core_type)?.free(sync);
+                self.config_ring_mut(mesh, sub_device, core_type)?
+                    .free(sync);
             }
             EventKind::RingFilled {
                 mesh,
@@ -67,7 +67,8 @@ impl<O: Observer> Apply<'_, O> {
                 core_type,
                 sync,
             } => {
-                self.ring_mut(mesh, sub_device, core_type)?.fill(sync);
+                self.config_ring_mut(mesh, sub_device, core_type)?
+                    .fill(sync);
             }
             EventKind::PrefetchOpened { mesh, size_bytes } => {
                 let mesh = self.mesh_slot(mesh)?;
@@ -100,19 +101,24 @@ impl<O: Observer> Apply<'_, O> {
         self.happened(event)
     }
 
-    pub(crate) fn open_ring(&mut self, key: ConfigRingKey, base: u64, size_bytes: u64) -> Outcome {
+    pub(crate) fn open_config_ring(
+        &mut self,
+        key: ConfigRingKey,
+        base: u64,
+        size_bytes: u64,
+    ) -> Outcome {
         if size_bytes > MAX_HELD_BYTES || base > MAX_HELD_BYTES {
             return Err(Anomaly::AbsurdSize);
         }
         if key.1 == 0 {
             // A new division of the mesh: what it has besides is opened anew after this.
-            self.drop_rings(key.0, 1);
+            self.drop_config_rings(key.0, 1);
         }
-        let rings = &mut self.account.facts.config_rings;
-        if rings.len() >= self.limits.config_rings && !rings.contains_key(&key) {
+        let config_rings = &mut self.account.facts.config_rings;
+        if config_rings.len() >= self.limits.config_rings && !config_rings.contains_key(&key) {
             return Err(Anomaly::LimitReached);
         }
-        rings.insert(key, Arc::new(ConfigRing::new(base, size_bytes)));
+        config_rings.insert(key, Arc::new(ConfigRing::new(base, size_bytes)));
         self.use_mesh(key.0);
         Ok(())
     }
@@ -130,26 +136,26 @@ impl<O: Observer> Apply<'_, O> {
     /// Drops the rings of a mesh from a sub-device on.
     ///
     /// Only what is the mesh's own is looked at: a device may close with thousands of meshes.
-    pub(super) fn drop_rings(&mut self, mesh: u32, first_sub_device: u8) {
-        let rings = &mut self.account.facts.config_rings;
+    pub(super) fn drop_config_rings(&mut self, mesh: u32, first_sub_device: u8) {
+        let config_rings = &mut self.account.facts.config_rings;
         let first = (mesh, first_sub_device, CoreType::ALL[0]);
-        while let Some((key, _ring)) = rings.range(first..).next()
+        while let Some((key, _ring)) = config_rings.range(first..).next()
             && key.0 == mesh
         {
             let key = *key;
-            rings.remove(&key);
+            config_rings.remove(&key);
         }
     }
 
-    fn ring_mut(
+    fn config_ring_mut(
         &mut self,
         mesh: MeshId,
         sub_device: u8,
         core_type: CoreType,
     ) -> Result<&mut ConfigRing, Anomaly> {
         let key = (self.mesh_slot(mesh)?, sub_device, core_type);
-        let ring = self.account.facts.config_rings.get_mut(&key);
-        Ok(Arc::make_mut(ring.ok_or(Anomaly::OutsideRing)?))
+        let config_ring = self.account.facts.config_rings.get_mut(&key);
+        Ok(Arc::make_mut(config_ring.ok_or(Anomaly::OutsideRing)?))
     }
 
     fn prefetcher_mut(&mut self, mesh: u32) -> Result<&mut Prefetcher, Anomaly> {
@@ -177,11 +183,7 @@ impl<O: Observer> Apply<'_, O> {
             return Ok(());
         }
         cache.misses += 1;
-        if cache.place(offset, workload) {
-            Ok(())
-        } else {
-            Err(Anomaly::OutsideRing)
-        }
+        cache.place(offset, workload)
     }
 
     fn look_up_on_disk(&mut self, program: ProgramId, hit: bool) {

@@ -43,13 +43,9 @@ impl<O: Observer> Apply<'_, O> {
 
     fn check_room(&self, more_bytes: usize) -> Outcome {
         let definitions = &self.account.facts.definitions;
-        let full = definitions.len() >= self.limits.definitions
-            || definitions.text_bytes + more_bytes > self.limits.text_bytes;
-        if full {
-            Err(Anomaly::LimitReached)
-        } else {
-            Ok(())
-        }
+        let has_room = definitions.len() < self.limits.definitions
+            && definitions.text_bytes + more_bytes <= self.limits.text_bytes;
+        has_room.then_some(()).ok_or(Anomaly::LimitReached)
     }
 
     fn define_device(&mut self, definition: &DeviceDefinition) -> Outcome {
@@ -74,7 +70,7 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// The process's slot for a device, new if it never spoke of it.
+    /// The process's slot for a device, new if it was never mentioned.
     fn hold_device(&mut self, key: ChipKey) -> Result<u32, Anomaly> {
         if let Some(slot) = self.account.chips.get(&key) {
             return Ok(*slot);
@@ -155,9 +151,5 @@ impl<O: Observer> Apply<'_, O> {
 }
 
 fn same(equal: bool) -> Outcome {
-    if equal {
-        Ok(())
-    } else {
-        Err(Anomaly::Redefined)
-    }
+    equal.then_some(()).ok_or(Anomaly::Redefined)
 }

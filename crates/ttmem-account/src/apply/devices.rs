@@ -3,7 +3,6 @@
 use super::{Apply, Outcome};
 use crate::anomaly::Anomaly;
 use crate::device::{Capacity, ComputeL1};
-use crate::limits::MAX_HELD_BYTES;
 use crate::observer::Observer;
 use std::sync::Arc;
 use ttmem_event::{Class, DeviceId, EventKind};
@@ -112,7 +111,7 @@ impl<O: Observer> Apply<'_, O> {
         let leaks = &mut self.account.facts.leak_candidates;
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
-        self.drop_rings(mesh, 0);
+        self.drop_config_rings(mesh, 0);
         self.account.facts.prefetchers.remove(&mesh);
         self.drop_traces(mesh);
         let closed = &mut self.account.facts.meshes[mesh as usize];
@@ -129,10 +128,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     pub(crate) fn set_capacity(&mut self, mesh: u32, class: Class, capacity: Capacity) -> Outcome {
-        let total = u64::from(capacity.banks).checked_mul(capacity.per_bank_bytes);
-        if total.is_none_or(|total| total > MAX_HELD_BYTES) {
-            return Err(Anomaly::AbsurdSize);
-        }
+        capacity.check()?;
         let known = &mut self.account.facts.meshes[mesh as usize];
         let allocator = &mut known.allocators[class.index()];
         if capacity.total_bytes() < allocator.charged_bytes {

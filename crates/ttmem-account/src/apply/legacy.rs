@@ -1,9 +1,9 @@
 //! Old senders: no identities, no classes in frees, no cores.
 //!
-//! An address is all they have. Buffers are told apart by device, class and
+//! An address is all they have. Buffers are identified by device, class and
 //! address; circular buffers at one address are a multiset; kernels are known by
 //! whatever id the sender chose. What is given back is what was booked,
-//! whatever the message says.
+//! whatever the message claims.
 
 use super::{Apply, Outcome};
 use crate::account::ProgramKey;
@@ -14,7 +14,7 @@ use crate::legacy_cbs::LegacyCb;
 use crate::limits::ABSURD_BYTES;
 use crate::observer::{Holding, Observer};
 use crate::program::{Cb, Kernel};
-use crate::totals::Totals;
+use crate::totals::GaugeKind;
 use ttmem_event::{CbKind, Class, CoresId, EventKind, KernelId, KernelKind, ProgramId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
@@ -119,6 +119,9 @@ impl<O: Observer> Apply<'_, O> {
         let mut newest: Option<(u64, u32)> = None;
         let mut count = 0;
         for class in Class::ALL {
+            if self.mesh(mesh).allocators[class.index()].buffers == 0 {
+                continue;
+            }
             let key = BufferKey::Address {
                 mesh,
                 class: *class,
@@ -166,22 +169,21 @@ impl<O: Observer> Apply<'_, O> {
 
     pub(crate) fn book_legacy_cb(&mut self, entry: LegacyCb) -> Outcome {
         let (device, cb) = (entry.device, entry.cb);
-        let registered = |totals: &Totals| totals.cb.registered.bytes();
-        self.check_held(&[device], registered, cb.size_bytes)?;
+        self.check_held(&[device], GaugeKind::Cb, cb.size_bytes)?;
         let cbs = &mut self.account.legacy_cbs;
         let has_room = self.account.placed < self.limits.placed;
         if !has_room || !cbs.has_room(device, cb.address) || !cbs.insert(entry) {
             return Err(Anomaly::LimitReached);
         }
         // Storage of an old sender belongs to no program: 0 stands for none.
-        self.book_storage(device, &Holding::Cb(ProgramId(0), &cb));
+        self.book_holding(device, &Holding::Cb(ProgramId(0), &cb));
         Ok(())
     }
 
     fn legacy_free_cb(&mut self, slot: u32, size_bytes: u64, id: u64) -> Outcome {
         let gone = self.account.legacy_cbs.remove(slot, id, size_bytes);
         let gone = gone.ok_or(Anomaly::UnknownFree)?;
-        self.release_cb(slot, ProgramId(0), TextId::NONE, &gone.cb);
+        self.release_holding(slot, TextId::NONE, &Holding::Cb(ProgramId(0), &gone.cb));
         Ok(())
     }
 
@@ -196,11 +198,7 @@ impl<O: Observer> Apply<'_, O> {
         if size_bytes > ABSURD_BYTES {
             return Err(Anomaly::AbsurdSize);
         }
-        self.check_held(
-            &[slot],
-            |totals| totals.kernel.registered.bytes(),
-            size_bytes,
-        )?;
+        self.check_held(&[slot], GaugeKind::Kernel, size_bytes)?;
         let program = self.program_slot_or_add(ProgramKey::LegacyKernel(id), ProgramId(id))?;
         let time = self.time;
         let on = self.part_mut(program, slot)?;
@@ -229,7 +227,7 @@ impl<O: Observer> Apply<'_, O> {
             time,
             order: self.account.order,
         };
-        if self.put_kernel(&[slot], program, entry)? {
+        if self.put_entry(&[slot], program, entry)? {
             self.note(Anomaly::KernelChanged, event);
         }
         Ok(())

@@ -7,13 +7,14 @@
 
 mod buffers;
 mod caches;
-mod cbs;
 mod define;
 mod devices;
-mod kernels;
+mod entries;
 mod legacy;
 mod programs;
 mod traces;
+
+pub(crate) use entries::MAX_PER_PROGRAM;
 
 use crate::account::Account;
 use crate::anomaly::Anomaly;
@@ -22,6 +23,7 @@ use crate::limits::Limits;
 use crate::mark::Mark;
 use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
+use crate::peak::PeakEntry;
 use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
@@ -150,6 +152,50 @@ impl<O: Observer> Apply<'_, O> {
         Ok(Arc::clone(&self.mesh(slot).devices))
     }
 
+    /// Books storage or a kernel on one device.
+    #[inline(always)]
+    pub(crate) fn book_holding(&mut self, slot: u32, holding: &Holding<'_>) {
+        if let Holding::Kernel(_program, kernel) = holding {
+            self.change_unique(slot, kernel, true);
+        }
+        let account = &mut *self.account;
+        account.placed += 1;
+        let held = &mut account.facts.devices[slot as usize];
+        let device_peaks = self.observer.booked(slot, holding, self.time);
+        note_device_peak(held, device_peaks, account.order, holding.gauge());
+        held.totals.book(holding, self.time, account.order);
+    }
+
+    /// Gives back storage or a kernel on one device; `name` is that of its program.
+    #[inline(always)]
+    fn release_holding(&mut self, slot: u32, name: TextId, holding: &Holding<'_>) {
+        if let Holding::Kernel(_program, kernel) = holding {
+            self.change_unique(slot, kernel, false);
+        }
+        let account = &mut *self.account;
+        account.placed -= 1;
+        let held = &mut account.facts.devices[slot as usize];
+        let gauge = holding.gauge();
+        let device_peaks = self.observer.released(slot, holding, self.time);
+        note_device_peak(held, device_peaks, account.order, gauge);
+        held.totals.release(holding);
+        let peaks = at_peaks(held, gauge);
+        let on_device = &mut account.on_device[slot as usize];
+        let list = match holding {
+            Holding::Cb(..) => &mut on_device.freed_cbs,
+            Holding::Kernel(..) => &mut on_device.freed_kernels,
+        };
+        account.freed.trim(list, peaks.first);
+        if let Some(placed) = peaks.first_since(holding.order()) {
+            let freed = PeakEntry {
+                placed,
+                freed: account.order,
+                ..PeakEntry::of_holding(slot, name, holding)
+            };
+            account.freed.push(list, freed, peaks.last);
+        }
+    }
+
     /// The mesh has something that ends when it or one of its devices closes.
     pub(crate) fn use_mesh(&mut self, slot: u32) {
         let mesh = &mut self.account.facts.meshes[slot as usize];
@@ -160,34 +206,6 @@ impl<O: Observer> Apply<'_, O> {
             }
         }
     }
-}
-
-/// Books something on one device of a process.
-#[inline(always)]
-fn book<O: Observer>(
-    held: &mut HeldDevice,
-    observer: &mut O,
-    (slot, time, order): (u32, u64, u64),
-    holding: &Holding<'_>,
-) {
-    let device_peaks = observer.booked(slot, holding, time);
-    note_device_peak(held, device_peaks, order, holding.gauge());
-    held.totals.book(holding, time, order);
-}
-
-/// Gives back something on one device; how long it must be remembered for the peaks there.
-#[inline(always)]
-fn release<O: Observer>(
-    held: &mut HeldDevice,
-    observer: &mut O,
-    (slot, time, order): (u32, u64, u64),
-    holding: &Holding<'_>,
-) -> AtPeaks {
-    let gauge = holding.gauge();
-    let device_peaks = observer.released(slot, holding, time);
-    note_device_peak(held, device_peaks, order, gauge);
-    held.totals.release(holding);
-    at_peaks(held, gauge)
 }
 
 /// When a process and its device had their present peaks of one gauge.
@@ -213,13 +231,21 @@ struct AtPeaks {
     last: u64,
 }
 
+impl AtPeaks {
+    /// The first at which something was live that the event `order` placed.
+    fn first_since(self, order: u64) -> Option<u64> {
+        let peaks = [self.first, self.last];
+        peaks.into_iter().find(|peak| order <= *peak)
+    }
+}
+
 /// Other processes may have raised the peak of the device since this one's last event.
 #[inline(always)]
 fn note_device_peak(held: &mut HeldDevice, peak_number: u64, order: u64, gauge: GaugeKind) {
     let moment = &mut held.moments[gauge.index()];
     if moment.peak_number != peak_number {
         moment.peak_number = peak_number;
-        // 0 where a state was sent that says so of its rows: nothing came before.
+        // A loaded state may have rows of order 0: nothing came before them.
         moment.order = order.saturating_sub(1);
     }
 }

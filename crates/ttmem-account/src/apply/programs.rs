@@ -5,9 +5,9 @@ use crate::account::ProgramKey;
 use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
-use crate::program::{Cover, Finalized, Placement, Program, ProgramOnDevice};
+use crate::program::{Cb, Cover, Finalized, Kernel, Placement, Program, ProgramOnDevice};
 use std::sync::Arc;
-use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId};
+use ttmem_event::{CacheResult, EventKind, MeshId, ProgramId, TextId};
 
 impl<O: Observer> Apply<'_, O> {
     pub(super) fn run_program(&mut self, event: &EventKind) -> Outcome {
@@ -110,7 +110,11 @@ impl<O: Observer> Apply<'_, O> {
         if self.account.programs.len() >= self.limits.programs {
             return Err(Anomaly::LimitReached);
         }
-        let slot = self.account.programs.insert(Program::new(id, self.time));
+        let slot = self.account.programs.insert(Program {
+            id,
+            created: self.time,
+            ..Program::default()
+        });
         let slot = slot.ok_or(Anomaly::LimitReached)?;
         self.account.program_index.insert(key, slot);
         Ok(slot)
@@ -123,10 +127,10 @@ impl<O: Observer> Apply<'_, O> {
             .expect("slots in hand are those of live programs")
     }
 
-    /// The id of the program in a slot; 0 stands for none.
-    pub(super) fn program_id(&self, slot: u32) -> ProgramId {
+    /// The id and the name of the program in a slot; 0 stands for none.
+    pub(super) fn program_id_and_name(&self, slot: u32) -> (ProgramId, TextId) {
         let program = self.account.programs.get(slot);
-        program.map_or(ProgramId(0), |program| program.id)
+        program.map_or((ProgramId(0), TextId::NONE), |known| (known.id, known.name))
     }
 
     /// A program's part on a device, new if it has none.
@@ -148,7 +152,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     /// Gives a program a part on each of the devices where it has none.
-    fn make_parts(&mut self, program: u32, slots: &[u32]) -> Outcome {
+    pub(super) fn make_parts(&mut self, program: u32, slots: &[u32]) -> Outcome {
         let known = self.program_mut(program);
         let is_known = |(near, slot): (usize, &u32)| known.on_device_near(near, *slot).is_some();
         if slots.iter().enumerate().all(is_known) {
@@ -172,22 +176,10 @@ impl<O: Observer> Apply<'_, O> {
         }
     }
 
-    /// Changes what a program has on devices, and says what came of it on each.
+    /// Changes what a program has on those of the devices that it has a part on.
     ///
-    /// Devices that share a placement go on sharing it.
+    /// Returns the result for each. Devices that share a placement go on sharing it.
     pub(super) fn change_parts<R: Clone>(
-        &mut self,
-        program: u32,
-        slots: &[u32],
-        change: impl Fn(&mut Placement) -> R,
-    ) -> Result<Vec<R>, Anomaly> {
-        self.make_parts(program, slots)?;
-        let changed = self.change_known_parts(program, slots, change);
-        Ok(changed.into_iter().map(|(_slot, came)| came).collect())
-    }
-
-    /// The same on those of the devices that the program has a part on.
-    pub(super) fn change_known_parts<R: Clone>(
         &mut self,
         program: u32,
         slots: &[u32],
@@ -228,15 +220,15 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Gives back what a program has on one of the process's devices, and leaves its cores.
     pub(super) fn empty_part(&mut self, program: u32, slot: u32) {
-        let taken = self.change_known_parts(program, &[slot], |placed| {
-            (placed.take_cbs(None), placed.take_kernels(None))
+        let taken = self.change_parts(program, &[slot], |placed| {
+            (placed.take::<Cb>(None), placed.take::<Kernel>(None))
         });
         for (slot, (cbs, kernels)) in taken {
             for cb in &cbs {
-                self.give_back_cb(slot, program, cb);
+                self.give_back(slot, program, cb);
             }
             for kernel in &kernels {
-                self.give_back_kernel(slot, program, kernel);
+                self.give_back(slot, program, kernel);
             }
         }
         let on = self.program_mut(program).on_device(slot);
@@ -247,7 +239,7 @@ impl<O: Observer> Apply<'_, O> {
         self.drop_part(program, slot);
     }
 
-    /// The program that ran on these cores then is gone: nobody is on them.
+    /// The program that ran on these cores then is gone: they are empty.
     pub(super) fn leave_cores(&mut self, slot: u32, cover: &Cover, run: u64, time: u64) {
         let facts = &mut self.account.facts;
         let mut last = None;

@@ -12,7 +12,7 @@ use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
 use crate::program::Cover;
-use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey, still_there};
+use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace, TraceKey};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, ProgramId, TraceId};
 
@@ -61,7 +61,7 @@ impl<O: Observer> Apply<'_, O> {
         let capturing = capturing.ok_or(Anomaly::UnknownTrace)?;
         let trace = account.facts.traces.get_mut(&capturing.trace);
         let trace = trace.ok_or(Anomaly::UnknownTrace)?;
-        if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(slot, mesh)) {
+        if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(program, mesh)) {
             return Err(Anomaly::LimitReached);
         }
         let live = account.programs.get(slot).ok_or(Anomaly::UnknownProgram)?;
@@ -80,7 +80,7 @@ impl<O: Observer> Apply<'_, O> {
         covers.shrink_to_fit();
         let captured = Arc::make_mut(&mut trace.captured);
         trace.next += 1;
-        if let Some(before) = capturing.last.insert((slot, mesh), trace.next) {
+        if let Some(before) = capturing.last.insert((program, mesh), trace.next) {
             captured.remove(&before);
         }
         let run = Captured {
@@ -98,15 +98,11 @@ impl<O: Observer> Apply<'_, O> {
         if let Some(id) = self.mesh(mesh).id {
             self.account.capturing.remove(&id);
         }
-        loop {
-            let mut of_mesh = self.account.facts.traces.range((mesh, TraceId(0))..);
-            let Some(key) = of_mesh.next().map(|(key, _trace)| *key) else {
-                return;
-            };
-            if key.0 != mesh {
-                return;
-            }
-            self.drop_trace(key);
+        let first = (mesh, TraceId(0));
+        while let Some((key, _trace)) = self.account.facts.traces.range(first..).next()
+            && key.0 == mesh
+        {
+            self.drop_trace(*key);
         }
     }
 
@@ -124,7 +120,8 @@ impl<O: Observer> Apply<'_, O> {
                     continue;
                 };
                 let program = self.account.programs.get_mut(captured.slot);
-                match still_there(program, captured, *device) {
+                let program = program.filter(|program| program.id == captured.program);
+                match program.and_then(|program| program.on_device_mut(*device)) {
                     Some(on) if on.run < run => {
                         on.run = run;
                         on.ran = Some(Arc::clone(cover));
@@ -158,12 +155,8 @@ impl<O: Observer> Apply<'_, O> {
     /// Ends the capture of a trace; false if it is not being captured.
     fn end_capture(&mut self, id: MeshId, trace: TraceId) -> bool {
         let capturing = &mut self.account.capturing;
-        let found = capturing.get(&id);
-        let found = found.is_some_and(|capturing| capturing.trace.1 == trace);
-        if found {
-            capturing.remove(&id);
-        }
-        found
+        let is_it = |capturing: &mut Capturing| capturing.trace.1 == trace;
+        capturing.get_mut(&id).is_some_and(is_it) && capturing.remove(&id).is_some()
     }
 
     fn end_trace(&mut self, id: MeshId, trace: TraceId) -> Outcome {
@@ -194,10 +187,8 @@ impl<O: Observer> Apply<'_, O> {
             trace_replays: 1,
             ..CacheCounters::default()
         };
-        for slot in account.facts.meshes[mesh as usize].devices.iter() {
-            account.facts.devices[*slot as usize].caches.trace_replays += 1;
-            self.observer.counted(*slot, &counted);
-        }
+        let members = Arc::clone(&self.mesh(mesh).devices);
+        self.count(&members, &counted);
         Ok(())
     }
 

@@ -3,10 +3,14 @@
 //! All numbers are little-endian; a list is its length and then its items; what may be
 //! missing has a byte before it. `codec!` in [`super::layout`] has the structures.
 
+use crate::totals::GaugeKind;
 use ttmem_event::{
-    BinaryStatus, BufferId, CbKind, Class, CoreType, CoresId, DeviceId, Direction, KernelId,
-    KernelKind, Layout, MeshId, ProgramId, TextId, TraceId,
+    BinaryStatus, CbKind, Class, CoreType, CoresId, DeviceId, Direction, KernelId, KernelKind,
+    Layout, ProgramId, TextId, TraceId,
 };
+
+/// Counters beyond this are noise, and must not overflow when they go on counting.
+pub(super) const MAX_COUNT: u64 = 1 << 62;
 
 /// Bytes that are read front to back.
 #[derive(Debug)]
@@ -29,6 +33,15 @@ impl Reader<'_> {
     /// The next value; none when the bytes end or hold none.
     pub(super) fn get<T: Codec>(&mut self) -> Option<T> {
         T::get(self)
+    }
+
+    /// A value that goes on counting.
+    pub(super) fn count(&mut self) -> Option<u64> {
+        Some(self.get::<u64>()?.min(MAX_COUNT))
+    }
+
+    pub(super) fn time<T: Time>(&mut self) -> Option<T> {
+        Some(self.get::<T>()?.read_by(&self.clock))
     }
 
     /// Reads a list, item by item; false when it breaks off.
@@ -69,9 +82,22 @@ pub(super) trait Codec: Sized {
     const NAME: &'static str;
     fn put(&self, out: &mut Vec<u8>);
     fn get(read: &mut Reader<'_>) -> Option<Self>;
-    /// The same of a value that is a time.
-    fn get_time(read: &mut Reader<'_>) -> Option<Self> {
-        Self::get(read)
+}
+
+/// A time of the writer's clock.
+pub(super) trait Time: Codec {
+    fn read_by(self, clock: &Clock<'_>) -> Self;
+}
+
+impl Time for u64 {
+    fn read_by(self, clock: &Clock<'_>) -> Self {
+        (clock.0)(self)
+    }
+}
+
+impl Time for Option<u64> {
+    fn read_by(self, clock: &Clock<'_>) -> Self {
+        self.map(|time| time.read_by(clock))
     }
 }
 
@@ -89,77 +115,41 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8, u16, u32);
+numbers!(u8, u16, u32, u64);
 
-impl Codec for u64 {
-    const NAME: &'static str = "u64";
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-    fn get(read: &mut Reader<'_>) -> Option<Self> {
-        Some(Self::from_le_bytes(read.take(8)?.try_into().ok()?))
-    }
-    fn get_time(read: &mut Reader<'_>) -> Option<Self> {
-        let time = Self::get(read)?;
-        Some((read.clock.0)(time))
-    }
-}
-
-macro_rules! ids {
-    ($($id:ident),*) => {$(
-        impl Codec for $id {
-            const NAME: &'static str = stringify!($id);
+/// Makes the codec of what is written as a number.
+macro_rules! as_numbers {
+    ($($type:ident: $number:ty = $to:expr, $from:expr;)*) => {$(
+        impl Codec for $type {
+            const NAME: &'static str = stringify!($type);
             fn put(&self, out: &mut Vec<u8>) {
-                self.0.put(out);
+                let to: fn($type) -> $number = $to;
+                to(*self).put(out);
             }
             fn get(read: &mut Reader<'_>) -> Option<Self> {
-                read.get().map(Self)
+                let from: fn($number) -> Option<$type> = $from;
+                from(read.get()?)
             }
         }
     )*};
 }
-ids!(
-    BufferId, CoresId, DeviceId, KernelId, MeshId, ProgramId, TextId, TraceId
-);
-
-macro_rules! words {
-    ($($word:ident),*) => {$(
-        impl Codec for $word {
-            const NAME: &'static str = stringify!($word);
-            fn put(&self, out: &mut Vec<u8>) {
-                out.push(self.code());
-            }
-            fn get(read: &mut Reader<'_>) -> Option<Self> {
-                Self::from_code(read.get()?)
-            }
-        }
-    )*};
-}
-words!(BinaryStatus, CbKind, Class, Direction, KernelKind, Layout);
-
-impl Codec for CoreType {
-    const NAME: &'static str = "CoreType";
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(*self as u8);
-    }
-    fn get(read: &mut Reader<'_>) -> Option<Self> {
-        let code: u8 = read.get()?;
-        Self::ALL.get(usize::from(code)).copied()
-    }
-}
-
-impl Codec for bool {
-    const NAME: &'static str = "bool";
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(*self));
-    }
-    fn get(read: &mut Reader<'_>) -> Option<Self> {
-        match read.get()? {
-            0_u8 => Some(false),
-            1 => Some(true),
-            _other => None,
-        }
-    }
+as_numbers! {
+    CoresId: u32 = |id| id.0, |number| Some(CoresId(number));
+    DeviceId: u32 = |id| id.0, |number| Some(DeviceId(number));
+    KernelId: u64 = |id| id.0, |number| Some(KernelId(number));
+    ProgramId: u64 = |id| id.0, |number| Some(ProgramId(number));
+    TextId: u32 = |id| id.0, |number| Some(TextId(number));
+    TraceId: u32 = |id| id.0, |number| Some(TraceId(number));
+    BinaryStatus: u8 = BinaryStatus::code, BinaryStatus::from_code;
+    CbKind: u8 = CbKind::code, CbKind::from_code;
+    Class: u8 = Class::code, Class::from_code;
+    CoreType: u8 = |kind| kind as u8, |code| CoreType::ALL.get(usize::from(code)).copied();
+    Direction: u8 = Direction::code, Direction::from_code;
+    GaugeKind: u8 = |gauge| u8::try_from(gauge.index()).unwrap_or(u8::MAX),
+        |code| GaugeKind::all().nth(usize::from(code));
+    KernelKind: u8 = KernelKind::code, KernelKind::from_code;
+    Layout: u8 = Layout::code, Layout::from_code;
+    bool: u8 = u8::from, |code| [false, true].get(usize::from(code)).copied();
 }
 
 impl<T: Codec> Codec for Option<T> {
@@ -170,13 +160,6 @@ impl<T: Codec> Codec for Option<T> {
     }
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         Some(if read.get()? { Some(read.get()?) } else { None })
-    }
-    fn get_time(read: &mut Reader<'_>) -> Option<Self> {
-        Some(if read.get()? {
-            Some(T::get_time(read)?)
-        } else {
-            None
-        })
     }
 }
 

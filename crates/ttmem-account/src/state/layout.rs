@@ -1,58 +1,92 @@
 //! The structures of a state, in the order in which they are written.
 //!
 //! What is not one of the account's own structures is made here: a head, and what
-//! stands for things that are shared by number. Devices and meshes are named by their
+//! names shared things by number. Devices and meshes are named by their
 //! slots in the account that was saved; its lists of their ids come first.
 
 use super::codec::{Codec, Reader};
 use crate::account::Released;
 use crate::buffers::{BufferRow, NIL};
-use crate::config_ring::{CachedWorkload, ConfigRingEntry};
+use crate::config_ring::{CachedWorkload, ConfigRing, ConfigRingEntry, Prefetcher};
 use crate::device::{CacheCounters, Capacity};
-use crate::freed::FreedStorage;
-use crate::gauge::Peak;
+use crate::gauge::{Gauge, Peak};
 use crate::legacy_cbs::LegacyCb;
-use crate::program::{Cb, Finalized, Kernel};
+use crate::mark::Mark;
+use crate::peak::PeakEntry;
+use crate::program::{Cb, Finalized, Kernel, Program, ProgramOnDevice};
+use crate::residency::{Replay, Trace};
 use crate::totals::PeakSet;
-use ttmem_event::{BinaryStatus, Class, CoreType, CoresId, DeviceId, ProgramId, TextId, TraceId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use ttmem_event::{Class, CoreType, CoresId, DeviceId, ProgramId, TextId, TraceId};
 
-/// Makes the codec of structures, and their description.
+/// Makes the codec of structures, and a function that describes them.
 macro_rules! codec {
-    ($(
+    ($describe:ident: $(
         $type:ty {
             $($field:ident),* $(,)?
-        } $(times { $($time:ident),* })? $(without { $($rest:ident: $value:expr),* })? ;
+        } $(counts { $($count:ident),* $(,)? })? $(times { $($time:ident),* })?
+        $(without { $($rest:ident: $value:expr),* })? ;
     )*) => {
         $(impl Codec for $type {
             const NAME: &'static str = stringify!($type);
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
+                $($(self.$count.put(out);)*)?
                 $($(self.$time.put(out);)*)?
             }
             fn get(read: &mut Reader<'_>) -> Option<Self> {
                 // Fields are read in the order in which they stand here.
                 Some(Self {
                     $($field: read.get()?,)*
-                    $($($time: Codec::get_time(read)?,)*)?
+                    $($($count: read.count()?,)*)?
+                    $($($time: read.time()?,)*)?
                     $($($rest: $value,)*)?
                 })
             }
         })*
 
-        /// Gives every field: its structure, its name, its type.
-        ///
-        /// Without an allocation: a state is also sent where there is no memory left.
-        pub fn describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) {
+        fn $describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) {
             $(
                 $(give(
                     stringify!($type),
                     stringify!($field),
                     name_of(|each: &$type| &each.$field),
                 );)*
+                $($(give(stringify!($type), stringify!($count), "count");)*)?
                 $($(give(stringify!($type), stringify!($time), "time");)*)?
             )*
         }
     };
+}
+
+/// Defines structures together with their codec.
+macro_rules! saved {
+    ($describe:ident: $(
+        $(#[$about:meta])*
+        struct $name:ident {
+            $($(#[$field_about:meta])* $field:ident: $type:ty,)*
+        } $(times { $time:ident })?
+    )*) => {
+        $(
+            $(#[$about])*
+            #[derive(Debug)]
+            pub(super) struct $name {
+                $($(#[$field_about])* pub(super) $field: $type,)*
+                $(pub(super) $time: u64,)?
+            }
+        )*
+
+        codec! { $describe: $($name { $($field),* } $(times { $time })?;)* }
+    };
+}
+
+/// Gives every field: its structure, its name, its type.
+///
+/// Without an allocation: a state is also sent where there is no memory left.
+pub fn describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) {
+    describe_saved(give);
+    describe_own(give);
 }
 
 fn name_of<S, T: Codec>(_field: fn(&S) -> &T) -> &'static str {
@@ -76,216 +110,140 @@ pub fn fingerprint() -> u64 {
     hash
 }
 
-/// How far the account has come.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) layout: u64,
-    pub(super) order: u64,
-    pub(super) runs: u64,
-    pub(super) inherited_frees: u64,
-    pub(super) first_own_buffer: u64,
-    pub(super) highest_buffer: u64,
-    pub(super) last_report: u64,
-    pub(super) leak_candidates: Released,
-    pub(super) anomalies: Vec<u64>,
-    /// By slot: the first id of a device, or an old sender's number.
-    pub(super) devices: Vec<u32>,
-    /// By slot: the id of a mesh, or an old sender's number.
-    pub(super) meshes: Vec<u32>,
+saved! { describe_saved:
+    /// How far the account has come.
+    struct Head {
+        layout: u64,
+        order: u64,
+        runs: u64,
+        inherited_frees: u64,
+        first_own_buffer: u64,
+        highest_buffer: u64,
+        leak_candidates: Released,
+        anomalies: Vec<u64>,
+        /// By slot: the first id of a device, or an old sender's number.
+        devices: Vec<u32>,
+        /// By slot: the id of a mesh, or an old sender's number.
+        meshes: Vec<u32>,
+    } times { last_report }
+
+    /// A mark, and the peaks of its stretch by device.
+    struct SavedMark {
+        mark: Mark<TextId>,
+        peaks: Vec<PeakSet>,
+    }
+
+    /// A device, its rows aside.
+    struct SavedDevice {
+        opened: Option<DeviceId>,
+        capacities: [Option<Capacity>; Class::COUNT],
+        caches: CacheCounters,
+        peaks: Vec<Gauge>,
+        vacancies: Vec<SavedVacancy>,
+    }
+
+    /// Cores of one row whose last program is gone.
+    struct SavedVacancy {
+        core_type: CoreType,
+        row: u8,
+        columns: u32,
+        run: u64,
+    } times { time }
+
+    /// An allocator of a mesh, its rows aside.
+    struct SavedAllocator {
+        mesh: u32,
+        class: Class,
+        capacity: Option<Capacity>,
+        verified: Option<bool>,
+    }
+
+    /// What programs have on devices.
+    struct SavedPlacement {
+        cbs: Vec<Cb>,
+        kernels: Vec<Kernel>,
+    }
+
+    struct SavedProgram {
+        program: Program,
+        parts: Vec<SavedPart>,
+    }
+
+    /// A program on one device; placement and cover by their numbers.
+    struct SavedPart {
+        part: ProgramOnDevice,
+        placement: Option<u32>,
+        cover: Option<u32>,
+    }
+
+    struct SavedTrace {
+        mesh: u32,
+        id: TraceId,
+        trace: Trace,
+        capturing: bool,
+        captured: Vec<SavedRun>,
+    }
+
+    /// A captured run; its covers by their numbers.
+    struct SavedRun {
+        number: u64,
+        program: ProgramId,
+        mesh: u32,
+        covers: Vec<u32>,
+    }
+
+    struct SavedConfigRing {
+        mesh: u32,
+        sub_device: u8,
+        core_type: CoreType,
+        config_ring: ConfigRing,
+        entries: Vec<ConfigRingEntry>,
+    }
+
+    struct SavedPrefetcher {
+        mesh: u32,
+        prefetcher: Prefetcher,
+        entries: Vec<(u64, CachedWorkload)>,
+    }
 }
 
-/// A mark, and the peaks of its stretch by device.
-#[derive(Debug)]
-pub(super) struct SavedMark {
-    pub(super) name: TextId,
-    pub(super) number: u64,
-    pub(super) peaks: Vec<PeakSet>,
-    pub(super) time: u64,
-}
-
-/// The highest values of a gauge.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SavedPeak {
-    pub(super) order: u64,
-    pub(super) peak: Peak,
-    pub(super) since_mark: Peak,
-}
-
-/// Cores of one row whose last program is gone.
-#[derive(Debug)]
-pub(super) struct SavedVacancy {
-    pub(super) core_type: CoreType,
-    pub(super) row: u8,
-    pub(super) columns: u32,
-    pub(super) run: u64,
-    pub(super) time: u64,
-}
-
-/// A device, its rows aside.
-#[derive(Debug)]
-pub(super) struct SavedDevice {
-    pub(super) opened: Option<DeviceId>,
-    pub(super) capacities: [Option<Capacity>; Class::COUNT],
-    pub(super) caches: CacheCounters,
-    pub(super) peaks: Vec<SavedPeak>,
-    pub(super) vacancies: Vec<SavedVacancy>,
-}
-
-/// An allocator of a mesh, its rows aside.
-#[derive(Debug)]
-pub(super) struct SavedAllocator {
-    pub(super) mesh: u32,
-    pub(super) class: Class,
-    pub(super) capacity: Option<Capacity>,
-    pub(super) verified: Option<bool>,
-}
-
-/// Something that was live at a peak, and the event that released it.
-#[derive(Debug)]
-pub(super) struct SavedFreed<T> {
-    pub(super) freed: u64,
-    pub(super) entry: T,
-}
-
-/// What programs have on devices.
-#[derive(Debug)]
-pub(super) struct SavedPlacement {
-    pub(super) cbs: Vec<Cb>,
-    pub(super) kernels: Vec<Kernel>,
-}
-
-/// A program on one device; placement and cover by their numbers.
-#[derive(Debug)]
-pub(super) struct SavedPart {
-    pub(super) device: u32,
-    pub(super) binary_status: BinaryStatus,
-    pub(super) placement: Option<u32>,
-    pub(super) cover: Option<u32>,
-    pub(super) run: u64,
-    pub(super) command_bytes: Option<u64>,
-    pub(super) sent_bytes: Option<u64>,
-    pub(super) dispatches: u64,
-    pub(super) program_cache_hits: u64,
-    pub(super) program_cache_misses: u64,
-    pub(super) binary_reuses: u64,
-    pub(super) first_dispatch: Option<u64>,
-    pub(super) last_dispatch: Option<u64>,
-}
-
-/// A live program.
-#[derive(Debug)]
-pub(super) struct SavedProgram {
-    pub(super) id: ProgramId,
-    pub(super) name: TextId,
-    pub(super) runtime_id: u64,
-    pub(super) pointer: u64,
-    pub(super) finalized: Option<Finalized>,
-    pub(super) jit_disk_hits: u64,
-    pub(super) parts: Vec<SavedPart>,
-    pub(super) created: u64,
-}
-
-/// A captured run; its covers by their numbers.
-#[derive(Debug)]
-pub(super) struct SavedRun {
-    pub(super) number: u64,
-    pub(super) program: ProgramId,
-    pub(super) mesh: u32,
-    pub(super) covers: Vec<u32>,
-}
-
-/// A trace; its last replay, if any, numbers its runs from `replay` on.
-#[derive(Debug)]
-pub(super) struct SavedTrace {
-    pub(super) mesh: u32,
-    pub(super) trace: TraceId,
-    pub(super) next: u64,
-    pub(super) ended: bool,
-    pub(super) capturing: bool,
-    pub(super) replay: Option<u64>,
-    pub(super) captured: Vec<SavedRun>,
-    pub(super) replay_time: u64,
-}
-
-/// A kernel config ring.
-#[derive(Debug)]
-pub(super) struct SavedRing {
-    pub(super) mesh: u32,
-    pub(super) sub_device: u8,
-    pub(super) core_type: CoreType,
-    pub(super) base: u64,
-    pub(super) size_bytes: u64,
-    pub(super) last_address: Option<u64>,
-    pub(super) filled: bool,
-    pub(super) filled_until: u64,
-    pub(super) wraps: u64,
-    pub(super) evictions: u64,
-    pub(super) stalls: u64,
-    pub(super) reserves: u64,
-    pub(super) entries: Vec<ConfigRingEntry>,
-}
-
-/// A prefetcher cache.
-#[derive(Debug)]
-pub(super) struct SavedPrefetcher {
-    pub(super) mesh: u32,
-    pub(super) size_bytes: u64,
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-    pub(super) evictions: u64,
-    pub(super) resets: u64,
-    pub(super) entries: Vec<(u64, CachedWorkload)>,
-}
-
-codec! {
-    Head {
-        layout, order, runs, inherited_frees, first_own_buffer, highest_buffer,
-        leak_candidates, anomalies, devices, meshes,
-    } times { last_report };
-    Released { buffers, buffer_bytes, cbs, cb_bytes, kernels, kernel_bytes };
-    SavedMark { name, number, peaks } times { time };
+codec! { describe_own:
+    Released {} counts { buffers, buffer_bytes, cbs, cb_bytes, kernels, kernel_bytes };
+    Mark<TextId> { name, number } times { time };
     PeakSet { classes, cb, kernel };
     Peak { bytes } times { time };
-    SavedDevice { opened, capacities, caches, peaks, vacancies };
     Capacity { banks, base, per_bank_bytes };
-    CacheCounters {
+    CacheCounters {} counts {
         dispatches, program_cache_hits, program_cache_misses, binary_reuses, prefetch_hits,
         jit_disk_hits, jit_disk_misses, trace_replays,
     };
-    SavedPeak { order, peak, since_mark };
-    SavedVacancy { core_type, row, columns, run } times { time };
-    SavedAllocator { mesh, class, capacity, verified };
+    Gauge { peak_order, peak, since_mark } without { bytes: 0 };
     BufferRow {
         id, address, requested_bytes, per_bank_bytes, order, mesh, operation, stack, page_bytes,
         cores_id, references, banks, class, layout, direction,
     } times { time } without { next: NIL, previous: NIL };
-    SavedFreed<BufferRow> { freed, entry };
     LegacyCb { device, cb };
     Cb { number, kind, address, size_bytes, cores_id, core_count, order } times { time };
     Kernel {
         id, name, kind, core_type, binary_bytes, core_count, cores_id, total_bytes, order,
     } times { time };
-    SavedPlacement { cbs, kernels };
-    SavedProgram {
-        id, name, runtime_id, pointer, finalized, jit_disk_hits, parts,
-    } times { created };
+    Program { id, name, runtime_id, pointer, finalized } counts { jit_disk_hits }
+        times { created } without { on: Vec::new() };
     Finalized { config_bytes, text_bytes, binary_bytes } times { time };
-    SavedPart {
-        device, binary_status, placement, cover, run, command_bytes, sent_bytes, dispatches,
-        program_cache_hits, program_cache_misses, binary_reuses,
-    } times { first_dispatch, last_dispatch };
-    SavedTrace { mesh, trace, next, ended, capturing, replay, captured } times { replay_time };
-    SavedRun { number, program, mesh, covers };
-    FreedStorage<Cb> { device, program, name, entry };
-    SavedFreed<FreedStorage<Cb>> { freed, entry };
-    FreedStorage<Kernel> { device, program, name, entry };
-    SavedFreed<FreedStorage<Kernel>> { freed, entry };
-    SavedRing {
-        mesh, sub_device, core_type, base, size_bytes, last_address, filled, filled_until, wraps,
-        evictions, stalls, reserves, entries,
+    ProgramOnDevice { device, binary_status, run, command_bytes, sent_bytes } counts {
+        dispatches, program_cache_hits, program_cache_misses, binary_reuses,
+    } times { first_dispatch, last_dispatch } without { placement: None, ran: None };
+    Trace { next, ended, replay } without { captured: Arc::default() };
+    Replay { run } times { time };
+    PeakEntry { placed, freed, bytes, count, name, place, gauge };
+    ConfigRing { base, size_bytes, last_address, filled, filled_until } counts {
+        wraps, evictions, stalls, reserves,
+    } without {
+        entries: BTreeMap::new(), places: BTreeMap::new(), next_number: 0, used_bytes: 0
     };
     ConfigRingEntry { program, address, size_bytes, sync };
-    SavedPrefetcher { mesh, size_bytes, hits, misses, evictions, resets, entries };
+    Prefetcher { size_bytes } counts { hits, misses, evictions, resets }
+        without { entries: BTreeMap::new(), used_bytes: 0 };
     CachedWorkload { workload, size_bytes };
 }
 

@@ -1,34 +1,27 @@
 //! Making an account of its state.
 
-use super::codec::{Clock, Reader};
+use super::codec::{Clock, Codec, MAX_COUNT, Reader};
 use super::layout::{
-    Head, SavedAllocator, SavedDevice, SavedFreed, SavedMark, SavedPart, SavedPeak, SavedPlacement,
-    SavedPrefetcher, SavedProgram, SavedRing, SavedRun, SavedSet, SavedTrace, fingerprint,
+    Head, SavedAllocator, SavedConfigRing, SavedDevice, SavedMark, SavedPart, SavedPlacement,
+    SavedPrefetcher, SavedProgram, SavedRun, SavedSet, SavedTrace, fingerprint,
 };
 use crate::Map;
 use crate::account::{Account, Capturing, ProgramKey};
 use crate::anomaly::Anomaly;
-use crate::apply::{Apply, Outcome};
-use crate::buffers::{BufferKey, BufferRow};
-use crate::device::{CacheCounters, DeviceMoment};
-use crate::freed::FreedStorage;
-use crate::gauge::Peak;
+use crate::apply::{Apply, MAX_PER_PROGRAM, Outcome};
+use crate::buffers::BufferRow;
+use crate::device::DeviceMoment;
+use crate::gauge::Gauge;
 use crate::legacy_cbs::LegacyCb;
 use crate::limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
-use crate::mark::Mark;
 use crate::observer::{Holding, Observer};
-use crate::peak::{self, Moment};
-use crate::program::{Cb, Cover, Kernel, Placement, Program, ProgramOnDevice};
-use crate::residency::{Captured, MAX_CAPTURED, Replay, Trace};
+use crate::peak::{self, Moment, PeakEntry};
+use crate::program::{Cb, Cover, Kernel, Placement, ProgramOnDevice};
+use crate::residency::{Captured, MAX_CAPTURED};
 use crate::totals::GaugeKind;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{Class, CoreSet, CoresId, MeshId};
-
-/// Counters beyond this are noise, and must not overflow when they go on counting.
-const MAX_COUNT: u64 = 1 << 62;
-
-/// Most storage and kernels that one placement may have, as for events.
-const MAX_PER_PROGRAM: usize = 1024;
 
 impl Account {
     /// Makes of an account that has its definitions and nothing else the one that was saved.
@@ -51,6 +44,7 @@ impl Account {
             limits,
             devices: Vec::new(),
             meshes: Vec::new(),
+            devices_taken: 0,
             placements: Vec::new(),
             covers: Vec::new(),
             peaks: Vec::new(),
@@ -71,10 +65,11 @@ struct Loader<'a, O> {
     /// The slots of this account by those of the saved one.
     devices: Vec<Option<u32>>,
     meshes: Vec<Option<u32>>,
+    devices_taken: u32,
     placements: Vec<Arc<Placement>>,
     covers: Vec<Arc<Cover>>,
     /// Peaks that are claimed, by slot of this account; held against what was live then.
-    peaks: Vec<Vec<SavedPeak>>,
+    peaks: Vec<Vec<Gauge>>,
     /// Peaks of the devices before anything was booked.
     peaks_before: Vec<[u64; GaugeKind::COUNT]>,
 }
@@ -89,30 +84,27 @@ impl<O: Observer> Loader<'_, O> {
             return false;
         }
         self.take_head(&head);
-        let mut saved = 0..;
-        read.each(|mark: SavedMark| self.take_mark(mark))
-            && read.each(|device: SavedDevice| {
-                let slot = saved.next().unwrap_or(usize::MAX);
-                self.note(|loader| loader.take_device(slot, device));
-            })
-            && read.each(|each: SavedAllocator| self.note(|loader| loader.take_allocator(&each)))
-            && read.each(|row: BufferRow| self.note(|loader| loader.take_buffer(row)))
-            && read.each(|each: SavedFreed<BufferRow>| {
-                self.note(|loader| loader.take_freed_buffer(each));
-            })
-            && read.each(|row: LegacyCb| self.note(|loader| loader.take_legacy_cb(row)))
-            && read.each(|each: SavedPlacement| self.take_placement(each))
-            && read.each(|sets: Vec<SavedSet>| self.take_cover(&sets))
-            && read.each(|each: SavedProgram| self.note(|loader| loader.take_program(each)))
-            && read.each(|trace: SavedTrace| self.note(|loader| loader.take_trace(trace)))
-            && read.each(|each: SavedFreed<FreedStorage<Cb>>| {
-                self.note(|loader| loader.take_freed_cb(each));
-            })
-            && read.each(|each: SavedFreed<FreedStorage<Kernel>>| {
-                self.note(|loader| loader.take_freed_kernel(each));
-            })
-            && read.each(|ring: SavedRing| self.note(|loader| loader.take_ring(ring)))
-            && read.each(|each: SavedPrefetcher| self.note(|loader| loader.take_prefetcher(each)))
+        self.each(read, Self::take_mark)
+            && self.each(read, Self::take_device)
+            && self.each(read, Self::take_allocator)
+            && self.each(read, Self::take_buffer)
+            && self.each(read, Self::take_legacy_cb)
+            && self.each(read, Self::take_placement)
+            && self.each(read, Self::take_cover)
+            && self.each(read, Self::take_program)
+            && self.each(read, Self::take_trace)
+            && self.each(read, Self::take_freed)
+            && self.each(read, Self::take_config_ring)
+            && self.each(read, Self::take_prefetcher)
+    }
+
+    /// Takes every item of a list; false when it breaks off.
+    fn each<T: Codec>(
+        &mut self,
+        read: &mut Reader<'_>,
+        take: impl Fn(&mut Self, T) -> Outcome,
+    ) -> bool {
+        read.each(|item| self.note(|loader| take(loader, item)))
     }
 
     fn note(&mut self, take: impl FnOnce(&mut Self) -> Outcome) {
@@ -173,8 +165,7 @@ impl<O: Observer> Loader<'_, O> {
         account.last_report = head.last_report;
         let facts = &mut account.facts;
         facts.inherited_frees = head.inherited_frees.min(MAX_COUNT);
-        facts.leak_candidates.buffers = head.leak_candidates.buffers.min(MAX_COUNT);
-        facts.leak_candidates.buffer_bytes = head.leak_candidates.buffer_bytes.min(MAX_COUNT);
+        facts.leak_candidates = head.leak_candidates;
         for (anomaly, count) in Anomaly::ALL.iter().zip(&head.anomalies) {
             let known = facts.anomalies.of(*anomaly);
             let beyond = (*count).min(MAX_COUNT).saturating_sub(known);
@@ -191,7 +182,7 @@ impl<O: Observer> Loader<'_, O> {
         }
     }
 
-    fn take_mark(&mut self, saved: SavedMark) {
+    fn take_mark(&mut self, saved: SavedMark) -> Outcome {
         let facts = &mut self.account.facts;
         let mut peaks = Vec::new();
         if !saved.peaks.is_empty() {
@@ -202,16 +193,14 @@ impl<O: Observer> Loader<'_, O> {
                 peaks[*slot as usize] = peak;
             }
         }
-        let mark = Mark {
-            time: saved.time,
-            name: saved.name,
-            number: saved.number,
-        };
-        Arc::make_mut(&mut facts.marks).restore(mark, peaks);
+        Arc::make_mut(&mut facts.marks).restore(saved.mark, peaks);
+        Ok(())
     }
 
-    fn take_device(&mut self, saved: usize, device: SavedDevice) -> Outcome {
-        let slot = self.device(u32::try_from(saved).unwrap_or(u32::MAX))?;
+    fn take_device(&mut self, device: SavedDevice) -> Outcome {
+        let saved = self.devices_taken;
+        self.devices_taken += 1;
+        let slot = self.device(saved)?;
         if let Some(id) = device.opened
             && self.account.device_ids.get(&id.0) == Some(&slot)
         {
@@ -219,17 +208,13 @@ impl<O: Observer> Loader<'_, O> {
         }
         for (class, capacity) in Class::ALL.iter().zip(device.capacities) {
             if let Some(capacity) = capacity {
-                let total = u64::from(capacity.banks).checked_mul(capacity.per_bank_bytes);
-                if total.is_none_or(|total| total > MAX_HELD_BYTES) {
-                    return Err(Anomaly::AbsurdSize);
-                }
+                capacity.check()?;
                 self.apply(0).note_capacity(slot, *class, capacity);
             }
         }
-        let counts = device.caches.counts().map(|count| count.min(MAX_COUNT));
         let runs = self.account.runs;
         let held = &mut self.account.facts.devices[slot as usize];
-        held.caches = CacheCounters::from_counts(counts);
+        held.caches = device.caches;
         for left in device.vacancies.iter().filter(|left| left.run <= runs) {
             let mut cores = CoreSet::default();
             cores.insert_row(left.row, left.columns);
@@ -240,7 +225,7 @@ impl<O: Observer> Loader<'_, O> {
         Ok(())
     }
 
-    fn take_allocator(&mut self, saved: &SavedAllocator) -> Outcome {
+    fn take_allocator(&mut self, saved: SavedAllocator) -> Outcome {
         let mesh = self.mesh(saved.mesh)?;
         self.apply(0).use_mesh(mesh);
         let known = &mut self.account.facts.meshes[mesh as usize];
@@ -252,17 +237,15 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     fn take_buffer(&mut self, mut row: BufferRow) -> Outcome {
-        self.check_row(&mut row)?;
-        let key = if self.account.legacy {
-            BufferKey::Address {
-                mesh: row.mesh,
-                class: row.class,
-                address: row.id,
-            }
-        } else {
-            BufferKey::Id(row.id)
-        };
-        if self.account.buffers.find(key).is_some() || row.order > self.account.order {
+        row.mesh = self.mesh(row.mesh)?;
+        let cores = self.account.facts.definitions.cores(row.cores_id);
+        let banks = cores.map(|cores| cores.len());
+        if row.cores_id != CoresId::NONE && banks != Some(u32::from(row.banks)) {
+            return Err(Anomaly::Undefined);
+        }
+        let buffers = &self.account.buffers;
+        let is_known = buffers.find(buffers.key_of(&row)).is_some();
+        if is_known || row.order > self.account.order {
             return Err(Anomaly::Malformed);
         }
         let mut apply = self.apply(row.time);
@@ -270,38 +253,30 @@ impl<O: Observer> Loader<'_, O> {
         apply.book_row(row)
     }
 
-    fn take_freed_buffer(&mut self, saved: SavedFreed<BufferRow>) -> Outcome {
-        let mut row = saved.entry;
-        self.check_row(&mut row)?;
-        self.check_freed(row.order, saved.freed, self.account.freed_buffers.len())?;
-        if row.charged_bytes() > MAX_HELD_BYTES {
-            return Err(Anomaly::AbsurdSize);
-        }
-        let mesh = &mut self.account.facts.meshes[row.mesh as usize];
-        let list = &mut mesh.allocators[row.class.index()].freed;
-        self.account.freed_buffers.push(list, row, saved.freed);
-        Ok(())
-    }
-
-    /// Finds the mesh of a row, and refuses cores that nobody defined.
-    fn check_row(&self, row: &mut BufferRow) -> Outcome {
-        row.mesh = self.mesh(row.mesh)?;
-        let cores = self.account.facts.definitions.cores(row.cores_id);
-        let banks = cores.map(|cores| cores.len());
-        if row.cores_id != CoresId::NONE && banks != Some(u32::from(row.banks)) {
-            return Err(Anomaly::Undefined);
-        }
-        Ok(())
-    }
-
-    /// Refuses what cannot have been live at a peak and released since.
-    fn check_freed(&self, order: u64, freed: u64, known: usize) -> Outcome {
-        if order >= freed || freed > self.account.order {
+    /// Takes what was live at a peak; what cannot have been released since is refused.
+    fn take_freed(&mut self, mut entry: PeakEntry) -> Outcome {
+        if entry.placed >= entry.freed || entry.freed > self.account.order || entry.count == 0 {
             return Err(Anomaly::Malformed);
         }
-        if known >= self.limits.buffers {
+        if entry.bytes > MAX_HELD_BYTES {
+            return Err(Anomaly::AbsurdSize);
+        }
+        if self.account.freed.len() >= self.limits.buffers {
             return Err(Anomaly::LimitReached);
         }
+        entry.place = match entry.gauge {
+            GaugeKind::Class(_class) => self.mesh(entry.place)?,
+            GaugeKind::Cb | GaugeKind::Kernel => self.device(entry.place)?,
+        };
+        let place = entry.place as usize;
+        let list = match entry.gauge {
+            GaugeKind::Class(class) => {
+                &mut self.account.facts.meshes[place].allocators[class.index()].freed
+            }
+            GaugeKind::Cb => &mut self.account.on_device[place].freed_cbs,
+            GaugeKind::Kernel => &mut self.account.on_device[place].freed_kernels,
+        };
+        self.account.freed.push(list, entry, u64::MAX);
         Ok(())
     }
 
@@ -316,21 +291,22 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     /// Takes what programs have; one that cannot be has nothing in it, but keeps its number.
-    fn take_placement(&mut self, saved: SavedPlacement) {
+    fn take_placement(&mut self, saved: SavedPlacement) -> Outcome {
         let mut placement = Placement::default();
         for cb in saved.cbs {
             self.note(|loader| {
                 loader.check_cb(&cb)?;
-                placement.put_cb(cb, MAX_PER_PROGRAM).map(drop)
+                placement.put(cb, MAX_PER_PROGRAM).map(drop)
             });
         }
         for kernel in saved.kernels {
             self.note(|loader| {
                 loader.check_kernel(&kernel)?;
-                placement.put_kernel(kernel, MAX_PER_PROGRAM).map(drop)
+                placement.put(kernel, MAX_PER_PROGRAM).map(drop)
             });
         }
         self.placements.push(Arc::new(placement));
+        Ok(())
     }
 
     fn check_cb(&self, cb: &Cb) -> Outcome {
@@ -365,52 +341,45 @@ impl<O: Observer> Loader<'_, O> {
         Ok(())
     }
 
-    fn take_cover(&mut self, sets: &[SavedSet]) {
+    fn take_cover(&mut self, sets: Vec<SavedSet>) -> Outcome {
         let mut cover = Cover::default();
         for (core_type, cores) in sets {
             self.note(|loader| {
-                let known = loader.account.facts.definitions.cores(*cores);
+                let known = loader.account.facts.definitions.cores(cores);
                 known.ok_or(Anomaly::Undefined)?;
-                cover.insert(*core_type, *cores, 2 * MAX_PER_PROGRAM)
+                cover.insert(core_type, cores, 2 * MAX_PER_PROGRAM)
             });
         }
         self.covers.push(Arc::new(cover));
+        Ok(())
     }
 
     fn take_program(&mut self, saved: SavedProgram) -> Outcome {
+        let (id, created) = (saved.program.id, saved.program.created);
         let key = if self.account.legacy {
-            ProgramKey::LegacyKernel(saved.id.0)
+            ProgramKey::LegacyKernel(id.0)
         } else {
-            ProgramKey::Tracked(saved.id)
+            ProgramKey::Tracked(id)
         };
         if self.account.program_index.contains_key(&key) {
             return Err(Anomaly::Malformed);
         }
-        let slot = self
-            .apply(saved.created)
-            .program_slot_or_add(key, saved.id)?;
+        let slot = self.apply(created).program_slot_or_add(key, id)?;
         let live = self.account.programs.get_mut(slot);
-        *live.ok_or(Anomaly::LimitReached)? = Program {
-            name: saved.name,
-            runtime_id: saved.runtime_id,
-            pointer: saved.pointer,
-            finalized: saved.finalized,
-            jit_disk_hits: saved.jit_disk_hits.min(MAX_COUNT),
-            ..Program::new(saved.id, saved.created)
-        };
+        *live.ok_or(Anomaly::LimitReached)? = saved.program;
         for part in saved.parts {
-            self.note(|loader| loader.take_part(slot, &part));
+            self.note(|loader| loader.take_part(slot, part));
         }
         Ok(())
     }
 
-    fn take_part(&mut self, program: u32, saved: &SavedPart) -> Outcome {
-        let slot = self.device(saved.device)?;
+    fn take_part(&mut self, program: u32, saved: SavedPart) -> Outcome {
+        let slot = self.device(saved.part.device)?;
         let placement = shared(&self.placements, saved.placement)?;
         let ran = shared(&self.covers, saved.cover)?;
         let live = self.account.programs.get(program);
         let live = live.ok_or(Anomaly::Malformed)?;
-        if live.on_device(slot).is_some() || saved.run > self.account.runs {
+        if live.on_device(slot).is_some() || saved.part.run > self.account.runs {
             return Err(Anomaly::Malformed);
         }
         let id = live.id;
@@ -422,95 +391,55 @@ impl<O: Observer> Loader<'_, O> {
         let kernel_bytes = kernels.iter().map(|kernel| kernel.total_bytes);
         let kernel_bytes = kernel_bytes.fold(0, u64::saturating_add);
         let mut apply = self.apply(0);
-        apply.check_held(&[slot], |totals| totals.cb.registered.bytes(), cb_bytes)?;
-        let registered = |totals: &crate::Totals| totals.kernel.registered.bytes();
-        apply.check_held(&[slot], registered, kernel_bytes)?;
-        if apply.most_placed(cbs.len() + kernels.len(), 1) == 0 {
+        apply.check_held(&[slot], GaugeKind::Cb, cb_bytes)?;
+        apply.check_held(&[slot], GaugeKind::Kernel, kernel_bytes)?;
+        if apply.account.placed + cbs.len() + kernels.len() > apply.limits.placed {
             return Err(Anomaly::LimitReached);
         }
         let on = apply.part_mut(program, slot)?;
         *on = ProgramOnDevice {
-            binary_status: saved.binary_status,
+            device: slot,
             placement: placement.clone(),
             ran,
-            run: saved.run,
-            command_bytes: saved.command_bytes,
-            sent_bytes: saved.sent_bytes,
-            dispatches: saved.dispatches.min(MAX_COUNT),
-            program_cache_hits: saved.program_cache_hits.min(MAX_COUNT),
-            program_cache_misses: saved.program_cache_misses.min(MAX_COUNT),
-            binary_reuses: saved.binary_reuses.min(MAX_COUNT),
-            first_dispatch: saved.first_dispatch,
-            last_dispatch: saved.last_dispatch,
-            ..ProgramOnDevice::new(slot)
+            ..saved.part
         };
         for cb in cbs {
             apply.time = cb.time;
-            apply.book_storage(slot, &Holding::Cb(id, cb));
+            apply.book_holding(slot, &Holding::Cb(id, cb));
         }
         for kernel in kernels {
             apply.time = kernel.time;
-            apply.change_unique(slot, kernel, true);
-            apply.book_storage(slot, &Holding::Kernel(id, kernel));
+            apply.book_holding(slot, &Holding::Kernel(id, kernel));
         }
-        Ok(())
-    }
-
-    fn take_freed_cb(&mut self, saved: SavedFreed<FreedStorage<Cb>>) -> Outcome {
-        let mut was = saved.entry;
-        was.device = self.device(was.device)?;
-        self.check_cb(&was.entry)?;
-        self.check_freed(was.entry.order, saved.freed, self.account.freed_cbs.len())?;
-        let list = &mut self.account.on_device[was.device as usize].freed_cbs;
-        self.account.freed_cbs.push(list, was, saved.freed);
-        Ok(())
-    }
-
-    fn take_freed_kernel(&mut self, saved: SavedFreed<FreedStorage<Kernel>>) -> Outcome {
-        let mut was = saved.entry;
-        was.device = self.device(was.device)?;
-        self.check_kernel(&was.entry)?;
-        self.check_freed(
-            was.entry.order,
-            saved.freed,
-            self.account.freed_kernels.len(),
-        )?;
-        let list = &mut self.account.on_device[was.device as usize].freed_kernels;
-        self.account.freed_kernels.push(list, was, saved.freed);
         Ok(())
     }
 
     fn take_trace(&mut self, saved: SavedTrace) -> Outcome {
         let mesh = self.mesh(saved.mesh)?;
-        let last_run = saved.replay.map_or(0, |run| run.saturating_add(saved.next));
-        if last_run > self.account.runs || saved.next > MAX_COUNT {
+        let mut trace = saved.trace;
+        let last_run = trace.replay.map_or(0, |replay| replay.run);
+        let last_run = last_run.saturating_add(trace.next);
+        let ran = trace.replay.is_some();
+        if (ran && last_run > self.account.runs) || trace.next > MAX_COUNT {
             return Err(Anomaly::Malformed);
         }
-        let key = (mesh, saved.trace);
+        let key = (mesh, saved.id);
         let traces = &self.account.facts.traces;
         if traces.len() >= self.limits.traces || traces.contains_key(&key) {
             return Err(Anomaly::LimitReached);
         }
-        let mut trace = Trace {
-            next: saved.next,
-            ended: saved.ended,
-            replay: saved.replay.map(|run| Replay {
-                run,
-                time: saved.replay_time,
-            }),
-            ..Trace::default()
-        };
         let mut last = Map::default();
-        let captured = Arc::make_mut(&mut trace.captured);
+        let mut captured = BTreeMap::new();
         for run in saved.captured {
-            if captured.len() == MAX_CAPTURED || run.number > saved.next {
+            if captured.len() == MAX_CAPTURED || run.number > trace.next {
                 return Err(Anomaly::LimitReached);
             }
             let number = run.number;
             let run = self.captured(run)?;
-            last.insert((run.slot, run.mesh), number);
+            last.insert((run.program, run.mesh), number);
             captured.insert(number, run);
         }
+        trace.captured = Arc::new(captured);
         self.account.facts.traces.insert(key, trace);
         let id = self.account.facts.meshes[mesh as usize].id;
         if let Some(id) = id.filter(|_id: &MeshId| saved.capturing) {
@@ -543,36 +472,22 @@ impl<O: Observer> Loader<'_, O> {
         })
     }
 
-    fn take_ring(&mut self, saved: SavedRing) -> Outcome {
+    fn take_config_ring(&mut self, saved: SavedConfigRing) -> Outcome {
         let key = (self.mesh(saved.mesh)?, saved.sub_device, saved.core_type);
-        self.apply(0).open_ring(key, saved.base, saved.size_bytes)?;
-        let ring = self.account.facts.config_rings.get_mut(&key);
-        let ring = Arc::make_mut(ring.ok_or(Anomaly::LimitReached)?);
-        let entries = saved.entries.into_iter();
-        let outside = entries.filter(|entry| !ring.place(*entry)).count();
-        ring.last_address = saved.last_address;
-        ring.filled = saved.filled;
-        ring.filled_until = saved.filled_until;
-        ring.wraps = saved.wraps.min(MAX_COUNT);
-        ring.evictions = saved.evictions.min(MAX_COUNT);
-        ring.stalls = saved.stalls.min(MAX_COUNT);
-        ring.reserves = saved.reserves.min(MAX_COUNT);
-        (outside == 0).then_some(()).ok_or(Anomaly::OutsideRing)
+        let (base, size_bytes) = (saved.config_ring.base, saved.config_ring.size_bytes);
+        self.apply(0).open_config_ring(key, base, size_bytes)?;
+        let config_ring = self.account.facts.config_rings.get_mut(&key);
+        let config_ring = Arc::make_mut(config_ring.ok_or(Anomaly::LimitReached)?);
+        config_ring.restore(saved.config_ring, saved.entries)
     }
 
     fn take_prefetcher(&mut self, saved: SavedPrefetcher) -> Outcome {
         let mesh = self.mesh(saved.mesh)?;
-        self.apply(0).open_prefetcher(mesh, saved.size_bytes)?;
+        let size_bytes = saved.prefetcher.size_bytes;
+        self.apply(0).open_prefetcher(mesh, size_bytes)?;
         let cache = self.account.facts.prefetchers.get_mut(&mesh);
         let cache = Arc::make_mut(cache.ok_or(Anomaly::LimitReached)?);
-        let entries = saved.entries.into_iter();
-        let outside = entries.filter(|(offset, entry)| !cache.place(*offset, *entry));
-        let outside = outside.count();
-        cache.hits = saved.hits.min(MAX_COUNT);
-        cache.misses = saved.misses.min(MAX_COUNT);
-        cache.evictions = saved.evictions.min(MAX_COUNT);
-        cache.resets = saved.resets.min(MAX_COUNT);
-        (outside == 0).then_some(()).ok_or(Anomaly::OutsideRing)
+        cache.restore(saved.prefetcher, saved.entries)
     }
 
     /// Holds the peaks that are claimed against what was live then.
@@ -580,9 +495,6 @@ impl<O: Observer> Loader<'_, O> {
         let order = self.account.order;
         let rows = self.account.rows();
         for (slot, claimed) in (0_u32..).zip(std::mem::take(&mut self.peaks)) {
-            self.account.facts.devices[slot as usize]
-                .totals
-                .forget_peaks();
             for gauge in GaugeKind::all() {
                 let facts = &mut self.account.facts;
                 let held = &mut facts.devices[slot as usize];
@@ -595,26 +507,19 @@ impl<O: Observer> Loader<'_, O> {
                     order: if peak_number == before { 0 } else { order },
                 };
                 let total = held.totals.gauge_mut(gauge);
-                let now = Peak {
-                    bytes: total.bytes(),
-                    time: 0,
-                };
-                total.remember_since_mark(now);
-                total.remember(now, order);
+                *total = total.at_peak(order);
+                let now = *total;
                 if let Some(claimed) = claimed.get(gauge.index()) {
-                    total.remember_since_mark(claimed.since_mark);
-                    total.remember(claimed.peak, claimed.order.min(order));
+                    total.remember_since_mark(claimed.since_mark());
+                    total.remember(claimed.peak(), claimed.peak_order().min(order));
                 }
                 let highest = total.peak().bytes;
                 let at_peak = peak::at(facts, &rows, slot, gauge, Moment::OfProcess);
                 let sum = at_peak
-                    .map(|entry| entry.bytes())
+                    .map(|entry| entry.bytes)
                     .fold(0, u64::saturating_add);
                 if sum != highest {
-                    let total = facts.devices[slot as usize].totals.gauge_mut(gauge);
-                    *total = total.without_peaks();
-                    total.remember(now, order);
-                    total.remember_since_mark(now);
+                    *facts.devices[slot as usize].totals.gauge_mut(gauge) = now;
                     facts.anomalies.count(Anomaly::Malformed);
                 }
             }

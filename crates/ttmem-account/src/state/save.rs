@@ -2,17 +2,14 @@
 
 use super::codec::{Codec, put_list};
 use super::layout::{
-    Head, SavedAllocator, SavedDevice, SavedFreed, SavedMark, SavedPart, SavedPeak, SavedPlacement,
-    SavedPrefetcher, SavedProgram, SavedRing, SavedRun, SavedSet, SavedTrace, SavedVacancy,
+    Head, SavedAllocator, SavedDevice, SavedMark, SavedPlacement, SavedRun, SavedVacancy,
     fingerprint,
 };
 use crate::Map;
 use crate::account::Account;
-use crate::buffers::BufferRow;
 use crate::device::{ChipKey, HeldDevice};
-use crate::freed::FreedEntries;
-use crate::legacy_cbs::LegacyCb;
-use crate::program::{Cover, Placement, Program, ProgramOnDevice};
+use crate::pages::Pages;
+use crate::program::{Cover, Placement};
 use crate::totals::GaugeKind;
 use std::sync::Arc;
 use ttmem_event::{Class, CoreType};
@@ -22,34 +19,20 @@ impl Account {
     pub fn save(&self, out: &mut Vec<u8>) {
         let facts = &self.facts;
         self.head().put(out);
-        let marks: Vec<SavedMark> = facts
-            .marks
-            .iter()
-            .map(|(mark, peaks)| SavedMark {
-                name: mark.name,
-                number: mark.number,
-                peaks: peaks.to_vec(),
-                time: mark.time,
-            })
-            .collect();
-        marks.put(out);
-        let devices: Vec<SavedDevice> = facts.devices.iter().map(saved_device).collect();
-        devices.put(out);
+        let marks = facts.marks.iter();
+        let marks = marks.map(|(mark, peaks)| SavedMark {
+            mark: mark.clone(),
+            peaks: peaks.to_vec(),
+        });
+        put_each(out, marks);
+        put_each(out, facts.devices.iter().map(saved_device));
         self.allocators().put(out);
-
-        let rows = self.buffers.rows.iter().map(|(_slot, row)| row);
-        let mut rows: Vec<&BufferRow> = rows.collect();
-        rows.sort_unstable_by_key(|row| row.order);
-        put_list(out, rows.into_iter());
-        put_freed(out, &self.freed_buffers);
-        let rows = self.legacy_cbs.rows.iter().map(|(_slot, row)| row);
-        let mut rows: Vec<&LegacyCb> = rows.collect();
-        rows.sort_unstable_by_key(|row| row.cb.order);
-        put_list(out, rows.into_iter());
-
+        put_sorted(out, &self.buffers.rows, |row| row.order);
+        put_sorted(out, &self.legacy_cbs.rows, |row| row.cb.order);
         self.save_programs(out);
-        put_freed(out, &self.freed_cbs);
-        put_freed(out, &self.freed_kernels);
+        let mut freed: Vec<_> = self.freed.iter().collect();
+        freed.sort_unstable_by_key(|entry| entry.freed);
+        put_list(out, freed.into_iter());
         self.save_caches(out);
     }
 
@@ -62,6 +45,7 @@ impl Account {
         };
         let handle = |handle: u64| u32::try_from(handle).unwrap_or(u32::MAX);
         let meshes = facts.meshes.iter();
+        let anomalies = facts.anomalies.iter();
         Head {
             layout: fingerprint(),
             order: self.order,
@@ -71,11 +55,7 @@ impl Account {
             highest_buffer: self.highest_buffer,
             last_report: self.last_report,
             leak_candidates: facts.leak_candidates,
-            anomalies: facts
-                .anomalies
-                .iter()
-                .map(|(_anomaly, count)| count)
-                .collect(),
+            anomalies: anomalies.map(|(_anomaly, count)| count).collect(),
             devices: facts.devices.iter().map(number).collect(),
             meshes: meshes
                 .map(|mesh| mesh.id.map_or(handle(mesh.handle), |id| id.0))
@@ -115,41 +95,35 @@ impl Account {
         for cover in captured.flat_map(|captured| &captured.covers) {
             covers.add(cover);
         }
-        (placements.shared.len() as u64).put(out);
-        for placement in &placements.shared {
-            let placement = SavedPlacement {
+        put_each(
+            out,
+            placements.shared.iter().map(|placement| SavedPlacement {
                 cbs: placement.cbs().to_vec(),
                 kernels: placement.kernels().to_vec(),
-            };
-            placement.put(out);
-        }
-        (covers.shared.len() as u64).put(out);
-        for cover in &covers.shared {
-            let sets: Vec<SavedSet> = cover.sets().to_vec();
-            sets.put(out);
-        }
+            }),
+        );
+        put_each(out, covers.shared.iter().map(|cover| cover.sets().to_vec()));
         (self.programs.len() as u64).put(out);
         for program in programs() {
-            saved_program(program, &placements, &covers).put(out);
+            program.put(out);
+            (program.on.len() as u64).put(out);
+            for on in &program.on {
+                on.put(out);
+                let placement = on.placement.as_ref();
+                placement.map(|placed| placements.number(placed)).put(out);
+                on.ran.as_ref().map(|cover| covers.number(cover)).put(out);
+            }
         }
-        let traces: Vec<SavedTrace> = self.saved_traces(&covers);
-        traces.put(out);
-    }
-
-    fn saved_traces(&self, covers: &Numbered<Cover>) -> Vec<SavedTrace> {
-        let traces = self.facts.traces.iter();
-        let saved = traces.map(|(key, trace)| SavedTrace {
-            mesh: key.0,
-            trace: key.1,
-            next: trace.next,
-            ended: trace.ended,
-            capturing: self.capturing.values().any(|each| each.trace == *key),
-            replay: trace.replay.map(|replay| replay.run),
-            replay_time: trace.replay.map_or(0, |replay| replay.time),
-            captured: trace
-                .captured
-                .iter()
-                .map(|(number, run)| SavedRun {
+        (self.facts.traces.len() as u64).put(out);
+        for (key, trace) in &self.facts.traces {
+            key.put(out);
+            trace.put(out);
+            let capturing = self.capturing.values().any(|each| each.trace == *key);
+            capturing.put(out);
+            let captured = trace.captured.iter();
+            put_each(
+                out,
+                captured.map(|(number, run)| SavedRun {
                     number: *number,
                     program: run.program,
                     mesh: run.mesh,
@@ -158,61 +132,30 @@ impl Account {
                         .iter()
                         .map(|cover| covers.number(cover))
                         .collect(),
-                })
-                .collect(),
-        });
-        saved.collect()
+                }),
+            );
+        }
     }
 
     fn save_caches(&self, out: &mut Vec<u8>) {
-        let rings = self.facts.config_rings.iter();
-        let rings: Vec<SavedRing> = rings
-            .map(|((mesh, sub_device, core_type), ring)| SavedRing {
-                mesh: *mesh,
-                sub_device: *sub_device,
-                core_type: *core_type,
-                base: ring.base,
-                size_bytes: ring.size_bytes,
-                last_address: ring.last_address,
-                filled: ring.filled,
-                filled_until: ring.filled_until,
-                wraps: ring.wraps,
-                evictions: ring.evictions,
-                stalls: ring.stalls,
-                reserves: ring.reserves,
-                entries: ring.entries().copied().collect(),
-            })
-            .collect();
-        rings.put(out);
-        let caches = self.facts.prefetchers.iter();
-        let caches: Vec<SavedPrefetcher> = caches
-            .map(|(mesh, cache)| SavedPrefetcher {
-                mesh: *mesh,
-                size_bytes: cache.size_bytes,
-                hits: cache.hits,
-                misses: cache.misses,
-                evictions: cache.evictions,
-                resets: cache.resets,
-                entries: cache
-                    .entries
-                    .iter()
-                    .map(|(at, entry)| (*at, *entry))
-                    .collect(),
-            })
-            .collect();
-        caches.put(out);
+        (self.facts.config_rings.len() as u64).put(out);
+        for ((mesh, sub_device, core_type), config_ring) in &self.facts.config_rings {
+            mesh.put(out);
+            sub_device.put(out);
+            core_type.put(out);
+            config_ring.put(out);
+            put_list(out, config_ring.entries());
+        }
+        (self.facts.prefetchers.len() as u64).put(out);
+        for (mesh, cache) in &self.facts.prefetchers {
+            mesh.put(out);
+            cache.put(out);
+            put_each(out, cache.entries.iter().map(|(at, entry)| (*at, *entry)));
+        }
     }
 }
 
 fn saved_device(held: &HeldDevice) -> SavedDevice {
-    let peaks = GaugeKind::all().map(|gauge| {
-        let total = held.totals.gauge(gauge);
-        SavedPeak {
-            order: total.peak_order(),
-            peak: total.peak(),
-            since_mark: total.since_mark(),
-        }
-    });
     let mut vacancies = Vec::new();
     for core_type in CoreType::ALL {
         let claims = held.vacated.iter();
@@ -230,60 +173,22 @@ fn saved_device(held: &HeldDevice) -> SavedDevice {
         opened: held.opened,
         capacities: held.capacities,
         caches: held.caches,
-        peaks: peaks.collect(),
+        peaks: GaugeKind::all()
+            .map(|gauge| *held.totals.gauge(gauge))
+            .collect(),
         vacancies,
     }
 }
 
-fn saved_program(
-    program: &Program,
-    placements: &Numbered<Placement>,
-    covers: &Numbered<Cover>,
-) -> SavedProgram {
-    let part = |on: &ProgramOnDevice| SavedPart {
-        device: on.device,
-        binary_status: on.binary_status,
-        placement: on
-            .placement
-            .as_ref()
-            .map(|placed| placements.number(placed)),
-        cover: on.ran.as_ref().map(|cover| covers.number(cover)),
-        run: on.run,
-        command_bytes: on.command_bytes,
-        sent_bytes: on.sent_bytes,
-        dispatches: on.dispatches,
-        program_cache_hits: on.program_cache_hits,
-        program_cache_misses: on.program_cache_misses,
-        binary_reuses: on.binary_reuses,
-        first_dispatch: on.first_dispatch,
-        last_dispatch: on.last_dispatch,
-    };
-    SavedProgram {
-        id: program.id,
-        name: program.name,
-        runtime_id: program.runtime_id,
-        pointer: program.pointer,
-        finalized: program.finalized,
-        jit_disk_hits: program.jit_disk_hits,
-        parts: program.on.iter().map(part).collect(),
-        created: program.created,
-    }
+fn put_each<T: Codec>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>) {
+    (items.len() as u64).put(out);
+    items.for_each(|item| item.put(out));
 }
 
-/// Writes freed entries in the order of their releases.
-fn put_freed<T: Copy>(out: &mut Vec<u8>, freed: &FreedEntries<T>)
-where
-    SavedFreed<T>: Codec,
-{
-    let mut entries: Vec<SavedFreed<T>> = freed
-        .iter()
-        .map(|entry| SavedFreed {
-            freed: entry.freed,
-            entry: entry.entry,
-        })
-        .collect();
-    entries.sort_unstable_by_key(|entry| entry.freed);
-    entries.put(out);
+fn put_sorted<T: Codec + Clone>(out: &mut Vec<u8>, rows: &Pages<T>, order: fn(&T) -> u64) {
+    let mut rows: Vec<&T> = rows.iter().map(|(_slot, row)| row).collect();
+    rows.sort_unstable_by_key(|row| order(row));
+    put_list(out, rows.into_iter());
 }
 
 /// Numbers what is shared, each when it is first met.
@@ -316,7 +221,7 @@ impl<T> Numbered<T> {
     }
 }
 
-/// What tells it from others: the account keeps it alive meanwhile.
+/// Its identity: the account keeps it alive meanwhile.
 fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared).addr()
 }

@@ -35,6 +35,8 @@ const LONGEST_REASON: usize = 200;
 const RECEIVE_BYTES: usize = 4096;
 /// Room for frames that is kept between turns; a large state is not kept.
 const KEPT_BYTES: usize = 1 << 20;
+/// Giving back more than this takes longer than the pump should be held.
+const LARGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -93,6 +95,12 @@ impl Phase {
             Self::Greeting { socket, .. } | Self::Up { socket, .. } => Some(socket),
         }
     }
+}
+
+/// Gives back the memory of a large state in a thread of its own, if there is one to be had.
+fn drop_beside(frames: Vec<u8>) {
+    let thread = std::thread::Builder::new().name("ttmem-state".to_owned());
+    let _dropping = thread.spawn(move || drop(frames));
 }
 
 /// The beginning of a server's reason, fit for a terminal.
@@ -348,6 +356,9 @@ impl Link {
         for _batch in 0..BATCHES_PER_TURN {
             if self.written == self.out.len() {
                 self.out.clear();
+                if self.out.capacity() > LARGE_BYTES {
+                    drop_beside(std::mem::take(&mut self.out));
+                }
                 self.out.shrink_to(KEPT_BYTES);
                 self.written = 0;
                 self.hand_over(client)?;
@@ -457,7 +468,7 @@ impl Link {
     pub(super) fn put_state(
         &mut self,
         client: &Client,
-        state: &[u8],
+        state: Vec<u8>,
         history: &History,
         definitions: &mut Definitions,
     ) {
@@ -468,13 +479,11 @@ impl Link {
             front: history.front(),
         };
         self.resyncs += 1;
-        self.out.clear();
+        self.out = state;
         self.written = 0;
         let out = &mut self.out;
-        Frame::put(out, FrameKind::ResyncBegin, |_out| {});
         definitions.forget_sent();
         definitions.put_new(client, out);
-        Frame::put_state(out, state);
         Frame::put_drained(out, &history.positions_at_front());
         let end = ResyncEnd {
             next_sequence: history.front(),

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_account::Account;
+use ttmem_event::wire::{Frame, FrameKind};
 use ttmem_event::{BufferId, Event, EventKind, Source};
 
 /// The pump's own stack: it never goes deep.
@@ -67,10 +68,14 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
     Ok(())
 }
 
+/// The frames that begin a resync: ready to send, so that the pump never copies a million rows.
 fn saved(account: &Account) -> Vec<u8> {
     let mut bytes = Vec::new();
     account.save(&mut bytes);
-    bytes
+    let mut frames = Vec::new();
+    Frame::put(&mut frames, FrameKind::ResyncBegin, |_out| {});
+    Frame::put_state(&mut frames, &bytes);
+    frames
 }
 
 /// The account again, once nobody else has it.
@@ -235,7 +240,7 @@ impl Pump {
         };
         self.history.take_back_account(account);
         self.link
-            .put_state(self.client, &state, &self.history, &mut self.definitions);
+            .put_state(self.client, state, &self.history, &mut self.definitions);
     }
 
     fn make_state_beside(&mut self, account: Account) -> (Account, Vec<u8>) {

@@ -27,6 +27,18 @@ impl World {
     /// A client on a mesh of so many devices, with their capacities reported.
     pub(crate) fn with_mesh(devices: u16) -> Self {
         let mut world = Self::new(Source::Attached);
+        let (definitions, events) = Self::introduction(devices);
+        for definition in &definitions {
+            world.define(definition);
+        }
+        for event in events {
+            world.apply(event);
+        }
+        world
+    }
+
+    /// What a client on a mesh of so many devices says first.
+    pub(crate) fn introduction(devices: u16) -> (Vec<Definition>, Vec<EventKind>) {
         let board = Self::capacities();
         let definition = |id: u16| DeviceDefinition {
             id: DeviceId(u32::from(id)),
@@ -40,32 +52,30 @@ impl World {
             l1_bytes_per_core: narrow(board.l1_bytes_per_core),
             l1_reserved_bytes: narrow(board.l1_reserved_bytes_per_core),
         };
-        for id in 0..devices {
-            world.define(&Definition::Device(definition(id)));
-        }
-        world.define(&Definition::Mesh(MeshDefinition {
+        let mesh = MeshDefinition {
             id: Self::MESH,
             kind: MeshKind::Mesh,
             handle: 1,
             rows: 1,
             columns: devices,
             devices: (0..devices).map(|id| DeviceId(u32::from(id))).collect(),
-        }));
-        world.define(&Definition::Text {
+        };
+        let operation = Definition::Text {
             id: Self::OPERATION,
             text: "ttnn.matmul".to_owned(),
+        };
+        let chips = (0..devices).map(|id| Definition::Device(definition(id)));
+        let definitions = chips.chain([Definition::Mesh(mesh), operation]);
+        let regions = [(Class::Dram, board.dram), (Class::L1, board.l1)];
+        let capacities = regions.map(|(class, region)| EventKind::CapacityReported {
+            mesh: Self::MESH,
+            class,
+            banks: banks(&region),
+            base: region.base,
+            per_bank_bytes: region.bytes_per_bank,
+            alignment: 32,
         });
-        for (class, region) in [(Class::Dram, board.dram), (Class::L1, board.l1)] {
-            world.apply(EventKind::CapacityReported {
-                mesh: Self::MESH,
-                class,
-                banks: banks(&region),
-                base: region.base,
-                per_bank_bytes: region.bytes_per_bank,
-                alignment: 32,
-            });
-        }
-        world
+        (definitions.collect(), capacities.to_vec())
     }
 
     /// A sender of the old protocol.

@@ -1,12 +1,11 @@
 //! L1 of one device, core by core, for those who draw it.
 
-use super::{AllocatorGeometry, Geometry, coordinates};
-use crate::intervals::{Interval, IntervalSet};
+use super::{AllocatorGeometry, Geometry, L1, coordinates};
 use crate::view::{Owner, ProcessView, View};
 use std::collections::BTreeMap;
+use ttmem_account::BufferRow;
 use ttmem_account::config_ring::ConfigRing;
 use ttmem_account::program::{Cb, Program};
-use ttmem_account::{BufferRow, ComputeL1};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreType, CoresId};
 
@@ -49,62 +48,30 @@ impl View {
     #[must_use]
     pub fn l1_cores(&self, geometry: &Geometry, device: usize) -> Option<Vec<CoreL1>> {
         let known = self.devices.get(device)?;
-        let ComputeL1 {
-            cores,
-            bytes_per_core,
-            reserved_bytes,
-        } = known.facts.compute?;
+        let compute = known.facts.compute?;
         let is_placed = geometry.devices.get(device)?.occupied_bytes.is_some();
         let index = u32::try_from(device).ok()?;
-        let bounds = Interval::new(0, bytes_per_core);
-        let in_l1: Vec<&AllocatorGeometry> = geometry
-            .allocators
-            .iter()
-            .filter(|allocator| allocator.class.is_l1() && self.is_on(allocator, index))
-            .collect();
-        let lockstep = in_l1.iter().flat_map(|one| one.taken.parts()).copied();
-        let buffers = IntervalSet::union_within(bounds, lockstep);
-        let everywhere = buffers.parts().first().map(|lowest| lowest.start);
-        let reserved = Interval::new(0, reserved_bytes);
-        let with_reserved = buffers.parts().iter().copied().chain([reserved]);
-        let base = IntervalSet::union_within(bounds, with_reserved);
         let on_device = geometry.residents.get(device)?;
         let residents = self.resident_programs(index, on_device);
-        let mut resident_at = BTreeMap::new();
-        for resident in residents
-            .iter()
-            .filter(|one| one.core_type == CoreType::Tensix)
-        {
-            for core in resident.cores.indices() {
-                resident_at.insert(core, resident);
-            }
-        }
+        let on = geometry.allocators.iter();
+        let on = on.filter(|allocator| self.is_on(allocator, index));
+        let l1 = L1::new(compute, on, &residents);
+        let everywhere = l1.buffers.parts().first().map(|lowest| lowest.start);
         let owners = on_device[CoreType::Tensix as usize].iter();
         let owner_at: BTreeMap<usize, Owner> = owners
             .flat_map(|(owner, cores)| cores.indices().map(|core| (core, *owner)))
             .collect();
-        let on_core = cores.indices().map(|core| {
+        let on_core = l1.compute.cores.indices().map(|core| {
             let (x, y) = coordinates(core);
-            let storage: Vec<Interval> = resident_at.get(&core).map_or_else(Vec::new, |resident| {
-                let cbs = resident.placed_on(core);
-                cbs.map(|cb| Interval::new(cb.address, cb.size_bytes))
-                    .collect()
-            });
-            let own: Vec<Interval> = in_l1
-                .iter()
-                .flat_map(|one| super::on_core(&one.per_core, core))
-                .collect();
-            let storage = IntervalSet::union_within(bounds, storage);
-            let more = storage.parts().iter().chain(&own).copied();
-            let more = IntervalSet::union_within(bounds, more);
-            let lowest = own.iter().map(|one| one.start).chain(everywhere).min();
+            let storage = l1.storage(core);
+            let own = super::on_core(&l1.per_core, core);
             CoreL1 {
                 x,
                 y,
-                occupied_bytes: is_placed.then(|| base.len() + base.missing_from(&more)),
+                occupied_bytes: is_placed.then(|| l1.occupied_on(core, &storage)),
                 cb_bytes: storage.len(),
                 cb_end: storage.parts().last().map(|last| last.end),
-                lowest_buffer: lowest,
+                lowest_buffer: own.map(|one| one.start).chain(everywhere).min(),
                 owner: owner_at.get(&core).copied(),
             }
         });
@@ -133,12 +100,12 @@ impl View {
             });
         }
         for process in &self.processes {
-            for ((mesh, _sub_device, core_type), ring) in &process.account.config_rings {
+            for ((mesh, _sub_device, core_type), config_ring) in &process.account.config_rings {
                 if *core_type == CoreType::Tensix && is_mesh_on(process, *mesh, index) {
                     placed.push(Placed {
-                        address: ring.base,
-                        size_bytes: ring.size_bytes,
-                        occupant: Occupant::ConfigRing(process, ring),
+                        address: config_ring.base,
+                        size_bytes: config_ring.size_bytes,
+                        occupant: Occupant::ConfigRing(process, config_ring),
                     });
                 }
             }

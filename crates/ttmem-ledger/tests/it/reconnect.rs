@@ -387,6 +387,26 @@ fn programs_of_a_released_trace_stay_where_its_last_replay_put_them() {
 }
 
 #[test]
+fn a_captured_run_of_a_destroyed_program_stays_when_another_takes_its_slot() {
+    let (mesh, trace, bytes) = (MeshId(0), TraceId(1), 0);
+    let steps = script([
+        cb(1, 0, 1),
+        EventKind::TraceBegan { mesh, trace },
+        run(1),
+        destroyed(1),
+        cb(2, 0, 2),
+        run(2),
+        EventKind::TraceEnded { mesh, trace, bytes },
+        cb(3, 0, 1),
+        run(3),
+        EventKind::TraceReplayed { mesh, trace },
+    ]);
+    // On the cores that only program 1 had, nobody is left.
+    assert_eq!(resident(&steps), [(2, 4)]);
+    assert_carried(&steps, Source::Attached);
+}
+
+#[test]
 fn what_is_live_is_all_that_a_state_has() {
     let mut steps = script([cb(0, 0, 1), run(0)]);
     let nothing_new = Client::after(&steps, Source::Attached).state().len();

@@ -322,7 +322,7 @@ pub(crate) fn interleaved<'s>(scripts: &'s [Script], order: &[usize]) -> Vec<(us
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) ledger: Ledger,
-    slots: Vec<u32>,
+    pub(crate) slots: Vec<u32>,
     identities: Vec<(&'static str, Source, &'static str)>,
     now: u64,
 }

@@ -6,7 +6,6 @@
 
 use crate::world::name_of;
 use std::fmt::Debug;
-use ttmem_ledger::peak::{Moment, PeakEntry, at};
 use ttmem_ledger::program::Program;
 use ttmem_ledger::{Anomaly, BufferRow, GaugeKind, ProcessView, Totals, View};
 
@@ -187,24 +186,11 @@ pub(crate) fn peaks_of(view: &View) -> Vec<String> {
     for (index, device) in view.devices.iter().enumerate() {
         for gauge in GaugeKind::all() {
             let who = format!("peak of {:?} {gauge:?}", device.key);
-            let number = u32::try_from(index).expect("a few devices");
             lines.push(format!("{who} {:?}", view.device_peak(index, gauge)));
             for process in &view.processes {
-                let Some(slot) = process.device_slot(number) else {
-                    continue;
-                };
-                let peak = view.process_peak(process.index, index, gauge);
-                let entries = at(
-                    &process.account,
-                    &process.rows,
-                    slot,
-                    gauge,
-                    Moment::OfProcess,
-                );
-                let mut entries: Vec<String> =
-                    entries.map(|entry| describe_entry(&entry)).collect();
-                entries.sort();
-                lines.push(format!("{} {who} {peak:?} {entries:?}", name_of(process)));
+                if let Some(peak) = view.process_peak(process.index, index, gauge) {
+                    lines.push(format!("{} {who} {peak:?}", name_of(process)));
+                }
             }
         }
         let running = device.totals.since_mark();
@@ -212,12 +198,4 @@ pub(crate) fn peaks_of(view: &View) -> Vec<String> {
         lines.push(format!("{:?} since marks {since:?}", device.key));
     }
     lines
-}
-
-fn describe_entry(entry: &PeakEntry) -> String {
-    match entry {
-        PeakEntry::Buffer(row) => describe_row(row),
-        PeakEntry::Cb(cb) => format!("{:?} {:?}", cb.program, cb.entry),
-        PeakEntry::Kernel(kernel) => format!("{:?} {:?}", kernel.program, kernel.entry),
-    }
 }

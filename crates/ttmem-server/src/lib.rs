@@ -11,7 +11,7 @@ pub mod hardware;
 mod history;
 mod ingest;
 mod journal;
-pub mod keeper;
+pub mod ledger_thread;
 pub mod log;
 pub mod peer;
 pub mod read;

@@ -5,7 +5,7 @@ use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::journal::Journal;
-use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
+use crate::ledger_thread::{self, Command, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, Note, StartLogError};
 use crate::read::{
     BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
@@ -59,7 +59,7 @@ pub struct Server {
     ingest: Ingest,
     handle: ServerHandle,
     sockets: Vec<BoundSocket>,
-    keeper: JoinHandle<()>,
+    ledger_thread: JoinHandle<()>,
     sampler: Sampler,
     log: Log,
 }
@@ -90,7 +90,7 @@ impl ServerHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
     /// INT and TERM end it, HUP reopens the log, USR1 prints a summary.
-    Obey,
+    Handle,
     /// Somebody else in the process does.
     Ignore,
 }
@@ -103,7 +103,7 @@ impl Server {
     pub fn start(config: ServerConfig, signals: Signals) -> Result<Self, StartServerError> {
         // Before any thread: they inherit the mask, so that only the descriptor gets them.
         let signals = match signals {
-            Signals::Obey => Some(catch_signals().map_err(system("signals"))?),
+            Signals::Handle => Some(catch_signals().map_err(system("signals"))?),
             Signals::Ignore => None,
         };
         raise_descriptor_limit();
@@ -133,7 +133,7 @@ impl Server {
             .collect();
         let journal = Journal::default();
         let reader = journal.reader();
-        let (ledger, keeper) = keeper::start(KeeperConfig {
+        let (ledger, ledger_thread) = ledger_thread::start(LedgerThreadConfig {
             devices,
             log: log.handle(),
             answers,
@@ -186,7 +186,7 @@ impl Server {
             ingest,
             handle,
             sockets,
-            keeper,
+            ledger_thread,
             sampler,
             log,
         })
@@ -209,7 +209,7 @@ impl Server {
         drop(self.ingest);
         drop(self.sampler);
         let _ended = self.handle.ledger.send(Command::Stop);
-        if self.keeper.join().is_err() {
+        if self.ledger_thread.join().is_err() {
             let reason = "the ledger's thread failed; totals were lost";
             self.log.handle().error(reason.to_owned());
             outcome = outcome.and(Err(io::Error::other(reason)));

@@ -2,7 +2,7 @@
 
 use super::Histories;
 use super::sample::Sample;
-use crate::keeper::LedgerHandle;
+use crate::ledger_thread::LedgerHandle;
 use crate::read::Places;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::HashMap;
@@ -40,12 +40,12 @@ impl Sampler {
         let thread = std::thread::Builder::new()
             .name("ttmem-history".to_owned())
             .spawn(move || {
-                let mut look = Look::default();
+                let mut observer = Observer::default();
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
                     let Some(view) = ledger.wait_for_view() else {
                         break;
                     };
-                    let found = look.at(&view, &places);
+                    let found = observer.observe(&view, &places);
                     histories.book(now(), &found);
                 }
             })?;
@@ -68,14 +68,18 @@ impl Drop for Sampler {
 
 /// What is remembered from look to look.
 #[derive(Debug, Default)]
-struct Look {
+struct Observer {
     dispatches: HashMap<DeviceKey, u64>,
     /// Until then where everything lies is not worked out again.
     rests_until: Option<Instant>,
 }
 
-impl Look {
-    fn at(&mut self, view: &View, places: &Places) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
+impl Observer {
+    fn observe(
+        &mut self,
+        view: &View,
+        places: &Places,
+    ) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
         let geometry = self.geometry(view, places);
         let devices = view.devices.iter().enumerate();
         let found = devices.map(|(index, device)| {

@@ -1,8 +1,8 @@
 //! What a client of the new protocol says, as commands for the ledger thread.
 
-use super::remains::{Handed, SegmentKind};
+use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, ProcessNumber, SessionNumber};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 
 /// Descriptors that may wait for their frames: a read ends with the message that brings one, so
 /// that only a frame cut in two can leave one waiting.
-const MAX_ARRIVED: usize = 2;
+const MAX_DESCRIPTORS: usize = 2;
 
 /// Who a client says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Introduced {
+pub(super) struct ClientHello {
     pub(super) instance: [u8; 16],
     pub(super) claimed_pid: u32,
     pub(super) source: Source,
@@ -41,7 +41,7 @@ pub(super) enum ClientError {
     Decode(#[from] DecodeFrameError),
     /// It did not introduce itself first.
     #[error("it sent a frame before its hello")]
-    NotIntroduced,
+    MissingHello,
     /// A frame came at the wrong time.
     #[error("{0} out of place")]
     Misplaced(&'static str),
@@ -52,11 +52,11 @@ pub(super) enum ClientError {
 
 /// What reading frames led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum FrameOutcome {
     /// All frames so far are handled.
-    All,
-    /// It introduced itself: the caller finds the process and calls [`ClientTalk::accept`].
-    Hello(Introduced),
+    Consumed,
+    /// It hello itself: the caller finds the process and calls [`ClientProtocol::accept`].
+    Hello(ClientHello),
     Goodbye,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Heard {
 pub(super) struct Collected {
     pub(super) commands: Vec<Command>,
     /// Memory that was handed over.
-    pub(super) handed: Vec<Handed>,
+    pub(super) handed: Vec<HandedSegment>,
     /// How far rings were received.
     pub(super) drained: Vec<RingPosition>,
     events: Vec<Event>,
@@ -74,7 +74,7 @@ pub(super) struct Collected {
 }
 
 #[derive(Debug)]
-pub(super) struct ClientTalk {
+pub(super) struct ClientProtocol {
     preamble: Vec<u8>,
     version: Option<u16>,
     reader: FrameReader,
@@ -85,7 +85,7 @@ pub(super) struct ClientTalk {
     /// Whether its whole state is known and it is not about to send another.
     synced: bool,
     /// Descriptors whose frames are not read yet.
-    arrived: VecDeque<OwnedFd>,
+    descriptors: VecDeque<OwnedFd>,
     /// Segments handed over on this connection: rings, dictionaries.
     handed: [usize; 2],
     /// By ring: what is received with the next events or resync end.
@@ -101,7 +101,7 @@ struct Resync {
     bytes: usize,
 }
 
-impl ClientTalk {
+impl ClientProtocol {
     pub(super) fn new() -> Self {
         Self {
             preamble: Vec::new(),
@@ -112,7 +112,7 @@ impl ClientTalk {
             next_sequence: 0,
             resync: None,
             synced: false,
-            arrived: VecDeque::new(),
+            descriptors: VecDeque::new(),
             handed: [0; 2],
             draining: BTreeMap::new(),
         }
@@ -121,8 +121,8 @@ impl ClientTalk {
     /// Takes descriptors that came beside bytes; those that cannot belong to a frame are closed.
     pub(super) fn take_descriptors(&mut self, descriptors: impl Iterator<Item = OwnedFd>) {
         for descriptor in descriptors {
-            if self.arrived.len() < MAX_ARRIVED {
-                self.arrived.push_back(descriptor);
+            if self.descriptors.len() < MAX_DESCRIPTORS {
+                self.descriptors.push_back(descriptor);
             }
         }
     }
@@ -142,7 +142,7 @@ impl ClientTalk {
         Ok(())
     }
 
-    /// Whether it has not introduced itself yet.
+    /// Whether it has not hello itself yet.
     pub(super) fn is_undecided(&self) -> bool {
         self.process.is_none()
     }
@@ -188,18 +188,21 @@ impl ClientTalk {
     }
 
     /// Handles whole frames until there is a reason to stop.
-    pub(super) fn hear(&mut self, collected: &mut Collected) -> Result<Heard, ClientError> {
+    pub(super) fn read_frames(
+        &mut self,
+        collected: &mut Collected,
+    ) -> Result<FrameOutcome, ClientError> {
         while let Some(frame) = self.reader.next_frame()? {
             let Some(process) = self.process else {
                 return match frame {
-                    Frame::Hello(hello) => Ok(Heard::Hello(Introduced {
+                    Frame::Hello(hello) => Ok(FrameOutcome::Hello(ClientHello {
                         instance: hello.instance,
                         claimed_pid: hello.pid,
                         source: hello.source,
                         name: hello.name.into(),
                         visible_devices: hello.visible_devices.into(),
                     })),
-                    _too_early => Err(ClientError::NotIntroduced),
+                    _too_early => Err(ClientError::MissingHello),
                 };
             };
             match frame {
@@ -229,7 +232,7 @@ impl ClientTalk {
                     if self.resync.is_some() {
                         return Err(ClientError::Misplaced("events"));
                     }
-                    take_events(
+                    decode_events(
                         &mut self.next_sequence,
                         &self.clock,
                         process,
@@ -259,12 +262,12 @@ impl ClientTalk {
                 Frame::Flush => collected.wants_answer = true,
                 Frame::Goodbye(_goodbye) => {
                     collected.flush(process, None);
-                    return Ok(Heard::Goodbye);
+                    return Ok(FrameOutcome::Goodbye);
                 }
                 Frame::Handover {
                     ring_bytes,
                     dictionary_bytes,
-                } => self.take_handover(process, ring_bytes, dictionary_bytes, collected),
+                } => self.accept_handover(process, ring_bytes, dictionary_bytes, collected),
                 Frame::Drained(positions) => {
                     for RingPosition { ring, position } in positions {
                         if usize::try_from(ring).is_ok_and(|ring| ring < MAX_RINGS) {
@@ -282,9 +285,9 @@ impl ClientTalk {
         }
         if self.reader.pending_bytes() == 0 {
             // No frame is left that they could belong to.
-            self.arrived.clear();
+            self.descriptors.clear();
         }
-        Ok(Heard::All)
+        Ok(FrameOutcome::Consumed)
     }
 
     /// What was announced to be received is.
@@ -294,14 +297,14 @@ impl ClientTalk {
         collected.drained.extend(positions);
     }
 
-    fn take_handover(
+    fn accept_handover(
         &mut self,
         process: ProcessNumber,
         ring_bytes: u64,
         dictionary_bytes: u64,
         collected: &mut Collected,
     ) {
-        let descriptor = self.arrived.pop_front();
+        let descriptor = self.descriptors.pop_front();
         let [rings, dictionaries] = &mut self.handed;
         let (kind, bytes, count) = match (ring_bytes, dictionary_bytes) {
             (1.., 0) => (SegmentKind::Rings, ring_bytes, rings),
@@ -312,7 +315,7 @@ impl ClientTalk {
         // Also without a descriptor: the next one is the next one.
         *count = count.saturating_add(1);
         if let Some(descriptor) = descriptor {
-            collected.handed.push(Handed {
+            collected.handed.push(HandedSegment {
                 kind,
                 number,
                 bytes,
@@ -400,7 +403,7 @@ impl Collected {
 }
 
 /// Takes the events of a batch: none twice, and none missing unnoticed.
-fn take_events(
+fn decode_events(
     next_sequence: &mut u64,
     clock: &Clock,
     process: ProcessNumber,

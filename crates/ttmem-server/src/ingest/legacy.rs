@@ -1,7 +1,7 @@
 //! What an old client says, as commands for the ledger thread.
 
 use super::session::MAX_OUTSTANDING;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
 use ttmem_event::legacy::{
@@ -10,11 +10,11 @@ use ttmem_event::legacy::{
 use ttmem_event::{Class, Event, EventKind, KernelKind};
 
 #[derive(Debug, Default)]
-pub(super) struct LegacyTalk {
+pub(super) struct LegacyProtocol {
     framer: Framer,
     requests: VecDeque<(Generation, Request)>,
     /// Nobody is left to answer: questions are passed over.
-    unheard: bool,
+    peer_gone: bool,
 }
 
 /// What has to happen before an old client's next request can be handled.
@@ -30,7 +30,7 @@ pub(super) enum Pause {
 
 /// Who asks, and how its numbers are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) session: SessionNumber,
     pub(super) process: Option<ProcessNumber>,
     pub(super) pid: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Handled {
     pub(super) notes: Vec<Note>,
 }
 
-impl LegacyTalk {
+impl LegacyProtocol {
     /// Takes bytes from the connection.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
         let requests = &mut self.requests;
@@ -58,7 +58,7 @@ impl LegacyTalk {
     }
 
     /// Whether a whole message waits for 20 ms of quiet to tell its size.
-    pub(super) fn wants_quiet(&self) -> bool {
+    pub(super) fn awaits_pause(&self) -> bool {
         self.framer.wants_quiet()
     }
 
@@ -67,7 +67,7 @@ impl LegacyTalk {
         self.framer.generation().is_none()
     }
 
-    pub(super) fn quiet(&mut self) {
+    pub(super) fn pause_passed(&mut self) {
         let requests = &mut self.requests;
         self.framer
             .quiet(&mut |generation, request| requests.push_back((generation, request)));
@@ -75,7 +75,7 @@ impl LegacyTalk {
 
     /// The sender is gone: what it reported still counts, what it asked does not.
     pub(super) fn stop_answering(&mut self) {
-        self.unheard = true;
+        self.peer_gone = true;
     }
 
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
@@ -90,7 +90,7 @@ impl LegacyTalk {
     }
 
     /// Turns requests into commands until there is a reason to pause.
-    pub(super) fn handle(&mut self, asker: &Asker, handled: &mut Handled) -> Pause {
+    pub(super) fn handle(&mut self, requester: &Requester, handled: &mut Handled) -> Pause {
         let mut events = Vec::with_capacity(self.requests.len());
         let pause = loop {
             let Some((generation, request)) = self.requests.front() else {
@@ -98,23 +98,23 @@ impl LegacyTalk {
             };
             let (generation, request) = (*generation, *request);
             if is_question(request.kind) {
-                if self.unheard {
+                if self.peer_gone {
                     self.requests.pop_front();
                     continue;
                 }
-                if asker.outstanding + handled.asked >= MAX_OUTSTANDING {
+                if requester.outstanding + handled.asked >= MAX_OUTSTANDING {
                     break Pause::Answers;
                 }
             }
             if is_report(request.kind) {
-                let Some(process) = asker.process else {
+                let Some(process) = requester.process else {
                     break Pause::Identity {
                         claimed_pid: request.process_id,
                     };
                 };
-                match event_of(&request, asker.numbering) {
+                match event_of(&request, requester.numbering) {
                     Some(kind) => events.push(Event {
-                        time: asker.time,
+                        time: requester.time,
                         kind,
                     }),
                     None => {
@@ -125,7 +125,7 @@ impl LegacyTalk {
                             count: 1,
                         });
                         handled.notes.push(Note::InvalidBufferType {
-                            pid: asker.pid,
+                            pid: requester.pid,
                             buffer_type: request.buffer_type,
                             id: request.buffer_id,
                             device: request.device_id,
@@ -133,18 +133,18 @@ impl LegacyTalk {
                     }
                 }
             } else {
-                flush(asker, &mut events, handled);
-                ask(asker, generation, &request, handled);
+                flush(requester, &mut events, handled);
+                ask(requester, generation, &request, handled);
             }
             self.requests.pop_front();
         };
-        flush(asker, &mut events, handled);
+        flush(requester, &mut events, handled);
         pause
     }
 }
 
-fn flush(asker: &Asker, events: &mut Vec<Event>, handled: &mut Handled) {
-    if let (Some(process), false) = (asker.process, events.is_empty()) {
+fn flush(requester: &Requester, events: &mut Vec<Event>, handled: &mut Handled) {
+    if let (Some(process), false) = (requester.process, events.is_empty()) {
         let events = std::mem::take(events);
         handled.commands.push(Command::Events {
             process,
@@ -170,8 +170,8 @@ fn is_question(kind: RequestKind) -> bool {
     matches!(kind, RequestKind::Query | RequestKind::DeviceInfoQuery)
 }
 
-fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut Handled) {
-    let (session, device) = (asker.session, request.device_id);
+fn ask(requester: &Requester, generation: Generation, request: &Request, handled: &mut Handled) {
+    let (session, device) = (requester.session, request.device_id);
     let command = match request.kind {
         RequestKind::Query => Command::LegacyQuery {
             session,
@@ -188,10 +188,12 @@ fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut H
         other => {
             // A reply that a client sent, as far as anything can be read into it.
             handled.notes.push(Note::UnknownMessage {
-                pid: asker.pid,
+                pid: requester.pid,
                 message_type: other.code(),
             });
-            let Some(process) = asker.process else { return };
+            let Some(process) = requester.process else {
+                return;
+            };
             let anomaly = ttmem_ledger::Anomaly::Malformed;
             Command::Refuse {
                 process,

@@ -1,12 +1,12 @@
 //! When connections and processes come, end, and are let go.
 
-use super::client::Introduced;
+use super::client::ClientHello;
 use super::poll::{Interest, Token};
 use super::processes::ProcessKey;
-use super::session::{ReadOutcome, Session, Talk};
+use super::session::{Protocol, ReadOutcome, Session};
 use super::{Closed, Ingest, MAX_PROCESSES, READ_BYTES};
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, ProcessNumber, SessionNumber};
 use crate::log::Note;
 use crate::peer::{self, Peer};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
 
 impl Ingest {
     /// Finds or makes the process behind an old client's connection.
-    pub(super) fn identify_old(
+    pub(super) fn identify_legacy(
         &mut self,
         number: SessionNumber,
         claimed_pid: i32,
@@ -45,16 +45,16 @@ impl Ingest {
     pub(super) fn welcome(
         &mut self,
         number: SessionNumber,
-        introduced: Introduced,
+        hello: ClientHello,
         now: Instant,
     ) -> Result<(), String> {
         let peer = self.peer(number)?;
-        let key = ProcessKey::of(&peer, Some(introduced.instance), number);
+        let key = ProcessKey::of(&peer, Some(hello.instance), number);
         for replaced in self.processes.replaced_by(&key) {
             let sessions = self.sessions_of(replaced);
             // What it sent before it was replaced counts, and may have been its goodbye.
             for session in &sessions {
-                self.read_rest(*session, now);
+                self.read_remaining(*session, now);
             }
             self.depart(replaced, Departure::Replaced);
             // Nobody is behind them any more.
@@ -65,28 +65,28 @@ impl Ingest {
         // What it sent before it came back counts, and may have been its goodbye.
         if let Some(process) = self.processes.number(&key) {
             for earlier in self.sessions_of(process) {
-                self.read_rest(earlier, now);
+                self.read_remaining(earlier, now);
             }
         }
         let known = self.processes.number(&key);
         let process = match known {
             Some(process) => process,
             None => {
-                let name = if introduced.name.is_empty() {
+                let name = if hello.name.is_empty() {
                     peer.name.as_str().into()
                 } else {
-                    introduced.name
+                    hello.name
                 };
                 let identity = ProcessIdentity {
                     pid: peer.pid,
                     start_time: peer.start_unix_nanos,
-                    instance: Some(introduced.instance),
+                    instance: Some(hello.instance),
                     uid: peer.uid,
                     name,
-                    source: introduced.source,
-                    visible_devices: introduced.visible_devices,
+                    source: hello.source,
+                    visible_devices: hello.visible_devices,
                 };
-                self.join(key, peer, identity, i64::from(introduced.claimed_pid))?
+                self.join(key, peer, identity, i64::from(hello.claimed_pid))?
             }
         };
         // Only one connection speaks for an instance: the newest.
@@ -103,15 +103,15 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return Ok(());
         };
-        let Talk::Client(talk) = &mut session.talk else {
+        let Protocol::Client(client) = &mut session.protocol else {
             return Ok(());
         };
-        talk.accept(process, next_sequence, synced, clock);
+        client.accept(process, next_sequence, synced, clock);
         let mut bytes = Vec::new();
         Frame::put_welcome(
             &mut bytes,
             &Welcome {
-                version: talk.version(),
+                version: client.version(),
                 needs_resync: !synced,
                 server_instance,
                 next_sequence,
@@ -189,10 +189,10 @@ impl Ingest {
         let Some(session) = self.sessions.remove(&number) else {
             return;
         };
-        self.show_traffic();
+        self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
-        if let Talk::Client(talk) = &session.talk {
-            self.aside_bytes -= talk.resync_bytes();
+        if let Protocol::Client(client) = &session.protocol {
+            self.resync_bytes -= client.resync_bytes();
         }
         if let Some(reason) = reason {
             self.config.log.note(Note::Dropped {
@@ -230,7 +230,7 @@ impl Ingest {
             state,
             connections: 0,
         });
-        self.look_for_exec(process);
+        self.check_for_exec(process);
         // The connection is closed before the new program is in place.
         let now = Instant::now();
         self.exec_soon.push(now, process);
@@ -238,7 +238,7 @@ impl Ingest {
     }
 
     /// Lets a client go that another program took the place of, without a word of either.
-    pub(super) fn look_for_exec(&mut self, process: ProcessNumber) {
+    pub(super) fn check_for_exec(&mut self, process: ProcessNumber) {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
@@ -252,7 +252,7 @@ impl Ingest {
     }
 
     /// A process died: all that it sent before is read, then it is let go.
-    pub(super) fn bury(&mut self, process: ProcessNumber, now: Instant) {
+    pub(super) fn process_died(&mut self, process: ProcessNumber, now: Instant) {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
@@ -266,16 +266,16 @@ impl Ingest {
     ///
     /// Unless somebody else holds an old client's connection: a child of the dead.
     pub(super) fn drain(&mut self, number: SessionNumber, now: Instant) {
-        self.read_rest(number, now);
+        self.read_remaining(number, now);
         let held = self.sessions.get(&number).is_some_and(|session| {
-            matches!(session.talk, Talk::Legacy(_)) && session.peek().0 != ReadOutcome::End
+            matches!(session.protocol, Protocol::Legacy(_)) && session.peek().0 != ReadOutcome::End
         });
         if !held {
             return self.end(number);
         }
         self.finish_legacy(number);
         if let Some(session) = self.sessions.get_mut(&number) {
-            session.talk = Talk::Left;
+            session.protocol = Protocol::Orphaned;
             session.outstanding = 0;
         }
         self.update_interest(number);
@@ -283,7 +283,7 @@ impl Ingest {
 
     /// Reads what is in a connection, and no more: a child that inherited it may go on
     /// writing for ever.
-    pub(super) fn read_rest(&mut self, number: SessionNumber, now: Instant) {
+    pub(super) fn read_remaining(&mut self, number: SessionNumber, now: Instant) {
         // Its own room: another connection may be in the middle of being heard.
         let mut buffer = vec![0; READ_BYTES];
         let mut left = self
@@ -293,15 +293,15 @@ impl Ingest {
         while left > 0
             && let Some(session) = self.sessions.get_mut(&number)
         {
-            if let Talk::Legacy(talk) = &mut session.talk {
-                talk.stop_answering();
+            if let Protocol::Legacy(legacy) = &mut session.protocol {
+                legacy.stop_answering();
             }
             let window = left.min(buffer.len());
             let ReadOutcome::Bytes(count) = session.read(&mut buffer[..window]) else {
                 break;
             };
             left -= count;
-            self.hear(number, &buffer[..count], now);
+            self.receive(number, &buffer[..count], now);
         }
     }
 
@@ -312,7 +312,7 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
-        let departure = self.recover(process, &entry.remains, &entry.clock, departure);
+        let departure = self.recover(process, &entry.memory, &entry.clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;
@@ -333,13 +333,13 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
-        self.recover(process, &entry.remains, &entry.clock, Departure::Forgotten);
+        self.recover(process, &entry.memory, &entry.clock, Departure::Forgotten);
         for number in entry.sessions {
             let Some(session) = self.sessions.get_mut(&number) else {
                 continue;
             };
             session.process = None;
-            if matches!(session.talk, Talk::Client(_)) {
+            if matches!(session.protocol, Protocol::Client(_)) {
                 // It has to introduce itself anew, and then sends all it holds.
                 self.close(number, None);
             }

@@ -3,22 +3,22 @@
 //! One thread waits for all sockets, the deaths of processes, signals and the
 //! ledger thread's answers. It decodes what comes and sends commands; it never
 //! touches the ledger. Readers (HTTP) are told by their first byte and handed
-//! on untouched. This file is the loop; [`conversation`] is what a connection
-//! says, [`lifetimes`] when connections and processes come and go, [`remains`]
+//! on untouched. This file is the loop; [`protocols`] is what a connection
+//! says, [`lifetimes`] when connections and processes come and go, [`recovery`]
 //! what the dead left in memory.
 
 mod client;
-mod conversation;
 mod deadlines;
 mod legacy;
 mod lifetimes;
 mod poll;
 mod processes;
-mod remains;
+mod protocols;
+mod recovery;
 mod session;
 
 use crate::config::ServerConfig;
-use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crossbeam_channel::Receiver;
@@ -27,7 +27,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Interest, Poller, Ready, ReadyList, Token};
 use processes::Processes;
-use session::{MAX_OUTSTANDING, Session, Talk};
+use session::{MAX_OUTSTANDING, Protocol, Session};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -38,10 +38,10 @@ use std::time::{Duration, Instant};
 
 /// A first message of an old client that is complete in one of its sizes waits
 /// this long for more bytes before its size is believed.
-const QUIET: Duration = Duration::from_millis(20);
+const MESSAGE_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a peer may take from its first byte to saying who it is.
-const INTRODUCTION: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// When a process whose connection ended is looked at for another program in its place: soon,
 /// and once more on a machine that is busy.
@@ -111,19 +111,19 @@ pub(crate) struct Ingest {
     sessions: HashMap<SessionNumber, Session>,
     last_session: u64,
     processes: Processes,
-    quiet: Deadlines<SessionNumber>,
-    introductions: Deadlines<SessionNumber>,
+    message_pauses: Deadlines<SessionNumber>,
+    handshakes: Deadlines<SessionNumber>,
     exec_soon: Deadlines<ProcessNumber>,
     exec_late: Deadlines<ProcessNumber>,
     accept_pause: Option<Instant>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
     /// Bytes of states that clients are in the middle of sending.
-    aside_bytes: usize,
+    resync_bytes: usize,
     /// Descriptors of clients' memory that are held, and the most that are.
     segments: usize,
     max_segments: usize,
-    told_of_full_segments: bool,
+    segment_limit_logged: bool,
 }
 
 /// Why a connection ends, for the log; `None` when it simply ended.
@@ -145,17 +145,17 @@ impl Ingest {
             sessions: HashMap::new(),
             last_session: 0,
             processes: Processes::default(),
-            quiet: Deadlines::new(QUIET),
-            introductions: Deadlines::new(INTRODUCTION),
+            message_pauses: Deadlines::new(MESSAGE_PAUSE),
+            handshakes: Deadlines::new(HANDSHAKE_TIMEOUT),
             exec_soon: Deadlines::new(EXEC_SOON),
             exec_late: Deadlines::new(EXEC_LATE),
             accept_pause: None,
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
-            aside_bytes: 0,
+            resync_bytes: 0,
             segments: 0,
             max_segments: max_segments(),
-            told_of_full_segments: false,
+            segment_limit_logged: false,
         })
     }
 
@@ -173,7 +173,7 @@ impl Ingest {
             for one in ready {
                 self.serve(one, now);
             }
-            self.pass_deadlines(Instant::now());
+            self.handle_deadlines(Instant::now());
             let few = (1..GATHER_BELOW_BYTES).contains(&self.bytes_this_round);
             if few && now.duration_since(last_round) < BUSY_LOOP {
                 std::thread::sleep(GATHER);
@@ -185,8 +185,8 @@ impl Ingest {
 
     fn next_deadline(&self) -> Option<Instant> {
         [
-            self.quiet.next(),
-            self.introductions.next(),
+            self.message_pauses.next(),
+            self.handshakes.next(),
             self.exec_soon.next(),
             self.exec_late.next(),
             self.accept_pause,
@@ -199,8 +199,8 @@ impl Ingest {
     fn serve(&mut self, ready: Ready, now: Instant) {
         match ready.token {
             Token::Listener(place) => self.accept(place, now),
-            Token::Signals => self.obey_signals(),
-            Token::Wake => self.take_answers(),
+            Token::Signals => self.handle_signals(),
+            Token::Wake => self.send_answers(),
             Token::Session(number) => {
                 if ready.write {
                     let sent = self.sessions.get_mut(&number).map(Session::send_rest);
@@ -213,38 +213,38 @@ impl Ingest {
                     self.read_session(number, now);
                 }
             }
-            Token::Process(number) => self.bury(number, now),
+            Token::Process(number) => self.process_died(number, now),
         }
     }
 
-    fn pass_deadlines(&mut self, now: Instant) {
-        while let Some(number) = self.quiet.pop_due(now) {
+    fn handle_deadlines(&mut self, now: Instant) {
+        while let Some(number) = self.message_pauses.pop_due(now) {
             let Some(session) = self.sessions.get_mut(&number) else {
                 continue;
             };
             // More came meanwhile: that has a deadline of its own.
-            let since = session.heard.map(|heard| now.duration_since(heard));
-            let is_quiet = since.is_none_or(|since| since >= QUIET);
-            if let Talk::Legacy(talk) = &mut session.talk
-                && talk.wants_quiet()
-                && is_quiet
+            let since = session.last_read.map(|heard| now.duration_since(heard));
+            let is_idle = since.is_none_or(|since| since >= MESSAGE_PAUSE);
+            if let Protocol::Legacy(legacy) = &mut session.protocol
+                && legacy.awaits_pause()
+                && is_idle
             {
-                talk.quiet();
+                legacy.pause_passed();
                 self.handle_legacy(number);
             }
         }
-        while let Some(number) = self.introductions.pop_due(now) {
-            let undecided = self
-                .sessions
-                .get(&number)
-                .is_some_and(|session| match &session.talk {
-                    // Silence is no offence: an old client connects long before it reports,
-                    // and dies of SIGPIPE if it finds the connection closed.
-                    Talk::Silent => session.surplus,
-                    Talk::Left => false,
-                    Talk::Legacy(talk) => talk.is_undecided(),
-                    Talk::Client(talk) => talk.is_undecided(),
-                });
+        while let Some(number) = self.handshakes.pop_due(now) {
+            let undecided =
+                self.sessions
+                    .get(&number)
+                    .is_some_and(|session| match &session.protocol {
+                        // Silence is no offence: an old client connects long before it reports,
+                        // and dies of SIGPIPE if it finds the connection closed.
+                        Protocol::Unknown => session.surplus,
+                        Protocol::Orphaned => false,
+                        Protocol::Legacy(legacy) => legacy.is_undecided(),
+                        Protocol::Client(client) => client.is_undecided(),
+                    });
             if undecided {
                 self.close(number, Some("it did not say who it is in time".to_owned()));
             }
@@ -254,7 +254,7 @@ impl Ingest {
             .pop_due(now)
             .or_else(|| self.exec_late.pop_due(now))
         {
-            self.look_for_exec(process);
+            self.check_for_exec(process);
         }
         if self.accept_pause.is_some_and(|until| until <= now) {
             self.accept_pause = None;
@@ -266,7 +266,7 @@ impl Ingest {
         }
     }
 
-    fn obey_signals(&mut self) {
+    fn handle_signals(&mut self) {
         while let Some(Ok(Some(signal))) = self.config.signals.as_ref().map(SignalFd::read_signal) {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
             match Signal::try_from(number) {
@@ -317,9 +317,9 @@ impl Ingest {
                 continue;
             }
             self.sessions.insert(number, Session::new(stream, surplus));
-            self.show_traffic();
+            self.publish_client_count();
             if surplus {
-                self.introductions.push(now, number);
+                self.handshakes.push(now, number);
             }
         }
     }
@@ -350,14 +350,14 @@ impl Ingest {
         }
     }
 
-    fn show_traffic(&self) {
+    fn publish_client_count(&self) {
         self.config
             .traffic
             .clients
             .store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
-    fn take_answers(&mut self) {
+    fn send_answers(&mut self) {
         let mut counter = [0; 8];
         // Only resets the counter; what matters is in the channel.
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
@@ -375,9 +375,9 @@ impl Ingest {
                         self.close(number, Some(error.to_string()));
                         continue;
                     }
-                    match session.talk {
-                        Talk::Legacy(_) => self.handle_legacy(number),
-                        Talk::Client(_) | Talk::Silent | Talk::Left => {
+                    match session.protocol {
+                        Protocol::Legacy(_) => self.handle_legacy(number),
+                        Protocol::Client(_) | Protocol::Unknown | Protocol::Orphaned => {
                             self.update_interest(number);
                         }
                     }
@@ -392,15 +392,15 @@ impl Ingest {
             return;
         };
         let wanted = session.wanted();
-        let told = std::mem::replace(&mut session.interest, wanted);
-        if wanted == told {
+        let previous = std::mem::replace(&mut session.interest, wanted);
+        if wanted == previous {
             return;
         }
         let (stream, token) = (&session.stream, Token::Session(number));
         // That a peer left is told whether or not one asks: who is not to be read yet is not
         // waited for at all, or the loop would spin until it is.
-        let _closed = match (told, wanted) {
-            (_told, Interest::NONE) => self.poller.remove(stream),
+        let _closed = match (previous, wanted) {
+            (_previous, Interest::NONE) => self.poller.remove(stream),
             (Interest::NONE, _wanted) => self.poller.add(stream, token, wanted),
             _both => self.poller.change(stream, token, wanted),
         };

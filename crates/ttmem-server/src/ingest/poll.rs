@@ -1,6 +1,6 @@
 //! Waiting for many descriptors at once.
 
-use crate::keeper::{ProcessNumber, SessionNumber};
+use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use std::io;

@@ -5,8 +5,8 @@
 //! (another namespace), the connection itself is the identity. A process stays
 //! known after its connections ended for as long as it lives.
 
-use super::remains::Remains;
-use crate::keeper::{ProcessNumber, SessionNumber};
+use super::recovery::HandedMemory;
+use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer::{Peer, ProgramImage};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -71,7 +71,7 @@ pub(super) struct ProcessEntry {
     /// Tells when its program was replaced by exec.
     pub(super) image: Option<ProgramImage>,
     /// What a client recorded, for when it can no longer send it.
-    pub(super) remains: Remains,
+    pub(super) memory: HandedMemory,
 }
 
 /// All processes that may hold something.
@@ -111,7 +111,7 @@ impl Processes {
             synced: false,
             clock: Clock::UNIX_NANOS,
             image,
-            remains: Remains::default(),
+            memory: HandedMemory::default(),
         };
         self.entries.insert(number, entry);
         self.numbers.insert(key, number);

@@ -1,9 +1,9 @@
 //! One connection: what it speaks and what is still to be sent to it.
 
-use super::client::ClientTalk;
-use super::legacy::LegacyTalk;
+use super::client::ClientProtocol;
+use super::legacy::LegacyProtocol;
 use super::poll::Interest;
-use crate::keeper::ProcessNumber;
+use crate::ledger_thread::ProcessNumber;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, SendFlags, recvmsg,
@@ -20,14 +20,14 @@ pub(super) const MAX_OUTSTANDING: u32 = 8;
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
-pub(super) enum Talk {
+pub(super) enum Protocol {
     /// Nothing yet. Old clients connect long before they first report.
-    Silent,
-    Legacy(Box<LegacyTalk>),
-    Client(Box<ClientTalk>),
+    Unknown,
+    Legacy(Box<LegacyProtocol>),
+    Client(Box<ClientProtocol>),
     /// Its process is dead and a child holds the connection: what comes is read and
     /// dropped, because closing would kill an old client's child at its next report.
-    Left,
+    Orphaned,
 }
 
 #[derive(Debug)]
@@ -35,14 +35,14 @@ pub(super) struct Session {
     pub(super) stream: UnixStream,
     /// The pid of the peer, for the log only.
     pub(super) pid: Option<u32>,
-    pub(super) talk: Talk,
+    pub(super) protocol: Protocol,
     /// The process behind it, once it matters.
     pub(super) process: Option<ProcessNumber>,
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
     pub(super) outstanding: u32,
     /// When its last bytes came.
-    pub(super) heard: Option<Instant>,
+    pub(super) last_read: Option<Instant>,
     /// What epoll was last told.
     pub(super) interest: Interest,
     unsent: Vec<u8>,
@@ -65,11 +65,11 @@ impl Session {
         Self {
             stream,
             pid: pid.filter(|pid| *pid != 0),
-            talk: Talk::Silent,
+            protocol: Protocol::Unknown,
             process: None,
             surplus,
             outstanding: 0,
-            heard: None,
+            last_read: None,
             interest: Interest::READ,
             unsent: Vec::new(),
         }
@@ -91,7 +91,7 @@ impl Session {
     /// Nobody else's descriptors are taken: the system closes them.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         let stream = &self.stream;
-        let Talk::Client(talk) = &mut self.talk else {
+        let Protocol::Client(client) = &mut self.protocol else {
             return outcome(|| {
                 let (_bytes, count) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
                 Ok(count)
@@ -105,7 +105,7 @@ impl Session {
             let RecvMsg { bytes, .. } = recvmsg(stream, buffers, &mut beside, flags)?;
             for message in beside.drain() {
                 if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                    talk.take_descriptors(descriptors);
+                    client.take_descriptors(descriptors);
                 }
             }
             Ok(bytes)
@@ -149,9 +149,9 @@ impl Session {
 
     /// What epoll should wait for now.
     pub(super) fn wanted(&self) -> Interest {
-        let held_back = match &self.talk {
-            Talk::Legacy(talk) => talk.is_held_back(),
-            Talk::Silent | Talk::Client(_) | Talk::Left => false,
+        let held_back = match &self.protocol {
+            Protocol::Legacy(legacy) => legacy.is_held_back(),
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
         Interest {
             read: self.outstanding < MAX_OUTSTANDING && !held_back,

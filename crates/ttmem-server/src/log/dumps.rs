@@ -14,7 +14,7 @@ use std::fmt;
 use serde::Serialize;
 use ttmem_ledger::{Device, DeviceKey, View};
 
-use super::shown::Outside;
+use super::display::Escaped;
 
 /// Rows of one kind that a dump lists for each device, unless told otherwise.
 pub const DEFAULT_DUMP_LIMIT: usize = 1000;
@@ -80,9 +80,9 @@ impl RowLimit {
 }
 
 /// A title in a box of double lines.
-struct Titled(&'static str);
+struct TitleBox(&'static str);
 
-impl fmt::Display for Titled {
+impl fmt::Display for TitleBox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inside = BOX_COLUMNS - 2;
         writeln!(f, "╔{:═<inside$}╗", "")?;
@@ -129,7 +129,7 @@ impl fmt::Display for Label<'_> {
                 f.write_str(" (of all devices)")
             }
             DeviceKey::Logical { visible, .. } => {
-                write!(f, " (of visible devices {})", Outside(visible))
+                write!(f, " (of visible devices {})", Escaped(visible))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! JSON lines: one object per line, for programs.
 //!
 //! An event is written in the form of the read API, a note in the form that its type says. Every
-//! other line that a log can have is one of [`OwnLine`]: a reader must find nothing but objects.
+//! other line that a log can have is one of [`LogStatus`]: a reader must find nothing but objects.
 
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::dumps::DumpKind;
 /// What the log says of itself.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum OwnLine<'a> {
+pub(super) enum LogStatus<'a> {
     LogGap { lines: u64, reason: &'a str },
     Dump { kind: DumpKind, text: &'a str },
 }

@@ -6,6 +6,7 @@
 //! stalls, a pipe that breaks or a disk that fills costs log lines, which are counted and
 //! reported, and nothing else.
 
+mod display;
 mod dumps;
 mod entry;
 mod json;
@@ -14,8 +15,7 @@ mod number;
 mod output;
 mod plain;
 mod queue;
-mod shown;
-mod start;
+mod threads;
 mod writer;
 
 pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
@@ -23,4 +23,4 @@ pub use entry::{LogEntry, Note, NotedDevice};
 pub use number::{CppDouble, kilobytes, megabytes};
 pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
-pub use start::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};
+pub use threads::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};

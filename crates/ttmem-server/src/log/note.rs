@@ -5,9 +5,9 @@ use std::fmt::{self, Write as _};
 use ttmem_event::catalogue::Arch;
 use ttmem_ledger::{Departure, Exit, Released};
 
+use super::display::{Escaped, OrUnknown};
 use super::entry::{Note, NotedDevice};
 use super::number::megabytes;
-use super::shown::{Known, Outside};
 
 /// Appends the lines of a note.
 pub(super) fn write_note(out: &mut String, note: &Note) {
@@ -20,32 +20,37 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             write_devices(out, devices)?;
             writeln!(out, "🚀 Allocation Server started")?;
             for socket in sockets {
-                writeln!(out, "   Listening on: {}", Outside(socket))?;
+                writeln!(out, "   Listening on: {}", Escaped(socket))?;
             }
             writeln!(out, "   Press Ctrl+C to stop")
         }
         Note::Stopped => writeln!(out, "🛑 Allocation Server stopped"),
         Note::Joined { pid, name } => {
-            writeln!(out, "✓ [PID {}] Connected ({})", Known(*pid), Outside(name))
+            writeln!(
+                out,
+                "✓ [PID {}] Connected ({})",
+                OrUnknown(*pid),
+                Escaped(name)
+            )
         }
         Note::Detached { pid } => writeln!(
             out,
             "⚠ [PID {}] Disconnected while alive: what it holds is kept",
-            Known(*pid)
+            OrUnknown(*pid)
         ),
-        Note::Returned { pid } => writeln!(out, "✓ [PID {}] Connected again", Known(*pid)),
-        Note::Departed { pid, exit } => write_departure(out, Known(*pid), exit),
+        Note::Returned { pid } => writeln!(out, "✓ [PID {}] Connected again", OrUnknown(*pid)),
+        Note::Departed { pid, exit } => write_departure(out, OrUnknown(*pid), exit),
         Note::Refused { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection refused: {}",
-            Known(*pid),
-            Outside(reason)
+            OrUnknown(*pid),
+            Escaped(reason)
         ),
         Note::Dropped { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection closed: {}",
-            Known(*pid),
-            Outside(reason)
+            OrUnknown(*pid),
+            Escaped(reason)
         ),
         Note::InvalidBufferType {
             buffer_type,
@@ -60,12 +65,12 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             writeln!(out, "Unknown message type: {message_type}")
         }
         Note::Failed { reason } | Note::LogFailed { reason } => {
-            writeln!(out, "{}", Outside(reason))
+            writeln!(out, "{}", Escaped(reason))
         }
     }
 }
 
-fn write_departure(out: &mut String, pid: Known<u32>, exit: &Exit) -> fmt::Result {
+fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::Result {
     let Released {
         buffers,
         buffer_bytes,
@@ -119,8 +124,8 @@ fn write_devices(out: &mut String, devices: &[NotedDevice]) -> fmt::Result {
             "   Device {}: {} ({}GB DRAM, {}MB L1)",
             device.id,
             arch_name(device.arch),
-            Known(device.dram_bytes.map(|bytes| bytes >> 30)),
-            Known(device.l1_bytes.map(|bytes| bytes >> 20)),
+            OrUnknown(device.dram_bytes.map(|bytes| bytes >> 30)),
+            OrUnknown(device.l1_bytes.map(|bytes| bytes >> 20)),
         )?;
         match device.remote {
             Some(true) => out.push_str(" [Remote]"),

@@ -10,9 +10,9 @@ use ttmem_event::event::FieldValue;
 use ttmem_event::{CoresId, DeviceId, EventKind, KernelKind, MeshId, TextId};
 use ttmem_ledger::{Anomaly, Change};
 
+use super::display::OrUnknown;
 use super::entry::LogEntry;
 use super::number::{kilobytes, megabytes};
-use super::shown::Known;
 
 /// Appends the lines of an entry; none if only `verbose` logs show it.
 ///
@@ -24,18 +24,18 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
 }
 
 /// Appends the line of an event that contradicts the ledger.
-pub(super) fn write_refusal(
+pub(super) fn write_anomalous(
     out: &mut String,
     pid: Option<u32>,
     anomaly: Anomaly,
     event: &EventKind,
 ) {
-    write_anomaly(out, Known(pid), anomaly, event).expect("a String takes any text");
+    write_anomaly(out, OrUnknown(pid), anomaly, event).expect("a String takes any text");
 }
 
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
-    let pid = Known(entry.pid);
-    let device = Known(entry.device);
+    let pid = OrUnknown(entry.pid);
+    let device = OrUnknown(entry.device);
     match entry.effect.change {
         Change::BufferBooked {
             class,
@@ -141,7 +141,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
 
 /// An event that changes no bytes.
 fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt::Result {
-    let pid = Known(entry.pid);
+    let pid = OrUnknown(entry.pid);
     match *event {
         EventKind::DeviceOpened { device } => {
             let device = entry.device.unwrap_or(device.0);
@@ -240,7 +240,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
 /// An event that contradicts the ledger; for old reports in the old server's words.
 fn write_anomaly(
     out: &mut String,
-    pid: Known<u32>,
+    pid: OrUnknown<u32>,
     anomaly: Anomaly,
     event: &EventKind,
 ) -> fmt::Result {

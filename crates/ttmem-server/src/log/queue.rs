@@ -13,13 +13,13 @@ use ttmem_ledger::View;
 
 use super::dumps::DumpKind;
 use super::entry::{LogEntry, Note, is_error_at};
-use super::start::LogOptions;
+use super::threads::LogOptions;
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
 
 /// What a queue holds at most.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct QueueLimits {
     /// Batches of entries, notes and dumps.
     pub(super) messages: usize,
     /// Entries above which no further batch is taken.
@@ -51,7 +51,7 @@ pub(super) struct Shared {
     max_entries: usize,
     pub(super) queued_entries: AtomicUsize,
     /// Lines that found no room and that no line has mentioned yet.
-    pub(super) unmentioned: AtomicU64,
+    pub(super) unreported: AtomicU64,
     /// Lines that were not written, since the start.
     pub(super) lost: AtomicU64,
     /// The output is to be opened anew.
@@ -176,8 +176,8 @@ impl LogHandle {
     }
 
     /// Counts entries that will never be written; the log says so where they are missing.
-    pub fn left_out(&self, count: u64) {
-        self.events.left_out(count);
+    pub fn count_lost(&self, count: u64) {
+        self.events.count_lost(count);
     }
 
     /// Has a log file opened anew by its path, as after an external rotation.
@@ -195,12 +195,12 @@ impl LogHandle {
 
 impl Queue {
     /// A queue and its receiving side.
-    pub(super) fn new(limits: Limits) -> (Self, Receiver<Message>) {
+    pub(super) fn new(limits: QueueLimits) -> (Self, Receiver<Message>) {
         let (sender, receiver) = bounded(limits.messages);
         let shared = Arc::new(Shared {
             max_entries: limits.entries,
             queued_entries: AtomicUsize::new(0),
-            unmentioned: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             reopen: AtomicBool::new(false),
             is_writing: AtomicBool::new(false),
@@ -214,35 +214,35 @@ impl Queue {
         let entries = body.entries();
         let queued = &self.shared.queued_entries;
         if entries > 0 && queued.load(Ordering::Relaxed) >= self.shared.max_entries {
-            return self.left_out(entries as u64);
+            return self.count_lost(entries as u64);
         }
         queued.fetch_add(entries, Ordering::Relaxed);
         if !self.try_send(body) {
             queued.fetch_sub(entries, Ordering::Relaxed);
-            self.left_out(entries.max(1) as u64);
+            self.count_lost(entries.max(1) as u64);
         }
     }
 
     /// Queues a message; false if there is no room.
     fn try_send(&self, body: Body) -> bool {
-        let unmentioned = &self.shared.unmentioned;
+        let unreported = &self.shared.unreported;
         // Reading before swapping keeps the usual case, no loss, from writing a shared line.
-        let lost_before = match unmentioned.load(Ordering::Relaxed) {
+        let lost_before = match unreported.load(Ordering::Relaxed) {
             0 => 0,
-            _ => unmentioned.swap(0, Ordering::Relaxed),
+            _ => unreported.swap(0, Ordering::Relaxed),
         };
         let is_queued = self.sender.try_send(Message { lost_before, body }).is_ok();
         if !is_queued {
-            unmentioned.fetch_add(lost_before, Ordering::Relaxed);
+            unreported.fetch_add(lost_before, Ordering::Relaxed);
             self.wake();
         }
         is_queued
     }
 
     #[cold]
-    fn left_out(&self, lines: u64) {
+    fn count_lost(&self, lines: u64) {
         self.shared.lost.fetch_add(lines, Ordering::Relaxed);
-        self.shared.unmentioned.fetch_add(lines, Ordering::Relaxed);
+        self.shared.unreported.fetch_add(lines, Ordering::Relaxed);
         self.wake();
     }
 

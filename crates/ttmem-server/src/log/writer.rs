@@ -12,10 +12,10 @@ use ttmem_ledger::View;
 
 use super::dumps::{DumpKind, render};
 use super::entry::{LogEntry, Note, is_error_at, is_routine};
-use super::json::{self, OwnLine};
+use super::json::{self, LogStatus};
 use super::output::Output;
 use super::queue::{Body, Message, Queue, Shared};
-use super::start::{LogFormat, LogOptions};
+use super::threads::{LogFormat, LogOptions};
 use super::{note, plain};
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
@@ -81,7 +81,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         // Without a sender there is nobody left to close either.
         while let Ok(message) = self.receiver.recv() {
-            if !self.take_waiting(message) {
+            if !self.write_batch(message) {
                 break;
             }
         }
@@ -90,21 +90,21 @@ impl Writer {
     }
 
     /// Writes down a message and what else is waiting, up to a batch; false if one is the last.
-    pub(super) fn take_waiting(&mut self, message: Message) -> bool {
-        let mut is_open = self.take(message);
+    pub(super) fn write_batch(&mut self, message: Message) -> bool {
+        let mut is_open = self.handle(message);
         while is_open && self.batch.len() < BATCH_BYTES {
             let Ok(message) = self.receiver.try_recv() else {
                 self.catch_up();
                 break;
             };
-            is_open = self.take(message);
+            is_open = self.handle(message);
         }
         self.write_out();
         is_open
     }
 
-    fn take(&mut self, Message { lost_before, body }: Message) -> bool {
-        self.mention(lost_before);
+    fn handle(&mut self, Message { lost_before, body }: Message) -> bool {
+        self.write_lost(lost_before);
         let queued = &self.shared.queued_entries;
         queued.fetch_sub(body.entries(), Ordering::Relaxed);
         match body {
@@ -126,8 +126,8 @@ impl Writer {
 
     /// Prints what found no place in the queue.
     fn catch_up(&mut self) {
-        let lost = self.shared.unmentioned.swap(0, Ordering::Relaxed);
-        self.mention(lost);
+        let lost = self.shared.unreported.swap(0, Ordering::Relaxed);
+        self.write_lost(lost);
         for kind in DumpKind::ALL {
             if let Some(view) = self.shared.take_dump(kind, None) {
                 self.write_dump(kind, &view);
@@ -153,7 +153,7 @@ impl Writer {
             self.write(is_error_at(batch, place), |out| match (format, anomaly) {
                 (LogFormat::Json, _) => json::write_line(out, &batch.event(place, names)),
                 (LogFormat::Plain, Some(anomaly)) => {
-                    plain::write_refusal(out, batch.pid, anomaly, &event.kind);
+                    plain::write_anomalous(out, batch.pid, anomaly, &event.kind);
                 }
                 // Sound events come by their effects.
                 (LogFormat::Plain, None) => {}
@@ -191,13 +191,13 @@ impl Writer {
         match self.options.format {
             LogFormat::Plain => self.batch.push_str(text),
             LogFormat::Json => {
-                json::write_timed(&mut self.batch, now, &OwnLine::Dump { kind, text })
+                json::write_timed(&mut self.batch, now, &LogStatus::Dump { kind, text })
             }
         }
     }
 
     /// Says how much is missing here.
-    fn mention(&mut self, lines: u64) {
+    fn write_lost(&mut self, lines: u64) {
         if lines > 0 {
             let reason = "the log cannot keep up";
             write_gap(&mut self.batch, self.options.format, lines, reason);
@@ -275,7 +275,7 @@ fn write_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
         LogFormat::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
             .expect("a String takes any text"),
         LogFormat::Json => {
-            json::write_timed(out, unix_nanos(), &OwnLine::LogGap { lines, reason });
+            json::write_timed(out, unix_nanos(), &LogStatus::LogGap { lines, reason });
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
         }
     }
     let config = config(options, socket, default_path())?;
-    let server = Server::start(config, Signals::Obey).map_err(explained)?;
+    let server = Server::start(config, Signals::Handle).map_err(explained)?;
     server.run().context("the server failed")
 }
 

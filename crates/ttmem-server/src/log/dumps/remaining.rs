@@ -7,10 +7,10 @@ use ttmem_ledger::program::{Cb, Kernel};
 use ttmem_ledger::{BufferRow, Totals, View};
 
 use super::holdings::{self, Held, keep_largest};
-use super::{Label, RowLimit, Titled, sorted_devices};
+use super::{Label, RowLimit, TitleBox, sorted_devices};
+use crate::log::display::OrUnknown;
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
-use crate::log::shown::Known;
 
 pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::Result {
     let totals = || view.devices.iter().map(|device| &device.totals);
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
     let kernels: u64 = totals().map(|totals| totals.kernel.count).sum();
 
     writeln!(out, "📋 Received DUMP_REMAINING request...")?;
-    write!(out, "{}", Titled("REMAINING ALLOCATED BUFFERS"))?;
+    write!(out, "{}", TitleBox("REMAINING ALLOCATED BUFFERS"))?;
     writeln!(out, "Total tracked allocations: {buffers}\n")?;
     if buffers + cbs + kernels == 0 {
         writeln!(out, "✓ No buffers remaining - perfect cleanup!")?;
@@ -99,7 +99,7 @@ fn write_buffer(out: &mut String, held: &Held<'_, BufferRow>) -> fmt::Result {
         "    - Buffer {:#x}: {} KB (PID {}, ref_count={})",
         held.row.id,
         kilobytes(held.row.charged_bytes()),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         held.row.references
     )
 }
@@ -111,7 +111,7 @@ fn write_cb(out: &mut String, held: &Held<'_, Cb>) -> fmt::Result {
         "    - CB {:#x}: {} KB (PID {}, {}",
         cb.address,
         kilobytes(cb.total_bytes()),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         cb.kind.name()
     )?;
     // Old senders name neither program nor cores.
@@ -130,7 +130,7 @@ fn write_kernel(out: &mut String, held: &Held<'_, Kernel>) -> fmt::Result {
         "    - Kernel {:#x}: {} KB (PID {}, {})",
         kernel.id.0,
         kilobytes(kernel.total_bytes),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         kernel_kind(kernel.kind)
     )
 }

@@ -158,7 +158,7 @@ fn boxes_are_as_wide_as_they_say() {
         "DETAILED KERNEL ALLOCATIONS",
         "",
     ] {
-        let text = Titled(title).to_string();
+        let text = TitleBox(title).to_string();
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths, [64, 64, 64], "{text}");
     }
@@ -268,7 +268,7 @@ fn kernels_are_told_in_detail() {
 "
         )
     };
-    let title = Titled("DETAILED KERNEL ALLOCATIONS");
+    let title = TitleBox("DETAILED KERNEL ALLOCATIONS");
     let (first, second) = (device(0), device(1));
     assert_eq!(
         text,

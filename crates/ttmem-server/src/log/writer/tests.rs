@@ -13,7 +13,7 @@ use super::*;
 use crate::journal::{Batch, Names};
 use crate::log::output::LogFileOptions;
 use crate::log::queue::LogHandle;
-use crate::log::start::{EVENT_LIMITS, Log};
+use crate::log::threads::{EVENT_LIMITS, Log};
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);

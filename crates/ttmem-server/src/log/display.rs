@@ -4,9 +4,9 @@ use std::fmt::{self, Write as _};
 
 /// A value, or a question mark where it is not known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<T>(pub(super) Option<T>);
+pub(super) struct OrUnknown<T>(pub(super) Option<T>);
 
-impl<T: fmt::Display> fmt::Display for Known<T> {
+impl<T: fmt::Display> fmt::Display for OrUnknown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(value) => value.fmt(f),
@@ -20,9 +20,9 @@ impl<T: fmt::Display> fmt::Display for Known<T> {
 /// A process chooses its own name: unescaped it could forge lines, or make a terminal that shows
 /// the log do things.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outside<'a>(pub(super) &'a str);
+pub(super) struct Escaped<'a>(pub(super) &'a str);
 
-impl fmt::Display for Outside<'_> {
+impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
             if is_deceptive(character) {
@@ -52,13 +52,16 @@ mod tests {
     fn text_from_outside_stays_on_its_line() {
         let forged = "a\n✓ [PID 1] \u{1b}[2J\u{202e}é";
         assert_eq!(
-            Outside(forged).to_string(),
+            Escaped(forged).to_string(),
             "a\\u{a}✓ [PID 1] \\u{1b}[2J\\u{202e}é"
         );
     }
 
     #[test]
     fn what_is_not_known_is_a_question_mark() {
-        assert_eq!(format!("{} {}", Known(Some(7)), Known::<u32>(None)), "7 ?");
+        assert_eq!(
+            format!("{} {}", OrUnknown(Some(7)), OrUnknown::<u32>(None)),
+            "7 ?"
+        );
     }
 }

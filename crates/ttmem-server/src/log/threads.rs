@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::output::{LogFileOptions, OpenLogFileError, Output};
-use super::queue::{Body, Limits, LogHandle, Message, Queue};
+use super::queue::{Body, LogHandle, Message, Queue, QueueLimits};
 use super::writer::{Share, Writer};
 
 /// How long [`Log::close`] waits for a slow reader at most.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Some 16 megabytes: a burst of a busy server while a terminal scrolls.
-pub(super) const EVENT_LIMITS: Limits = Limits {
+pub(super) const EVENT_LIMITS: QueueLimits = QueueLimits {
     messages: 4096,
     entries: 1 << 17,
 };
 
 /// Errors are rare; a flood of them is one error said often.
-const ERROR_LIMITS: Limits = Limits {
+const ERROR_LIMITS: QueueLimits = QueueLimits {
     messages: 1024,
     entries: 1 << 13,
 };

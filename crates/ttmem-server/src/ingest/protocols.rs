@@ -1,11 +1,11 @@
 //! What a connection says: recognised, decoded, and handled.
 
-use super::client::{ClientTalk, Collected, Heard, MAX_RESYNC_BYTES_IN_ALL};
-use super::legacy::{Asker, Handled, Pause};
-use super::session::{ReadOutcome, Talk};
+use super::client::{ClientProtocol, Collected, FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
+use super::legacy::{Handled, Pause, Requester};
+use super::session::{Protocol, ReadOutcome};
 use super::{Closed, Ingest};
 use crate::clock::unix_nanos;
-use crate::keeper::SessionNumber;
+use crate::ledger_thread::SessionNumber;
 use crate::read;
 use nix::sys::socket::{getsockopt, sockopt};
 use std::time::Instant;
@@ -17,12 +17,12 @@ impl Ingest {
         let Some(session) = self.sessions.get(&number) else {
             return;
         };
-        if matches!(session.talk, Talk::Silent) {
+        if matches!(session.protocol, Protocol::Unknown) {
             match session.peek() {
                 (ReadOutcome::Empty, _) => return,
                 (ReadOutcome::End, _) => return self.close(number, None),
                 (ReadOutcome::Bytes(_), first) => {
-                    if !self.recognise(number, first, now) {
+                    if !self.detect_protocol(number, first, now) {
                         return;
                     }
                 }
@@ -40,7 +40,7 @@ impl Ingest {
         match outcome {
             ReadOutcome::Bytes(count) => {
                 self.bytes_this_round += count;
-                self.hear(number, &buffer[..count], now);
+                self.receive(number, &buffer[..count], now);
             }
             ReadOutcome::Empty => {}
             ReadOutcome::End => self.end(number),
@@ -49,7 +49,12 @@ impl Ingest {
     }
 
     /// Finds out what a connection speaks; false when it is no longer ours.
-    pub(super) fn recognise(&mut self, number: SessionNumber, first: u8, now: Instant) -> bool {
+    pub(super) fn detect_protocol(
+        &mut self,
+        number: SessionNumber,
+        first: u8,
+        now: Instant,
+    ) -> bool {
         let Some(session) = self.sessions.get_mut(&number) else {
             return false;
         };
@@ -61,12 +66,12 @@ impl Ingest {
                 false
             }
             1..=12 => {
-                session.talk = Talk::Legacy(Box::default());
-                self.introductions.push(now, number);
+                session.protocol = Protocol::Legacy(Box::default());
+                self.handshakes.push(now, number);
                 true
             }
             b'A'..=b'Z' => {
-                self.hand_to_http(number);
+                self.pass_to_http(number);
                 false
             }
             byte if byte == MAGIC[0] => {
@@ -78,8 +83,8 @@ impl Ingest {
                     self.close(number, None);
                     return false;
                 }
-                session.talk = Talk::Client(Box::new(ClientTalk::new()));
-                self.introductions.push(now, number);
+                session.protocol = Protocol::Client(Box::new(ClientProtocol::new()));
+                self.handshakes.push(now, number);
                 true
             }
             other => {
@@ -91,11 +96,11 @@ impl Ingest {
         }
     }
 
-    pub(super) fn hand_to_http(&mut self, number: SessionNumber) {
+    pub(super) fn pass_to_http(&mut self, number: SessionNumber) {
         let Some(session) = self.sessions.remove(&number) else {
             return;
         };
-        self.show_traffic();
+        self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
         let uid = getsockopt(&session.stream, sockopt::PeerCredentials)
             .map_or(u32::MAX, |credentials| credentials.uid());
@@ -104,24 +109,24 @@ impl Ingest {
         }
     }
 
-    pub(super) fn hear(&mut self, number: SessionNumber, bytes: &[u8], now: Instant) {
+    pub(super) fn receive(&mut self, number: SessionNumber, bytes: &[u8], now: Instant) {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        session.heard = Some(now);
-        match &mut session.talk {
-            Talk::Silent | Talk::Left => {}
-            Talk::Legacy(talk) => {
-                let framed = talk.push(bytes);
-                if talk.wants_quiet() {
-                    self.quiet.push(now, number);
+        session.last_read = Some(now);
+        match &mut session.protocol {
+            Protocol::Unknown | Protocol::Orphaned => {}
+            Protocol::Legacy(legacy) => {
+                let framed = legacy.push(bytes);
+                if legacy.awaits_pause() {
+                    self.message_pauses.push(now, number);
                 }
                 self.handle_legacy(number);
                 if let Err(error) = framed {
                     self.close(number, Some(format!("not the old protocol: {error}")));
                 }
             }
-            Talk::Client(talk) => match talk.push(bytes) {
+            Protocol::Client(client) => match client.push(bytes) {
                 Ok(()) => self.handle_client(number, now),
                 Err(error) => {
                     self.refuse(number, RefusalCode::Version, &error.to_string());
@@ -137,7 +142,7 @@ impl Ingest {
             let Some(session) = self.sessions.get_mut(&number) else {
                 return;
             };
-            let asker = Asker {
+            let requester = Requester {
                 session: number,
                 process: session.process,
                 pid: session.pid,
@@ -145,11 +150,11 @@ impl Ingest {
                 numbering: self.config.server.buffer_types,
                 time,
             };
-            let Talk::Legacy(talk) = &mut session.talk else {
+            let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
             };
             let mut handled = Handled::default();
-            let pause = talk.handle(&asker, &mut handled);
+            let pause = legacy.handle(&requester, &mut handled);
             session.outstanding += handled.asked;
             for note in handled.notes {
                 self.config.log.note(note);
@@ -160,7 +165,7 @@ impl Ingest {
             match pause {
                 Pause::Done | Pause::Answers => break,
                 Pause::Identity { claimed_pid } => {
-                    if let Err(reason) = self.identify_old(number, claimed_pid) {
+                    if let Err(reason) = self.identify_legacy(number, claimed_pid) {
                         return self.close(number, Some(reason));
                     }
                 }
@@ -175,16 +180,16 @@ impl Ingest {
                 return;
             };
             let process = session.process;
-            let Talk::Client(talk) = &mut session.talk else {
+            let Protocol::Client(client) = &mut session.protocol else {
                 return;
             };
             let mut collected = Collected::default();
-            let aside = talk.resync_bytes();
-            let heard = talk.hear(&mut collected);
-            self.aside_bytes = self.aside_bytes - aside + talk.resync_bytes();
-            let too_much = self.aside_bytes > MAX_RESYNC_BYTES_IN_ALL;
-            let next_sequence = talk.next_sequence();
-            let (synced, clock) = (talk.is_synced(), talk.clock());
+            let aside = client.resync_bytes();
+            let outcome = client.read_frames(&mut collected);
+            self.resync_bytes = self.resync_bytes - aside + client.resync_bytes();
+            let too_much = self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL;
+            let next_sequence = client.next_sequence();
+            let (synced, clock) = (client.is_synced(), client.clock());
             if let Some(process) = process {
                 let asked = collected.finish(process, number, next_sequence);
                 session.outstanding += u32::from(asked);
@@ -192,7 +197,7 @@ impl Ingest {
                     entry.next_sequence = next_sequence;
                     entry.synced = synced;
                     entry.clock = clock;
-                    entry.remains.drain_to(collected.drained);
+                    entry.memory.drain_to(collected.drained);
                 }
                 for handed in collected.handed {
                     self.keep(process, handed);
@@ -206,15 +211,15 @@ impl Ingest {
                 self.refuse(number, RefusalCode::Full, &reason);
                 return self.close(number, Some(reason));
             }
-            match heard {
-                Ok(Heard::All) => break,
-                Ok(Heard::Hello(introduced)) => {
-                    if let Err(reason) = self.welcome(number, introduced, now) {
+            match outcome {
+                Ok(FrameOutcome::Consumed) => break,
+                Ok(FrameOutcome::Hello(hello)) => {
+                    if let Err(reason) = self.welcome(number, hello, now) {
                         self.refuse(number, RefusalCode::Full, &reason);
                         return self.close(number, Some(reason));
                     }
                 }
-                Ok(Heard::Goodbye) => {
+                Ok(FrameOutcome::Goodbye) => {
                     if let Some(process) = process {
                         self.depart(process, Departure::Goodbye);
                     }
@@ -232,11 +237,11 @@ impl Ingest {
     /// Handles what an old client said last; what is left over is told as a reason.
     pub(super) fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
         let session = self.sessions.get_mut(&number)?;
-        let Talk::Legacy(talk) = &mut session.talk else {
+        let Protocol::Legacy(legacy) = &mut session.protocol else {
             return None;
         };
-        let left_over = talk.finish().err().map(|error| error.to_string());
-        talk.stop_answering();
+        let left_over = legacy.finish().err().map(|error| error.to_string());
+        legacy.stop_answering();
         self.handle_legacy(number);
         left_over
     }

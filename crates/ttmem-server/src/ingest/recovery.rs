@@ -8,7 +8,7 @@
 
 use super::Ingest;
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber};
+use crate::ledger_thread::{Command, ProcessNumber};
 use rustix::fs::{FileType, SealFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -53,7 +53,7 @@ pub(super) enum SegmentKind {
 
 /// A segment that came with a handover frame.
 #[derive(Debug)]
-pub(super) struct Handed {
+pub(super) struct HandedSegment {
     pub(super) kind: SegmentKind,
     /// Which of its kind, counted from 0 on each connection.
     pub(super) number: usize,
@@ -91,7 +91,7 @@ struct Segment {
 }
 
 impl Segment {
-    fn check(handed: Handed) -> Result<Self, KeepSegmentError> {
+    fn check(handed: HandedSegment) -> Result<Self, KeepSegmentError> {
         let (most, most_bytes) = match handed.kind {
             SegmentKind::Rings => (MAX_RING_SEGMENTS, MAX_RING_SEGMENT_BYTES),
             SegmentKind::Dictionary => (MAX_DICTIONARY_SEGMENTS, MAX_DICTIONARY_SEGMENT_BYTES),
@@ -140,7 +140,7 @@ impl Segment {
 
 /// What a process handed over, and how much of it was received in other ways.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct HandedMemory {
     rings: BTreeMap<usize, Segment>,
     dictionaries: BTreeMap<usize, Segment>,
     /// By ring: everything before this position was received.
@@ -149,7 +149,7 @@ pub(super) struct Remains {
     refused: u64,
 }
 
-impl Remains {
+impl HandedMemory {
     /// How many descriptors it holds.
     pub(super) fn descriptors(&self) -> usize {
         self.rings.len() + self.dictionaries.len()
@@ -166,7 +166,7 @@ impl Remains {
     }
 
     /// Whether keeping this would take one more descriptor.
-    fn is_new(&self, handed: &Handed) -> bool {
+    fn is_new(&self, handed: &HandedSegment) -> bool {
         match handed.kind {
             SegmentKind::Rings => !self.rings.contains_key(&handed.number),
             SegmentKind::Dictionary => !self.dictionaries.contains_key(&handed.number),
@@ -174,7 +174,7 @@ impl Remains {
     }
 
     /// Keeps a segment; after a reconnect each takes the place of the same one before.
-    fn keep(&mut self, handed: Handed) -> Result<(), KeepSegmentError> {
+    fn keep(&mut self, handed: HandedSegment) -> Result<(), KeepSegmentError> {
         let (kind, number) = (handed.kind, handed.number);
         let segment = Segment::check(handed)?;
         match kind {
@@ -321,13 +321,13 @@ fn define(
 
 impl Ingest {
     /// Keeps memory that a process handed over, if it is what it should be and there is room.
-    pub(super) fn keep(&mut self, process: ProcessNumber, handed: Handed) {
+    pub(super) fn keep(&mut self, process: ProcessNumber, handed: HandedSegment) {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
-        let is_new = entry.remains.is_new(&handed);
+        let is_new = entry.memory.is_new(&handed);
         if is_new && self.segments >= self.max_segments {
-            if !std::mem::replace(&mut self.told_of_full_segments, true) {
+            if !std::mem::replace(&mut self.segment_limit_logged, true) {
                 let most = self.max_segments;
                 self.config.log.error(format!(
                     "{most} descriptors of clients' memory are the most that are kept: what \
@@ -336,11 +336,11 @@ impl Ingest {
             }
             return;
         }
-        match entry.remains.keep(handed) {
+        match entry.memory.keep(handed) {
             Ok(()) => self.segments += usize::from(is_new),
             Err(error) => {
-                entry.remains.refused += 1;
-                if entry.remains.refused == 1 {
+                entry.memory.refused += 1;
+                if entry.memory.refused == 1 {
                     let pid = entry
                         .key
                         .pid()
@@ -362,15 +362,15 @@ impl Ingest {
     pub(super) fn recover(
         &mut self,
         process: ProcessNumber,
-        remains: &Remains,
+        memory: &HandedMemory,
         clock: &Clock,
         departure: Departure,
     ) -> Departure {
-        self.segments -= remains.descriptors();
+        self.segments -= memory.descriptors();
         if !matches!(departure, Departure::Died | Departure::Replaced) {
             return departure;
         }
-        let left = remains.recover(process, clock, &mut |command| self.send(command));
+        let left = memory.recover(process, clock, &mut |command| self.send(command));
         match departure {
             Departure::Died if left => Departure::Goodbye,
             other => other,

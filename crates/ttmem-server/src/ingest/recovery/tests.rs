@@ -18,8 +18,8 @@ fn memory(contents: &[u8], seals: SealFlags) -> OwnedFd {
     memory
 }
 
-fn handed(kind: SegmentKind, number: usize, contents: &[u8]) -> Handed {
-    Handed {
+fn handed(kind: SegmentKind, number: usize, contents: &[u8]) -> HandedSegment {
+    HandedSegment {
         kind,
         number,
         bytes: contents.len() as u64,
@@ -65,13 +65,15 @@ fn marked(time: u64, number: u64) -> Event {
     }
 }
 
-fn refusal(handed: Handed) -> KeepSegmentError {
-    Remains::default().keep(handed).expect_err("no segment")
+fn refusal(handed: HandedSegment) -> KeepSegmentError {
+    HandedMemory::default()
+        .keep(handed)
+        .expect_err("no segment")
 }
 
-fn commands(remains: &Remains) -> (bool, Vec<Command>) {
+fn commands(memory: &HandedMemory) -> (bool, Vec<Command>) {
     let mut commands = Vec::new();
-    let left = remains.recover(PROCESS, &Clock::UNIX_NANOS, &mut |command| {
+    let left = memory.recover(PROCESS, &Clock::UNIX_NANOS, &mut |command| {
         commands.push(command);
     });
     (left, commands)
@@ -79,7 +81,7 @@ fn commands(remains: &Remains) -> (bool, Vec<Command>) {
 
 #[test]
 fn a_segment_is_kept_and_the_same_one_again_takes_its_place() {
-    let mut remains = Remains::default();
+    let mut remains = HandedMemory::default();
     for kind in [SegmentKind::Rings, SegmentKind::Dictionary] {
         for number in [0, 1, 63] {
             let new = handed(kind, number, &[0; 100]);
@@ -147,7 +149,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     text.encode(&mut definitions);
     let published = definitions.len() as u64;
     definitions.extend([0xFF; 30]);
-    let mut remains = Remains::default();
+    let mut remains = HandedMemory::default();
     let segments = [
         handed(
             SegmentKind::Dictionary,
@@ -206,7 +208,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
 
 #[test]
 fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
-    let mut remains = Remains::default();
+    let mut remains = HandedMemory::default();
     let text = Definition::Text {
         id: TextId(1),
         text: "lap".to_owned(),
@@ -267,8 +269,8 @@ fn what_is_read_of_one_process_has_a_bound() {
     let file = File::from(sparse.try_clone().expect("a second descriptor"));
     file.write_all_at(&header, 0).expect("room");
     fcntl_add_seals(&sparse, SEALS).expect("seals");
-    let mut remains = Remains::default();
-    let segment = Handed {
+    let mut remains = HandedMemory::default();
+    let segment = HandedSegment {
         kind: SegmentKind::Rings,
         number: 0,
         bytes: MAX_RING_SEGMENT_BYTES,

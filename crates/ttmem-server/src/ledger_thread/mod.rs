@@ -76,17 +76,17 @@ impl LedgerHandle {
 
     /// Everything that was acknowledged so far; `None` when the thread has ended.
     pub async fn view(&self) -> Option<Arc<View>> {
-        self.take_view().await.ok()
+        self.request_view().await.ok()
     }
 
     /// The same for a thread of its own.
     #[must_use]
     pub fn wait_for_view(&self) -> Option<Arc<View>> {
-        self.take_view().blocking_recv().ok()
+        self.request_view().blocking_recv().ok()
     }
 
-    fn take_view(&self) -> oneshot::Receiver<Arc<View>> {
-        self.published.take(|| {
+    fn request_view(&self) -> oneshot::Receiver<Arc<View>> {
+        self.published.request(|| {
             // Without room the thread is busy, and looks who waits after each command.
             let _busy = self.commands.try_send(Command::Publish);
         })
@@ -121,7 +121,7 @@ impl LedgerHandle {
 
 /// What the thread needs besides the ledger.
 #[derive(Debug)]
-pub struct KeeperConfig {
+pub struct LedgerThreadConfig {
     /// Devices that are known from the start.
     pub devices: Vec<KnownDevice>,
     pub log: LogHandle,
@@ -139,17 +139,17 @@ pub struct KeeperConfig {
 ///
 /// # Errors
 /// When the system has no thread left.
-pub fn start(config: KeeperConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
+pub fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
     let (commands, queue) = bounded(COMMAND_QUEUE);
     let (handle, publisher) = LedgerHandle::to(commands);
     let thread = std::thread::Builder::new()
         .name("ttmem-ledger".to_owned())
-        .spawn(move || Keeper::new(config, publisher).run(&queue))?;
+        .spawn(move || LedgerThread::new(config, publisher).run(&queue))?;
     Ok((handle, thread))
 }
 
-struct Keeper {
-    config: KeeperConfig,
+struct LedgerThread {
+    config: LedgerThreadConfig,
     ledger: Ledger,
     publisher: Publisher,
     slots: HashMap<ProcessNumber, u32>,
@@ -163,8 +163,8 @@ struct Keeper {
     marks: u64,
 }
 
-impl Keeper {
-    fn new(config: KeeperConfig, publisher: Publisher) -> Self {
+impl LedgerThread {
+    fn new(config: LedgerThreadConfig, publisher: Publisher) -> Self {
         let mut ledger = Ledger::new(Limits::default());
         for device in &config.devices {
             ledger.configure_device(device.facts.clone());
@@ -190,7 +190,7 @@ impl Keeper {
                 Ok(command) => command,
                 Err(TryRecvError::Empty) => {
                     // Nothing to do: whoever waits for answers or lines gets them now.
-                    self.hand_over();
+                    self.flush();
                     match queue.recv() {
                         Ok(command) => command,
                         Err(_disconnected) => break,
@@ -202,21 +202,21 @@ impl Keeper {
                 break;
             }
             if command.is_change() {
-                self.publisher.change();
+                self.publisher.invalidate();
             }
             self.execute(command);
-            self.publisher.serve(&mut self.ledger);
+            self.publisher.publish_if_requested(&mut self.ledger);
             unanswered = if self.answered { unanswered + 1 } else { 0 };
             let logged = self.entries.len() + self.batched_events;
             if logged >= LOG_BATCH || unanswered >= ANSWER_BATCH {
-                self.hand_over();
+                self.flush();
             }
         }
-        self.hand_over();
+        self.flush();
         self.print(DumpKind::Summary);
     }
 
-    fn hand_over(&mut self) {
+    fn flush(&mut self) {
         let log = &self.config.log;
         if !self.entries.is_empty() {
             log.entries(std::mem::take(&mut self.entries));
@@ -281,7 +281,7 @@ impl Keeper {
                 acknowledge,
             } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.applied(slot, events, false);
+                    self.apply_and_record(slot, events, false);
                 }
                 if let Some((session, next_sequence)) = acknowledge {
                     self.acknowledge(session, next_sequence);
@@ -298,7 +298,7 @@ impl Keeper {
             }
             Command::Recovered { process, events } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
-                    self.applied(slot, events, true);
+                    self.apply_and_record(slot, events, true);
                 }
             }
             Command::Lost {
@@ -306,7 +306,7 @@ impl Keeper {
                 gone_events,
                 lost_events,
                 time,
-            } => self.lose(process, gone_events, lost_events, time),
+            } => self.apply_lost(process, gone_events, lost_events, time),
             Command::ResyncBegan { process } => {
                 if let Some(slot) = self.slots.get(&process).copied() {
                     self.ledger.set_resyncing(slot, true);
@@ -364,7 +364,13 @@ impl Keeper {
     }
 
     /// Books events that nobody will see, those aside that their process has reported itself.
-    fn lose(&mut self, process: ProcessNumber, gone_events: u64, lost_events: u64, time: u64) {
+    fn apply_lost(
+        &mut self,
+        process: ProcessNumber,
+        gone_events: u64,
+        lost_events: u64,
+        time: u64,
+    ) {
         let Some(slot) = self.slots.get(&process).copied() else {
             return;
         };
@@ -375,7 +381,7 @@ impl Keeper {
             .saturating_add(gone_events);
         if count > 0 {
             let content = EventKind::EventsLost { count };
-            self.applied(
+            self.apply_and_record(
                 slot,
                 vec![Event {
                     time,
@@ -387,7 +393,7 @@ impl Keeper {
     }
 
     /// Applies events and keeps them for those who ask what happened.
-    fn applied(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
+    fn apply_and_record(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
         let anomalies = self.apply(slot, &events);
         let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
         let batch = self.config.journal.push(Batch {
@@ -440,7 +446,7 @@ impl Keeper {
             if self.effects.len() >= LOG_BATCH {
                 // One event of a large mesh has many effects, and a batch has many events.
                 self.collect_entries(slot);
-                self.hand_over();
+                self.flush();
             }
         }
         self.collect_entries(slot);
@@ -453,7 +459,7 @@ impl Keeper {
         if !self.logs_effects() {
             self.effects.clear();
         } else if left_out > 0 {
-            self.config.log.left_out(left_out);
+            self.config.log.count_lost(left_out);
         }
         if self.effects.is_empty() {
             return;
@@ -591,14 +597,14 @@ impl Keeper {
     }
 
     fn print(&mut self, kind: DumpKind) {
-        self.hand_over();
+        self.flush();
         let view = self.publisher.publish(&mut self.ledger);
         self.config.log.dump(kind, View::clone(&view));
     }
 
     fn note(&mut self, note: Note) {
         // Keeps its place among the events around it.
-        self.hand_over();
+        self.flush();
         self.config.log.note(note);
     }
 }

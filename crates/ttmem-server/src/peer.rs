@@ -34,7 +34,6 @@ pub struct Peer {
     /// Its pid; none if it lives in a PID namespace that ours cannot see.
     pub pid: Option<u32>,
     pub uid: u32,
-    pub gid: u32,
     /// When it started, in clock ticks since boot: with `pid`, its identity.
     ///
     /// None if `/proc` hides it, or if it is gone and the pid may be another's by now.
@@ -61,14 +60,31 @@ pub struct ProgramImage {
     environment: u64,
 }
 
+/// Who connected, or who listened, at that time.
+#[derive(Clone, Copy, Debug)]
+pub struct Credentials {
+    /// None if it lives in a PID namespace that ours cannot see.
+    pub pid: Option<u32>,
+    pub uid: u32,
+}
+
+/// The credentials of a socket's peer.
+///
+/// By nix: rustix has no pid of 0, which is what the kernel gives for an unseen namespace.
+pub fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
+    let credentials = getsockopt(socket, sockopt::PeerCredentials)?;
+    let pid = u32::try_from(credentials.pid()).ok();
+    Ok(Credentials {
+        pid: pid.filter(|pid| *pid != 0),
+        uid: credentials.uid(),
+    })
+}
+
 /// Finds out who connected, or who made the pair for a socket pair.
 ///
 /// A process that has vanished or is hidden makes fields empty, not an error.
 pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
-    let credentials = getsockopt(stream, sockopt::PeerCredentials)?;
-    let pid = u32::try_from(credentials.pid())
-        .ok()
-        .filter(|&pid| pid != 0);
+    let Credentials { pid, uid } = credentials(stream)?;
     let (pidfd, process) = match getsockopt(stream, sockopt::PeerPidfd) {
         Ok(pidfd) => {
             let process = pid.and_then(|pid| read_through(&pidfd, pid));
@@ -88,8 +104,7 @@ pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
     };
     Ok(Peer {
         pid,
-        uid: credentials.uid(),
-        gid: credentials.gid(),
+        uid,
         start_time,
         start_unix_nanos: start_time.and_then(unix_nanos_of_start),
         name: name.unwrap_or_else(|| "unknown".to_owned()),

@@ -1,13 +1,14 @@
-//! What an old client says, as commands for the ledger thread.
+//! The old protocol: requests of a client become commands for the ledger thread.
 
 use super::session::MAX_OUTSTANDING;
-use crate::ledger_thread::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
 use ttmem_event::{Class, Event, EventKind, KernelKind};
+use ttmem_ledger::Anomaly;
 
 #[derive(Debug, Default)]
 pub(super) struct LegacyProtocol {
@@ -28,7 +29,7 @@ pub(super) enum Pause {
     Identity { claimed_pid: i32 },
 }
 
-/// Who asks, and how its numbers are read.
+/// Who sent the requests, and how their numbers are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requester {
     pub(super) session: SessionNumber,
@@ -43,21 +44,22 @@ pub(super) struct Requester {
 #[derive(Debug, Default)]
 pub(super) struct Handled {
     pub(super) commands: Vec<Command>,
+    /// Questions among them.
     pub(super) asked: u32,
-    /// Reports that name no class or are no request, for the log.
+    /// Requests that make no sense, for the log.
     pub(super) notes: Vec<Note>,
+    events: Vec<Event>,
 }
 
 impl LegacyProtocol {
     /// Takes bytes from the connection.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
         let requests = &mut self.requests;
-        self.framer.push(bytes, &mut |generation, request| {
-            requests.push_back((generation, request));
-        })
+        let mut sink = |generation, request| requests.push_back((generation, request));
+        self.framer.push(bytes, &mut sink)
     }
 
-    /// Whether a whole message waits for 20 ms of quiet to tell its size.
+    /// Whether a whole message waits for a pause to confirm its size.
     pub(super) fn awaits_pause(&self) -> bool {
         self.framer.wants_quiet()
     }
@@ -69,8 +71,8 @@ impl LegacyProtocol {
 
     pub(super) fn pause_passed(&mut self) {
         let requests = &mut self.requests;
-        self.framer
-            .quiet(&mut |generation, request| requests.push_back((generation, request)));
+        let mut sink = |generation, request| requests.push_back((generation, request));
+        self.framer.quiet(&mut sink);
     }
 
     /// The sender is gone: what it reported still counts, what it asked does not.
@@ -80,8 +82,8 @@ impl LegacyProtocol {
 
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
         let requests = &mut self.requests;
-        self.framer
-            .finish(&mut |generation, request| requests.push_back((generation, request)))
+        let mut sink = |generation, request| requests.push_back((generation, request));
+        self.framer.finish(&mut sink)
     }
 
     /// Whether requests wait for answers to earlier ones.
@@ -91,134 +93,107 @@ impl LegacyProtocol {
 
     /// Turns requests into commands until there is a reason to pause.
     pub(super) fn handle(&mut self, requester: &Requester, handled: &mut Handled) -> Pause {
-        let mut events = Vec::with_capacity(self.requests.len());
         let pause = loop {
-            let Some((generation, request)) = self.requests.front() else {
+            let Some(&(generation, request)) = self.requests.front() else {
                 break Pause::Done;
             };
-            let (generation, request) = (*generation, *request);
-            if is_question(request.kind) {
-                if self.peer_gone {
-                    self.requests.pop_front();
-                    continue;
-                }
-                if requester.outstanding + handled.asked >= MAX_OUTSTANDING {
-                    break Pause::Answers;
-                }
-            }
-            if is_report(request.kind) {
-                let Some(process) = requester.process else {
-                    break Pause::Identity {
-                        claimed_pid: request.process_id,
-                    };
-                };
-                match event_of(&request, requester.numbering) {
-                    Some(kind) => events.push(Event {
-                        time: requester.time,
-                        kind,
-                    }),
-                    None => {
-                        let anomaly = ttmem_ledger::Anomaly::InvalidClass;
-                        handled.commands.push(Command::Refuse {
-                            process,
-                            anomaly,
-                            count: 1,
-                        });
-                        handled.notes.push(Note::InvalidBufferType {
-                            pid: requester.pid,
-                            buffer_type: request.buffer_type,
-                            id: request.buffer_id,
-                            device: request.device_id,
-                        });
+            match request.kind {
+                RequestKind::Query | RequestKind::DeviceInfoQuery if self.peer_gone => {}
+                RequestKind::Query | RequestKind::DeviceInfoQuery => {
+                    if requester.outstanding + handled.asked >= MAX_OUTSTANDING {
+                        break Pause::Answers;
                     }
+                    handled.asked += 1;
+                    let query = Command::LegacyQuery {
+                        session: requester.session,
+                        generation,
+                        request,
+                    };
+                    handled.push(requester, query);
                 }
-            } else {
-                flush(requester, &mut events, handled);
-                ask(requester, generation, &request, handled);
+                RequestKind::DumpRemaining => {
+                    handled.push(requester, Command::Print(DumpKind::Remaining));
+                }
+                RequestKind::DumpKernels => {
+                    handled.push(requester, Command::Print(DumpKind::Kernels));
+                }
+                RequestKind::Response | RequestKind::DeviceInfoResponse => {
+                    let note = Note::UnknownMessage {
+                        pid: requester.pid,
+                        message_type: request.kind.code(),
+                    };
+                    handled.refuse(requester, Anomaly::Malformed, note);
+                }
+                RequestKind::Alloc
+                | RequestKind::Free
+                | RequestKind::CbAlloc
+                | RequestKind::CbFree
+                | RequestKind::KernelLoad
+                | RequestKind::KernelUnload => {
+                    if requester.process.is_none() {
+                        break Pause::Identity {
+                            claimed_pid: request.process_id,
+                        };
+                    }
+                    handled.report(requester, &request);
+                }
             }
             self.requests.pop_front();
         };
-        flush(requester, &mut events, handled);
+        handled.flush_events(requester);
         pause
     }
 }
 
-fn flush(requester: &Requester, events: &mut Vec<Event>, handled: &mut Handled) {
-    if let (Some(process), false) = (requester.process, events.is_empty()) {
-        let events = std::mem::take(events);
-        handled.commands.push(Command::Events {
-            process,
-            events,
-            acknowledge: None,
-        });
-    }
-}
-
-fn is_report(kind: RequestKind) -> bool {
-    matches!(
-        kind,
-        RequestKind::Alloc
-            | RequestKind::Free
-            | RequestKind::CbAlloc
-            | RequestKind::CbFree
-            | RequestKind::KernelLoad
-            | RequestKind::KernelUnload
-    )
-}
-
-fn is_question(kind: RequestKind) -> bool {
-    matches!(kind, RequestKind::Query | RequestKind::DeviceInfoQuery)
-}
-
-fn ask(requester: &Requester, generation: Generation, request: &Request, handled: &mut Handled) {
-    let (session, device) = (requester.session, request.device_id);
-    let command = match request.kind {
-        RequestKind::Query => Command::LegacyQuery {
-            session,
-            generation,
-            device,
-        },
-        RequestKind::DeviceInfoQuery => Command::LegacyDeviceInfo {
-            session,
-            generation,
-            device,
-        },
-        RequestKind::DumpRemaining => Command::Print(DumpKind::Remaining),
-        RequestKind::DumpKernels => Command::Print(DumpKind::Kernels),
-        other => {
-            // A reply that a client sent, as far as anything can be read into it.
-            handled.notes.push(Note::UnknownMessage {
-                pid: requester.pid,
-                message_type: other.code(),
-            });
-            let Some(process) = requester.process else {
-                return;
-            };
-            let anomaly = ttmem_ledger::Anomaly::Malformed;
-            Command::Refuse {
-                process,
-                anomaly,
-                count: 1,
+impl Handled {
+    fn report(&mut self, requester: &Requester, request: &Request) {
+        let time = requester.time;
+        match event_of(request, requester.numbering) {
+            Some(kind) => self.events.push(Event { time, kind }),
+            None => {
+                let note = Note::InvalidBufferType {
+                    pid: requester.pid,
+                    buffer_type: request.buffer_type,
+                    id: request.buffer_id,
+                    device: request.device_id,
+                };
+                self.refuse(requester, Anomaly::InvalidClass, note);
             }
         }
-    };
-    handled.asked += u32::from(is_question(request.kind));
-    handled.commands.push(command);
+    }
+
+    fn refuse(&mut self, requester: &Requester, anomaly: Anomaly, note: Note) {
+        self.notes.push(note);
+        if let Some(process) = requester.process {
+            let refuse = ProcessCommand::Refuse(anomaly, 1);
+            self.commands.push(Command::Process(process, refuse));
+        }
+    }
+
+    /// Adds a command after the events so far.
+    fn push(&mut self, requester: &Requester, command: Command) {
+        self.flush_events(requester);
+        self.commands.push(command);
+    }
+
+    fn flush_events(&mut self, requester: &Requester) {
+        if let (Some(process), false) = (requester.process, self.events.is_empty()) {
+            let events = ProcessCommand::Events(std::mem::take(&mut self.events));
+            self.commands.push(Command::Process(process, events));
+        }
+    }
 }
 
 /// A report as an event; `None` when it names no class.
 fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKind> {
     let (device, size_bytes, id) = (request.device_id, request.size, request.buffer_id);
     Some(match request.kind {
-        RequestKind::Alloc => {
-            let class = Class::from_code(numbering.class_code(request.buffer_type)?)?;
-            EventKind::LegacyAllocated {
-                device,
-                class,
-                size_bytes,
-                id,
-            }
-        }
+        RequestKind::Alloc => EventKind::LegacyAllocated {
+            device,
+            class: Class::from_code(numbering.class_code(request.buffer_type)?)?,
+            size_bytes,
+            id,
+        },
         RequestKind::Free => EventKind::LegacyFreed { device, id },
         RequestKind::CbAlloc => EventKind::LegacyCbAllocated {
             device,
@@ -230,15 +205,12 @@ fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKi
             size_bytes,
             id,
         },
-        RequestKind::KernelLoad => {
-            let kind = KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown);
-            EventKind::LegacyKernelLoaded {
-                device,
-                kind,
-                size_bytes,
-                id,
-            }
-        }
+        RequestKind::KernelLoad => EventKind::LegacyKernelLoaded {
+            device,
+            kind: KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown),
+            size_bytes,
+            id,
+        },
         RequestKind::KernelUnload => EventKind::LegacyKernelUnloaded { device, id },
         _no_report => return None,
     })

@@ -2,13 +2,12 @@
 //!
 //! One thread waits for all sockets, the deaths of processes, signals and the
 //! ledger thread's answers. It decodes what comes and sends commands; it never
-//! touches the ledger. Readers (HTTP) are told by their first byte and handed
-//! on untouched. This file is the loop; [`protocols`] is what a connection
-//! says, [`lifetimes`] when connections and processes come and go, [`recovery`]
-//! what the dead left in memory.
+//! touches the ledger. Readers (HTTP) are recognised by their first byte and handed
+//! on untouched. This file is the loop; [`protocols`] handles what connections
+//! send, [`lifetimes`] when connections and processes come and go, [`recovery`]
+//! what dead processes left in memory.
 
 mod client;
-mod deadlines;
 mod legacy;
 mod lifetimes;
 mod poll;
@@ -22,13 +21,14 @@ use crate::ledger_thread::{Answer, Command, LedgerHandle, ProcessNumber, Session
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crossbeam_channel::Receiver;
-use deadlines::Deadlines;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use poll::{Interest, Poller, Ready, ReadyList, Token};
+use poll::{Poller, Token};
 use processes::Processes;
+use rustix::event::epoll::EventFlags;
 use session::{MAX_OUTSTANDING, Protocol, Session};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -43,12 +43,14 @@ const MESSAGE_PAUSE: Duration = Duration::from_millis(20);
 /// How long a peer may take from its first byte to saying who it is.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When a process whose connection ended is looked at for another program in its place: soon,
+/// When a process whose connection ended is checked for another program in its place: soon,
 /// and once more on a machine that is busy.
-const EXEC_SOON: Duration = Duration::from_millis(50);
-const EXEC_LATE: Duration = Duration::from_secs(1);
+const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
-/// Connections beyond the limit that are kept just long enough to be told so.
+/// How long no connections are accepted after that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Connections beyond the limit that are kept just long enough to be refused properly.
 const SURPLUS: usize = 64;
 
 /// Bytes read from one connection before the others have their turn.
@@ -111,11 +113,7 @@ pub(crate) struct Ingest {
     sessions: HashMap<SessionNumber, Session>,
     last_session: u64,
     processes: Processes,
-    message_pauses: Deadlines<SessionNumber>,
-    handshakes: Deadlines<SessionNumber>,
-    exec_soon: Deadlines<ProcessNumber>,
-    exec_late: Deadlines<ProcessNumber>,
-    accept_pause: Option<Instant>,
+    timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
     /// Bytes of states that clients are in the middle of sending.
@@ -126,30 +124,36 @@ pub(crate) struct Ingest {
     segment_limit_logged: bool,
 }
 
+/// What is to be done at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A whole message may be complete.
+    MessagePause(SessionNumber),
+    Handshake(SessionNumber),
+    ExecCheck(ProcessNumber),
+    ResumeAccepting,
+}
+
 /// Why a connection ends, for the log; `None` when it simply ended.
 type Closed = Option<String>;
 
 impl Ingest {
     pub(crate) fn new(config: IngestConfig) -> io::Result<Self> {
         let poller = Poller::new()?;
-        for (place, listener) in (0_u64..).zip(&config.listeners) {
-            poller.add(listener, Token::Listener(place), Interest::READ)?;
+        for (index, listener) in (0..).zip(&config.listeners) {
+            poller.add(listener, Token::Listener(index), EventFlags::IN)?;
         }
         if let Some(signals) = &config.signals {
-            poller.add(signals, Token::Signals, Interest::READ)?;
+            poller.add(signals, Token::Signals, EventFlags::IN)?;
         }
-        poller.add(config.wake.as_ref(), Token::Wake, Interest::READ)?;
+        poller.add(config.wake.as_ref(), Token::Wake, EventFlags::IN)?;
         Ok(Self {
             config,
             poller,
             sessions: HashMap::new(),
             last_session: 0,
             processes: Processes::default(),
-            message_pauses: Deadlines::new(MESSAGE_PAUSE),
-            handshakes: Deadlines::new(HANDSHAKE_TIMEOUT),
-            exec_soon: Deadlines::new(EXEC_SOON),
-            exec_late: Deadlines::new(EXEC_LATE),
-            accept_pause: None,
+            timers: BinaryHeap::new(),
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
             resync_bytes: 0,
@@ -159,21 +163,20 @@ impl Ingest {
         })
     }
 
-    /// Serves until a signal or the owner says stop.
+    /// Serves until a signal or the owner stops it.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut last_round = Instant::now();
-        let mut list = ReadyList::new();
+        let mut ready = Vec::with_capacity(256);
         while !self.config.traffic.stop.load(Ordering::Acquire) {
-            let timeout = self
-                .next_deadline()
-                .map(|due| due.saturating_duration_since(Instant::now()));
-            let ready = self.poller.wait(&mut list, timeout)?;
+            let due = self.timers.peek().map(|Reverse((due, _timer))| *due);
+            let timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
+            self.poller.wait(&mut ready, timeout)?;
             let now = Instant::now();
             self.bytes_this_round = 0;
-            for one in ready {
-                self.serve(one, now);
+            for event in ready.drain(..) {
+                self.serve(Token::decode(event.data), event.flags, now);
             }
-            self.handle_deadlines(Instant::now());
+            self.handle_timers(Instant::now());
             let few = (1..GATHER_BELOW_BYTES).contains(&self.bytes_this_round);
             if few && now.duration_since(last_round) < BUSY_LOOP {
                 std::thread::sleep(GATHER);
@@ -183,33 +186,21 @@ impl Ingest {
         Ok(())
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        [
-            self.message_pauses.next(),
-            self.handshakes.next(),
-            self.exec_soon.next(),
-            self.exec_late.next(),
-            self.accept_pause,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn serve(&mut self, ready: Ready, now: Instant) {
-        match ready.token {
-            Token::Listener(place) => self.accept(place, now),
+    fn serve(&mut self, token: Token, flags: EventFlags, now: Instant) {
+        match token {
+            Token::Listener(index) => self.accept(index, now),
             Token::Signals => self.handle_signals(),
             Token::Wake => self.send_answers(),
             Token::Session(number) => {
-                if ready.write {
+                if flags.intersects(EventFlags::OUT) {
                     let sent = self.sessions.get_mut(&number).map(Session::send_rest);
                     if let Some(Err(error)) = sent {
                         return self.close(number, Some(error.to_string()));
                     }
                     self.update_interest(number);
                 }
-                if ready.read {
+                // If the other end is gone, reading shows it.
+                if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
                     self.read_session(number, now);
                 }
             }
@@ -217,52 +208,61 @@ impl Ingest {
         }
     }
 
-    fn handle_deadlines(&mut self, now: Instant) {
-        while let Some(number) = self.message_pauses.pop_due(now) {
-            let Some(session) = self.sessions.get_mut(&number) else {
-                continue;
-            };
-            // More came meanwhile: that has a deadline of its own.
-            let since = session.last_read.map(|heard| now.duration_since(heard));
-            let is_idle = since.is_none_or(|since| since >= MESSAGE_PAUSE);
-            if let Protocol::Legacy(legacy) = &mut session.protocol
-                && legacy.awaits_pause()
-                && is_idle
-            {
-                legacy.pause_passed();
-                self.handle_legacy(number);
-            }
-        }
-        while let Some(number) = self.handshakes.pop_due(now) {
-            let undecided =
-                self.sessions
-                    .get(&number)
-                    .is_some_and(|session| match &session.protocol {
-                        // Silence is no offence: an old client connects long before it reports,
-                        // and dies of SIGPIPE if it finds the connection closed.
-                        Protocol::Unknown => session.surplus,
-                        Protocol::Orphaned => false,
-                        Protocol::Legacy(legacy) => legacy.is_undecided(),
-                        Protocol::Client(client) => client.is_undecided(),
-                    });
-            if undecided {
-                self.close(number, Some("it did not say who it is in time".to_owned()));
-            }
-        }
-        while let Some(process) = self
-            .exec_soon
-            .pop_due(now)
-            .or_else(|| self.exec_late.pop_due(now))
+    fn set_timer(&mut self, due: Instant, timer: Timer) {
+        self.timers.push(Reverse((due, timer)));
+    }
+
+    fn handle_timers(&mut self, now: Instant) {
+        while let Some(Reverse((due, timer))) = self.timers.peek().copied()
+            && due <= now
         {
-            self.check_for_exec(process);
-        }
-        if self.accept_pause.is_some_and(|until| until <= now) {
-            self.accept_pause = None;
-            for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-                let _gone = self
-                    .poller
-                    .change(listener, Token::Listener(place), Interest::READ);
+            self.timers.pop();
+            match timer {
+                Timer::MessagePause(number) => self.end_message_pause(number, now),
+                Timer::Handshake(number) => self.end_handshake(number),
+                Timer::ExecCheck(process) => self.check_for_exec(process),
+                Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
             }
+        }
+    }
+
+    fn end_message_pause(&mut self, number: SessionNumber, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let is_idle = session
+            .last_read
+            .is_none_or(|last| now.duration_since(last) >= MESSAGE_PAUSE);
+        // If more came meanwhile, that has a timer of its own.
+        if let Protocol::Legacy(legacy) = &mut session.protocol
+            && legacy.awaits_pause()
+            && is_idle
+        {
+            legacy.pause_passed();
+            self.handle_legacy(number);
+        }
+    }
+
+    fn end_handshake(&mut self, number: SessionNumber) {
+        let Some(session) = self.sessions.get(&number) else {
+            return;
+        };
+        let undecided = match &session.protocol {
+            // Silence is no offence: an old client connects long before it reports,
+            // and dies of SIGPIPE if it finds the connection closed.
+            Protocol::Unknown => session.surplus,
+            Protocol::Orphaned => false,
+            Protocol::Legacy(legacy) => legacy.is_undecided(),
+            Protocol::Client(client) => client.progress().is_none(),
+        };
+        if undecided {
+            self.close(number, Some("it did not say who it is in time".to_owned()));
+        }
+    }
+
+    fn set_listener_interest(&self, flags: EventFlags) {
+        for (index, listener) in (0..).zip(&self.config.listeners) {
+            let _gone = self.poller.change(listener, Token::Listener(index), flags);
         }
     }
 
@@ -285,19 +285,20 @@ impl Ingest {
         }
     }
 
-    fn accept(&mut self, place: u64, now: Instant) {
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
+    fn accept(&mut self, index: u64, now: Instant) {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
         // Whoever connects without end must not keep the others from being read.
         for _turn in 0..ACCEPTS {
-            let Some(listener) = self.config.listeners.get(place) else {
+            let Some(listener) = self.config.listeners.get(index) else {
                 return;
             };
             let stream = match listener.accept() {
                 Ok((stream, _address)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return self.pause_accepting(&error, now),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
+                    _other => return self.pause_accepting(&error, now),
+                },
             };
             let surplus = self.sessions.len() >= self.config.server.max_clients;
             if self.sessions.len() >= self.config.server.max_clients + SURPLUS {
@@ -308,7 +309,7 @@ impl Ingest {
             let number = SessionNumber(self.last_session);
             let registered = stream.set_nonblocking(true).and_then(|()| {
                 self.poller
-                    .add(&stream, Token::Session(number), Interest::READ)
+                    .add(&stream, Token::Session(number), EventFlags::IN)
             });
             if let Err(error) = registered {
                 self.config
@@ -319,7 +320,7 @@ impl Ingest {
             self.sessions.insert(number, Session::new(stream, surplus));
             self.publish_client_count();
             if surplus {
-                self.handshakes.push(now, number);
+                self.set_timer(now + HANDSHAKE_TIMEOUT, Timer::Handshake(number));
             }
         }
     }
@@ -329,12 +330,8 @@ impl Ingest {
         self.config
             .log
             .error(format!("cannot accept connections for a moment: {error}"));
-        for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-            let _gone = self
-                .poller
-                .change(listener, Token::Listener(place), Interest::NONE);
-        }
-        self.accept_pause = Some(now + Duration::from_millis(200));
+        self.set_listener_interest(EventFlags::empty());
+        self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
     }
 
     fn count_refusal(&self) {
@@ -391,18 +388,20 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        let wanted = session.wanted();
+        let wanted = session.wanted_interest();
         let previous = std::mem::replace(&mut session.interest, wanted);
         if wanted == previous {
             return;
         }
         let (stream, token) = (&session.stream, Token::Session(number));
-        // That a peer left is told whether or not one asks: who is not to be read yet is not
-        // waited for at all, or the loop would spin until it is.
-        let _closed = match (previous, wanted) {
-            (_previous, Interest::NONE) => self.poller.remove(stream),
-            (Interest::NONE, _wanted) => self.poller.add(stream, token, wanted),
-            _both => self.poller.change(stream, token, wanted),
+        // epoll reports that a peer left even if nothing is waited for: who is not to be read yet
+        // is taken out, or the loop would spin.
+        let _closed = if wanted.is_empty() {
+            self.poller.remove(stream)
+        } else if previous.is_empty() {
+            self.poller.add(stream, token, wanted)
+        } else {
+            self.poller.change(stream, token, wanted)
         };
     }
 }

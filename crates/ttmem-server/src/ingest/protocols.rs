@@ -1,13 +1,12 @@
-//! What a connection says: recognised, decoded, and handled.
+//! What a connection sends: its protocol is detected, its bytes decoded, its messages handled.
 
-use super::client::{ClientProtocol, Collected, FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
+use super::client::{Collected, FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
 use super::legacy::{Handled, Pause, Requester};
 use super::session::{Protocol, ReadOutcome};
-use super::{Closed, Ingest};
+use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, MESSAGE_PAUSE, Timer};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::SessionNumber;
-use crate::read;
-use nix::sys::socket::{getsockopt, sockopt};
+use crate::ledger_thread::{Command, SessionNumber};
+use crate::{peer, read};
 use std::time::Instant;
 use ttmem_event::wire::{Frame, MAGIC, RefusalCode};
 use ttmem_ledger::Departure;
@@ -31,7 +30,7 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        if !session.wanted().read {
+        if !session.is_readable() {
             // Its earlier questions come first; what it sent stays in the socket.
             return self.update_interest(number);
         }
@@ -58,42 +57,35 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return false;
         };
-        let surplus = session.surplus;
         match first {
-            1..=12 if surplus => {
-                self.count_refusal();
-                self.close(number, None);
-                false
-            }
-            1..=12 => {
-                session.protocol = Protocol::Legacy(Box::default());
-                self.handshakes.push(now, number);
-                true
-            }
             b'A'..=b'Z' => {
                 self.pass_to_http(number);
-                false
+                return false;
             }
-            byte if byte == MAGIC[0] => {
-                if surplus {
-                    let most = self.config.server.max_clients;
-                    let reason = format!("the server serves {most} clients at most");
-                    self.count_refusal();
-                    self.refuse(number, RefusalCode::Full, &reason);
-                    self.close(number, None);
-                    return false;
-                }
-                session.protocol = Protocol::Client(Box::new(ClientProtocol::new()));
-                self.handshakes.push(now, number);
-                true
+            1..=12 if session.surplus => {
+                self.count_refusal();
+                self.close(number, None);
+                return false;
             }
+            byte if byte == MAGIC[0] && session.surplus => {
+                let most = self.config.server.max_clients;
+                let reason = format!("the server serves {most} clients at most");
+                self.count_refusal();
+                self.refuse(number, RefusalCode::Full, &reason);
+                self.close(number, None);
+                return false;
+            }
+            1..=12 => session.protocol = Protocol::Legacy(Box::default()),
+            byte if byte == MAGIC[0] => session.protocol = Protocol::Client(Box::default()),
             other => {
                 let reason =
                     format!("its first byte is {other:#04x}, which no protocol begins with");
                 self.close(number, Some(reason));
-                false
+                return false;
             }
         }
+        self.set_timer(now + HANDSHAKE_TIMEOUT, Timer::Handshake(number));
+        true
     }
 
     pub(super) fn pass_to_http(&mut self, number: SessionNumber) {
@@ -102,8 +94,7 @@ impl Ingest {
         };
         self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
-        let uid = getsockopt(&session.stream, sockopt::PeerCredentials)
-            .map_or(u32::MAX, |credentials| credentials.uid());
+        let uid = peer::credentials(&session.stream).map_or(u32::MAX, |peer| peer.uid);
         if let Err(stream) = self.config.http.serve(session.stream, uid) {
             read::refuse(stream);
         }
@@ -119,7 +110,7 @@ impl Ingest {
             Protocol::Legacy(legacy) => {
                 let framed = legacy.push(bytes);
                 if legacy.awaits_pause() {
-                    self.message_pauses.push(now, number);
+                    self.set_timer(now + MESSAGE_PAUSE, Timer::MessagePause(number));
                 }
                 self.handle_legacy(number);
                 if let Err(error) = framed {
@@ -138,7 +129,6 @@ impl Ingest {
 
     pub(super) fn handle_legacy(&mut self, number: SessionNumber) {
         loop {
-            let time = unix_nanos();
             let Some(session) = self.sessions.get_mut(&number) else {
                 return;
             };
@@ -148,7 +138,7 @@ impl Ingest {
                 pid: session.pid,
                 outstanding: session.outstanding,
                 numbering: self.config.server.buffer_types,
-                time,
+                time: unix_nanos(),
             };
             let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
@@ -175,66 +165,75 @@ impl Ingest {
     }
 
     pub(super) fn handle_client(&mut self, number: SessionNumber, now: Instant) {
+        match self.read_frames(number, now) {
+            Ok(()) => self.update_interest(number),
+            Err((code, reason)) => {
+                self.refuse(number, code, &reason);
+                self.close(number, Some(reason));
+            }
+        }
+    }
+
+    /// Handles all whole frames of a client; an error ends its connection.
+    fn read_frames(
+        &mut self,
+        number: SessionNumber,
+        now: Instant,
+    ) -> Result<(), (RefusalCode, String)> {
         loop {
             let Some(session) = self.sessions.get_mut(&number) else {
-                return;
+                return Ok(());
             };
-            let process = session.process;
             let Protocol::Client(client) = &mut session.protocol else {
-                return;
+                return Ok(());
             };
             let mut collected = Collected::default();
-            let aside = client.resync_bytes();
+            let resync_bytes = client.resync_bytes();
             let outcome = client.read_frames(&mut collected);
-            self.resync_bytes = self.resync_bytes - aside + client.resync_bytes();
-            let too_much = self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL;
-            let next_sequence = client.next_sequence();
-            let (synced, clock) = (client.is_synced(), client.clock());
-            if let Some(process) = process {
-                let asked = collected.finish(process, number, next_sequence);
-                session.outstanding += u32::from(asked);
+            self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
+            let process = session.process;
+            if let (Some(process), Some(progress)) = (process, client.progress()) {
+                session.outstanding += u32::from(collected.wants_answer);
+                collected.flush_events();
                 if let Some(entry) = self.processes.get_mut(process) {
-                    entry.next_sequence = next_sequence;
-                    entry.synced = synced;
-                    entry.clock = clock;
+                    entry.progress = progress;
                     entry.memory.drain_to(collected.drained);
                 }
                 for handed in collected.handed {
                     self.keep(process, handed);
                 }
                 for command in collected.commands {
-                    self.send(command);
+                    self.send(Command::Process(process, command));
+                }
+                // Once for a read, however many frames came.
+                if collected.wants_answer {
+                    self.send(Command::Acknowledge(number, progress.next_sequence));
                 }
             }
-            if too_much {
-                let reason = "too many clients send their whole state at once".to_owned();
-                self.refuse(number, RefusalCode::Full, &reason);
-                return self.close(number, Some(reason));
+            if self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL {
+                let reason = "too many clients send their whole state at once";
+                return Err((RefusalCode::Full, reason.to_owned()));
             }
-            match outcome {
-                Ok(FrameOutcome::Consumed) => break,
-                Ok(FrameOutcome::Hello(hello)) => {
-                    if let Err(reason) = self.welcome(number, hello, now) {
-                        self.refuse(number, RefusalCode::Full, &reason);
-                        return self.close(number, Some(reason));
-                    }
-                }
-                Ok(FrameOutcome::Goodbye) => {
+            match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
+                FrameOutcome::Consumed => return Ok(()),
+                FrameOutcome::Hello {
+                    identity,
+                    claimed_pid,
+                } => self
+                    .welcome(number, identity, claimed_pid, now)
+                    .map_err(|reason| (RefusalCode::Full, reason))?,
+                FrameOutcome::Goodbye => {
                     if let Some(process) = process {
                         self.depart(process, Departure::Goodbye);
                     }
-                    return self.close(number, None);
-                }
-                Err(error) => {
-                    self.refuse(number, RefusalCode::Protocol, &error.to_string());
-                    return self.close(number, Some(error.to_string()));
+                    self.close(number, None);
+                    return Ok(());
                 }
             }
         }
-        self.update_interest(number);
     }
 
-    /// Handles what an old client said last; what is left over is told as a reason.
+    /// Handles the last requests of an old client; an incomplete one is the reason it returns.
     pub(super) fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
         let session = self.sessions.get_mut(&number)?;
         let Protocol::Legacy(legacy) = &mut session.protocol else {

@@ -8,7 +8,8 @@
 
 use super::Ingest;
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, ProcessNumber};
+use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber};
+use crate::log::OrUnknown;
 use rustix::fs::{FileType, SealFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,10 +46,11 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order in which they are read: events refer to definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SegmentKind {
-    Rings,
     Dictionary,
+    Rings,
 }
 
 /// A segment that came with a handover frame.
@@ -67,18 +69,14 @@ pub(super) struct HandedSegment {
 enum KeepSegmentError {
     #[error("it is number {0} of its kind, more than are kept")]
     Number(usize),
-    /// It is larger than any may be.
     #[error("{0} bytes are more than any may have")]
     TooLarge(u64),
-    /// It is no memory file.
     #[error("it is no memory file: {0}")]
     NoMemory(rustix::io::Errno),
-    /// It is a memory of another kind.
     #[error("it is no regular file")]
     Irregular,
     #[error("it is not sealed against a change of its length")]
     Unsealed,
-    /// It is longer or shorter than its frame says.
     #[error("it has {actual} bytes and not {claimed}")]
     Length { claimed: u64, actual: i64 },
 }
@@ -141,8 +139,7 @@ impl Segment {
 /// What a process handed over, and how much of it was received in other ways.
 #[derive(Debug, Default)]
 pub(super) struct HandedMemory {
-    rings: BTreeMap<usize, Segment>,
-    dictionaries: BTreeMap<usize, Segment>,
+    segments: BTreeMap<(SegmentKind, usize), Segment>,
     /// By ring: everything before this position was received.
     drained: BTreeMap<u32, u64>,
     /// Segments that were not kept.
@@ -150,11 +147,6 @@ pub(super) struct HandedMemory {
 }
 
 impl HandedMemory {
-    /// How many descriptors it holds.
-    pub(super) fn descriptors(&self) -> usize {
-        self.rings.len() + self.dictionaries.len()
-    }
-
     /// Remembers how far rings were received. Positions only grow.
     pub(super) fn drain_to(&mut self, positions: impl IntoIterator<Item = RingPosition>) {
         for RingPosition { ring, position } in positions {
@@ -167,46 +159,29 @@ impl HandedMemory {
 
     /// Whether keeping this would take one more descriptor.
     fn is_new(&self, handed: &HandedSegment) -> bool {
-        match handed.kind {
-            SegmentKind::Rings => !self.rings.contains_key(&handed.number),
-            SegmentKind::Dictionary => !self.dictionaries.contains_key(&handed.number),
-        }
+        !self.segments.contains_key(&(handed.kind, handed.number))
     }
 
     /// Keeps a segment; after a reconnect each takes the place of the same one before.
     fn keep(&mut self, handed: HandedSegment) -> Result<(), KeepSegmentError> {
-        let (kind, number) = (handed.kind, handed.number);
-        let segment = Segment::check(handed)?;
-        match kind {
-            SegmentKind::Rings => self.rings.insert(number, segment),
-            SegmentKind::Dictionary => self.dictionaries.insert(number, segment),
-        };
+        let key = (handed.kind, handed.number);
+        self.segments.insert(key, Segment::check(handed)?);
         Ok(())
     }
 
     /// Reads all that was recorded and not received; true when its process ended in order.
-    fn recover(
-        &self,
-        process: ProcessNumber,
-        clock: &Clock,
-        send: &mut dyn FnMut(Command),
-    ) -> bool {
-        let mut malformed = 0;
-        let mut left = MAX_DEFINITION_BYTES;
-        for segment in self.dictionaries.values() {
-            let defined = define(segment, process, &mut left, send);
-            malformed += u64::from(defined.is_none());
-        }
+    fn recover(&self, clock: &Clock, send: &mut dyn FnMut(ProcessCommand)) -> bool {
         let mut found = Found::default();
-        for (number, segment) in &self.rings {
-            if self.collect(*number, segment, &mut found).is_none() {
-                malformed += 1;
-            }
+        let mut definition_bytes = MAX_DEFINITION_BYTES;
+        for ((kind, number), segment) in &self.segments {
+            let read = match kind {
+                SegmentKind::Dictionary => define(segment, &mut definition_bytes, send),
+                SegmentKind::Rings => self.collect(*number, segment, &mut found),
+            };
+            found.malformed += u64::from(read.is_none());
         }
-        malformed += found.malformed;
         if found.gone_events > 0 || found.lost_events > 0 {
-            send(Command::Lost {
-                process,
+            send(ProcessCommand::Lost {
                 gone_events: found.gone_events,
                 lost_events: found.lost_events,
                 time: unix_nanos(),
@@ -222,16 +197,11 @@ impl HandedMemory {
             if events.is_empty() {
                 break;
             }
-            send(Command::Recovered { process, events });
+            send(ProcessCommand::Recovered(events));
         }
-        malformed += merged.malformed();
+        let malformed = found.malformed + merged.malformed();
         if malformed > 0 {
-            let anomaly = Anomaly::Malformed;
-            send(Command::Refuse {
-                process,
-                anomaly,
-                count: malformed,
-            });
+            send(ProcessCommand::Refuse(Anomaly::Malformed, malformed));
         }
         found.leaving
     }
@@ -288,12 +258,7 @@ struct Found {
 }
 
 /// Sends the definitions of a dictionary segment; `None` when something is wrong with it.
-fn define(
-    segment: &Segment,
-    process: ProcessNumber,
-    left: &mut u64,
-    send: &mut dyn FnMut(Command),
-) -> Option<()> {
+fn define(segment: &Segment, left: &mut u64, send: &mut dyn FnMut(ProcessCommand)) -> Option<()> {
     let header = segment.read_header(DICTIONARY_HEADER_BYTES).ok()?;
     let published = published_bytes(&header, segment.bytes).ok()?;
     *left = left.checked_sub(published)?;
@@ -312,10 +277,7 @@ fn define(
         if batch.is_empty() {
             return is_whole;
         }
-        send(Command::Define {
-            process,
-            definitions: batch,
-        });
+        send(ProcessCommand::Define(batch));
     }
 }
 
@@ -341,24 +303,18 @@ impl Ingest {
             Err(error) => {
                 entry.memory.refused += 1;
                 if entry.memory.refused == 1 {
-                    let pid = entry
-                        .key
-                        .pid()
-                        .map_or("?".to_owned(), |pid| pid.to_string());
+                    let pid = OrUnknown(entry.key.pid());
                     self.config.log.error(format!(
                         "the memory that process {pid} handed over is not kept: {error}"
                     ));
                 }
-                self.send(Command::Refuse {
-                    process,
-                    anomaly: Anomaly::Malformed,
-                    count: 1,
-                });
+                let refuse = ProcessCommand::Refuse(Anomaly::Malformed, 1);
+                self.send(Command::Process(process, refuse));
             }
         }
     }
 
-    /// Applies what a process recorded and could no longer send; says how it went.
+    /// Applies what a process recorded and could no longer send; returns how it ended.
     pub(super) fn recover(
         &mut self,
         process: ProcessNumber,
@@ -366,13 +322,14 @@ impl Ingest {
         clock: &Clock,
         departure: Departure,
     ) -> Departure {
-        self.segments -= memory.descriptors();
+        self.segments -= memory.segments.len();
         if !matches!(departure, Departure::Died | Departure::Replaced) {
             return departure;
         }
-        let left = memory.recover(process, clock, &mut |command| self.send(command));
+        let mut send = |command| self.send(Command::Process(process, command));
+        let left_in_order = memory.recover(clock, &mut send);
         match departure {
-            Departure::Died if left => Departure::Goodbye,
+            Departure::Died if left_in_order => Departure::Goodbye,
             other => other,
         }
     }

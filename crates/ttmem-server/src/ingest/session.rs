@@ -1,13 +1,12 @@
-//! One connection: what it speaks and what is still to be sent to it.
+//! One connection: its protocol and what is still to be sent to it.
 
 use super::client::ClientProtocol;
 use super::legacy::LegacyProtocol;
-use super::poll::Interest;
 use crate::ledger_thread::ProcessNumber;
-use nix::sys::socket::{getsockopt, sockopt};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, SendFlags, recvmsg,
-};
+use crate::peer;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
@@ -21,7 +20,7 @@ const MAX_UNSENT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) enum Protocol {
-    /// Nothing yet. Old clients connect long before they first report.
+    /// Nothing came yet. Old clients connect long before they first report.
     Unknown,
     Legacy(Box<LegacyProtocol>),
     Client(Box<ClientProtocol>),
@@ -43,8 +42,8 @@ pub(super) struct Session {
     pub(super) outstanding: u32,
     /// When its last bytes came.
     pub(super) last_read: Option<Instant>,
-    /// What epoll was last told.
-    pub(super) interest: Interest,
+    /// What epoll waits for.
+    pub(super) interest: EventFlags,
     unsent: Vec<u8>,
 }
 
@@ -59,18 +58,16 @@ pub(super) enum ReadOutcome {
 
 impl Session {
     pub(super) fn new(stream: UnixStream, surplus: bool) -> Self {
-        // 0 is a peer in a namespace that ours cannot see.
-        let credentials = getsockopt(&stream, sockopt::PeerCredentials).ok();
-        let pid = credentials.and_then(|credentials| u32::try_from(credentials.pid()).ok());
+        let credentials = peer::credentials(&stream).ok();
         Self {
             stream,
-            pid: pid.filter(|pid| *pid != 0),
+            pid: credentials.and_then(|credentials| credentials.pid),
             protocol: Protocol::Unknown,
             process: None,
             surplus,
             outstanding: 0,
             last_read: None,
-            interest: Interest::READ,
+            interest: EventFlags::IN,
             unsent: Vec::new(),
         }
     }
@@ -79,7 +76,7 @@ impl Session {
     pub(super) fn peek(&self) -> (ReadOutcome, u8) {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let outcome = outcome(|| {
+        let outcome = retry_interrupted(|| {
             let (_bytes, count) = rustix::net::recv(&self.stream, &mut byte, flags)?;
             Ok(count)
         });
@@ -90,25 +87,23 @@ impl Session {
     ///
     /// Nobody else's descriptors are taken: the system closes them.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
-        let stream = &self.stream;
-        let Protocol::Client(client) = &mut self.protocol else {
-            return outcome(|| {
-                let (_bytes, count) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
-                Ok(count)
-            });
-        };
-        outcome(|| {
+        retry_interrupted(|| {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut beside = RecvAncillaryBuffer::new(&mut room);
+            let mut ancillary = match &self.protocol {
+                Protocol::Client(_) => RecvAncillaryBuffer::new(&mut room),
+                _no_descriptors => RecvAncillaryBuffer::default(),
+            };
             let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
             let buffers = &mut [IoSliceMut::new(buffer)];
-            let RecvMsg { bytes, .. } = recvmsg(stream, buffers, &mut beside, flags)?;
-            for message in beside.drain() {
-                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                    client.take_descriptors(descriptors);
+            let received = recvmsg(&self.stream, buffers, &mut ancillary, flags)?;
+            if let Protocol::Client(client) = &mut self.protocol {
+                for message in ancillary.drain() {
+                    if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                        client.take_descriptors(descriptors);
+                    }
                 }
             }
-            Ok(bytes)
+            Ok(received.bytes)
         })
     }
 
@@ -130,10 +125,10 @@ impl Session {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(&self.stream, &self.unsent[sent..], flags) {
                 Ok(count) => sent += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
                 // It is gone; what it sent before is still to be read, up to the end.
-                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                Err(Errno::PIPE | Errno::CONNRESET) => {
                     self.unsent.clear();
                     return Ok(());
                 }
@@ -147,27 +142,31 @@ impl Session {
         Ok(())
     }
 
-    /// What epoll should wait for now.
-    pub(super) fn wanted(&self) -> Interest {
+    /// Whether it may be read: not before its earlier questions are answered.
+    pub(super) fn is_readable(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
             Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
-        Interest {
-            read: self.outstanding < MAX_OUTSTANDING && !held_back,
-            write: !self.unsent.is_empty(),
-        }
+        self.outstanding < MAX_OUTSTANDING && !held_back
+    }
+
+    /// What epoll should wait for now.
+    pub(super) fn wanted_interest(&self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.is_readable());
+        flags.set(EventFlags::OUT, !self.unsent.is_empty());
+        flags
     }
 }
 
-/// What a read came to.
-fn outcome(mut read: impl FnMut() -> rustix::io::Result<usize>) -> ReadOutcome {
+fn retry_interrupted(mut read: impl FnMut() -> rustix::io::Result<usize>) -> ReadOutcome {
     loop {
         match read() {
             Ok(0) => return ReadOutcome::End,
             Ok(count) => return ReadOutcome::Bytes(count),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return ReadOutcome::Empty,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return ReadOutcome::Empty,
             // A reset after the last bytes were read is an end like any other.
             Err(_reset) => return ReadOutcome::End,
         }

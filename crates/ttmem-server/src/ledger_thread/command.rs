@@ -3,7 +3,7 @@
 use crate::log::DumpKind;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
-use ttmem_event::legacy::Generation;
+use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync};
 
@@ -25,89 +25,29 @@ pub enum Command {
         /// The pid it claims to have.
         claimed_pid: i64,
     },
-    /// A process's connections ended, or it came back.
-    State {
-        process: ProcessNumber,
-        state: ProcessState,
-        /// How many connections it has.
-        connections: u32,
-    },
-    /// What the process's next events refer to.
-    Define {
-        process: ProcessNumber,
-        /// In the order they came.
-        definitions: Vec<Definition>,
-    },
-    /// Events of a process, times in nanoseconds since the epoch.
-    Events {
-        process: ProcessNumber,
-        /// In the order they came.
-        events: Vec<Event>,
-        /// Whom to tell that they are applied: the session and the next sequence number.
-        acknowledge: Option<(SessionNumber, u64)>,
-    },
-    /// A report was refused while it was read.
-    Refuse {
-        process: ProcessNumber,
-        anomaly: Anomaly,
-        count: u64,
-    },
-    /// Events that a process recorded and that were read from its memory after its death.
-    Recovered {
-        process: ProcessNumber,
-        /// In the order of their times, in nanoseconds since the epoch.
-        events: Vec<Event>,
-    },
-    /// Events of a process that nobody will ever see.
-    Lost {
-        process: ProcessNumber,
-        /// Events that it still had to send when it died.
-        gone_events: u64,
-        /// Events that it had no room for, over its whole life: it may have reported them.
-        lost_events: u64,
-        /// When that was found.
-        time: u64,
-    },
-    /// A process sends its whole state; until it is complete the old view stays.
-    ResyncBegan {
-        process: ProcessNumber,
-    },
-    /// The whole state of a process, to replace what is known.
-    Resync {
-        process: ProcessNumber,
-        resync: Resync,
-    },
-    Depart {
-        process: ProcessNumber,
-        departure: Departure,
-        time: u64,
-    },
-    /// An old client asks for the totals of a device.
+    /// A command about a process that has joined.
+    Process(ProcessNumber, ProcessCommand),
+    /// Confirms to a session that everything before this sequence number is applied.
+    Acknowledge(SessionNumber, u64),
+    /// An old client asks for the totals of a device, its size, or how many there are.
     LegacyQuery {
         session: SessionNumber,
         /// In which form to answer.
         generation: Generation,
-        device: i32,
+        request: Request,
     },
-    /// An old client asks for the size of a device, or how many there are (−1).
-    LegacyDeviceInfo {
-        session: SessionNumber,
-        /// In which form to answer.
-        generation: Generation,
-        device: i32,
-    },
-    /// A dump or summary is to be printed on the server's log.
+    /// Prints a dump or summary on the server's log.
     Print(DumpKind),
-    /// Somebody waits for a view.
+    /// A reader waits for a view.
     Publish,
-    /// Somebody wants to know when all commands before this one are done.
+    /// Replies when all commands before this one are done.
     CatchUp {
         reply: Sender<()>,
     },
-    /// Somebody asks to forget a process.
+    /// Forgets a process on a user's request.
     Forget {
         pid: u32,
-        /// The asker's user: only the owner, root and the server's own user may.
+        /// The requesting user: only the owner, root and the server's own user may.
         uid: u32,
         time: u64,
         /// What was released, or that it may not.
@@ -122,19 +62,43 @@ pub enum Command {
     Stop,
 }
 
+/// What happened to a process that has joined.
+#[derive(Debug)]
+pub enum ProcessCommand {
+    /// Its connections ended or it reconnected; how many connections it has.
+    State(ProcessState, u32),
+    /// What its next events refer to, in the order they came.
+    Define(Vec<Definition>),
+    /// Its events in the order they came, times in nanoseconds since the epoch.
+    Events(Vec<Event>),
+    /// Events that were read from its memory after its death, in the order of their times.
+    Recovered(Vec<Event>),
+    /// Reports that were refused while they were read, and how many.
+    Refuse(Anomaly, u64),
+    /// Events that nobody will ever see.
+    Lost {
+        /// Events that it still had to send when it died.
+        gone_events: u64,
+        /// Events that it had no room for, over its whole life: it may have reported them.
+        lost_events: u64,
+        /// When that was found.
+        time: u64,
+    },
+    /// It sends its whole state; until that is complete the old view stays.
+    ResyncBegan,
+    /// Its whole state, to replace what is known.
+    Resync(Resync),
+    /// How it ended, and when.
+    Depart(Departure, u64),
+}
+
 impl Command {
     /// Whether it can change the ledger.
     pub(super) fn is_change(&self) -> bool {
-        let is_question = matches!(
+        matches!(
             self,
-            Self::Publish
-                | Self::CatchUp { .. }
-                | Self::Print(_)
-                | Self::LegacyQuery { .. }
-                | Self::LegacyDeviceInfo { .. }
-                | Self::Stop
-        );
-        !is_question
+            Self::Join { .. } | Self::Process(..) | Self::Forget { .. } | Self::Mark { .. }
+        )
     }
 }
 
@@ -152,7 +116,7 @@ pub enum ForgetError {
     NotAllowed(u32),
 }
 
-/// What the ledger thread says to a session.
+/// What the ledger thread sends to the sessions.
 #[derive(Debug)]
 pub enum Answer {
     /// Bytes to send as they are.

@@ -9,7 +9,7 @@
 mod command;
 mod published;
 
-pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
+pub use command::{Answer, Command, ForgetError, ProcessCommand, ProcessNumber, SessionNumber};
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::journal::{Batch, Journal, NamedBatch, Names};
@@ -23,12 +23,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use ttmem_event::legacy::{
-    DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
+    DeviceInfo, Generation, Request, RequestKind, Totals, encode_device_count, encode_device_info,
+    encode_response,
 };
 use ttmem_event::wire::Frame;
 use ttmem_event::{Class, Event, EventKind};
 use ttmem_ledger::{
-    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
+    Anomalies, Anomaly, Departure, Effect, Ledger, Limits, ProcessState, Released, View,
 };
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -244,17 +245,56 @@ impl LedgerThread {
                 self.slots.insert(process, slot);
                 self.note(Note::Joined { pid, name });
             }
-            Command::State {
-                process,
-                state,
-                connections,
+            Command::Process(process, ProcessCommand::Depart(departure, time)) => {
+                self.release(process, departure, time);
+            }
+            Command::Process(process, command) => {
+                if let Some(slot) = self.slots.get(&process) {
+                    self.update_process(*slot, command);
+                }
+            }
+            Command::Acknowledge(session, next_sequence) => {
+                let mut bytes = Vec::new();
+                Frame::put_ack(&mut bytes, next_sequence);
+                self.answer(Answer::Bytes { session, bytes });
+            }
+            Command::LegacyQuery {
+                session,
+                generation,
+                request,
             } => {
-                let Some(slot) = self.slots.get(&process).copied() else {
-                    return;
-                };
+                let bytes = self.legacy_answer(generation, &request);
+                self.answer(Answer::Bytes { session, bytes });
+            }
+            Command::Print(kind) => self.print(kind),
+            // Whoever asked and went away needs no reply.
+            Command::CatchUp { reply } => {
+                reply.send(()).ok();
+            }
+            Command::Forget {
+                pid,
+                uid,
+                time,
+                reply,
+            } => {
+                reply.send(self.forget(pid, uid, time)).ok();
+            }
+            Command::Mark { name, time, reply } => {
+                self.marks += 1;
+                self.ledger.set_mark(time, name, self.marks);
+                reply.send(self.marks).ok();
+            }
+            // Views are published after every command.
+            Command::Publish | Command::Stop => {}
+        }
+    }
+
+    fn update_process(&mut self, slot: u32, command: ProcessCommand) {
+        match command {
+            ProcessCommand::State(state, connections) => {
                 let before = self.ledger.set_state(slot, state);
                 self.ledger.set_connections(slot, connections);
-                let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
+                let pid = self.pid(slot);
                 match (before, state) {
                     (Some(ProcessState::Detached), ProcessState::Live) => {
                         self.note(Note::Returned { pid });
@@ -263,143 +303,47 @@ impl LedgerThread {
                     _unchanged => {}
                 }
             }
-            Command::Define {
-                process,
-                definitions,
-            } => {
-                let Some(slot) = self.slots.get(&process).copied() else {
-                    return;
-                };
+            ProcessCommand::Define(definitions) => {
                 for definition in &definitions {
                     // A refusal is counted where it happens.
                     let _refused = self.ledger.define(slot, definition);
                 }
             }
-            Command::Events {
-                process,
-                events,
-                acknowledge,
-            } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.apply_and_record(slot, events, false);
-                }
-                if let Some((session, next_sequence)) = acknowledge {
-                    self.acknowledge(session, next_sequence);
-                }
-            }
-            Command::Refuse {
-                process,
-                anomaly,
-                count,
-            } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.refuse(slot, anomaly, count);
-                }
-            }
-            Command::Recovered { process, events } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.apply_and_record(slot, events, true);
-                }
-            }
-            Command::Lost {
-                process,
+            ProcessCommand::Events(events) => self.apply_and_record(slot, events, false),
+            ProcessCommand::Recovered(events) => self.apply_and_record(slot, events, true),
+            ProcessCommand::Refuse(anomaly, count) => self.ledger.refuse(slot, anomaly, count),
+            ProcessCommand::Lost {
                 gone_events,
                 lost_events,
                 time,
-            } => self.apply_lost(process, gone_events, lost_events, time),
-            Command::ResyncBegan { process } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.set_resyncing(slot, true);
+            } => {
+                let process = self.ledger.process(slot);
+                let reported = process.map_or(0, |process| process.account.lost_events);
+                let unreported = lost_events.saturating_sub(reported);
+                let count = unreported.saturating_add(gone_events);
+                if count > 0 {
+                    let kind = EventKind::EventsLost { count };
+                    self.apply_and_record(slot, vec![Event { time, kind }], true);
                 }
             }
-            Command::Resync { process, resync } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.resync(slot, &resync);
-                }
-            }
-            Command::Depart {
-                process,
-                departure,
-                time,
-            } => self.depart(process, departure, time),
-            Command::LegacyQuery {
-                session,
-                generation,
-                device,
-            } => {
-                let mut bytes = Vec::with_capacity(generation.record_bytes());
-                encode_response(generation, device, &self.totals(device), &mut bytes);
-                self.answer(Answer::Bytes { session, bytes });
-            }
-            Command::LegacyDeviceInfo {
-                session,
-                generation,
-                device,
-            } => {
-                let bytes = self.device_info(generation, device);
-                self.answer(Answer::Bytes { session, bytes });
-            }
-            Command::Print(kind) => self.print(kind),
-            Command::CatchUp { reply } => {
-                // An asker that went away needs no answer.
-                let _gone = reply.send(());
-            }
-            Command::Forget {
-                pid,
-                uid,
-                time,
-                reply,
-            } => {
-                let outcome = self.forget(pid, uid, time);
-                let _gone = reply.send(outcome);
-            }
-            Command::Mark { name, time, reply } => {
-                self.marks += 1;
-                self.ledger.set_mark(time, name, self.marks);
-                let _gone = reply.send(self.marks);
-            }
-            // Views are published behind every command.
-            Command::Publish | Command::Stop => {}
+            ProcessCommand::ResyncBegan => self.ledger.set_resyncing(slot, true),
+            ProcessCommand::Resync(resync) => self.ledger.resync(slot, &resync),
+            // Its slot is given up: see `execute`.
+            ProcessCommand::Depart(..) => {}
         }
     }
 
-    /// Books events that nobody will see, those aside that their process has reported itself.
-    fn apply_lost(
-        &mut self,
-        process: ProcessNumber,
-        gone_events: u64,
-        lost_events: u64,
-        time: u64,
-    ) {
-        let Some(slot) = self.slots.get(&process).copied() else {
-            return;
-        };
-        let process = self.ledger.process(slot);
-        let reported = process.map_or(0, |process| process.account.lost_events);
-        let count = lost_events
-            .saturating_sub(reported)
-            .saturating_add(gone_events);
-        if count > 0 {
-            let content = EventKind::EventsLost { count };
-            self.apply_and_record(
-                slot,
-                vec![Event {
-                    time,
-                    kind: content,
-                }],
-                true,
-            );
-        }
+    fn pid(&self, slot: u32) -> Option<u32> {
+        self.ledger.identity(slot)?.pid
     }
 
-    /// Applies events and keeps them for those who ask what happened.
+    /// Applies events and keeps them for the log, for streams and for questions about the past.
     fn apply_and_record(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
         let anomalies = self.apply(slot, &events);
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
         let batch = self.config.journal.push(Batch {
             first_id: 0,
             slot,
-            pid,
+            pid: self.pid(slot),
             applied: crate::clock::unix_nanos(),
             recovered,
             events,
@@ -420,7 +364,7 @@ impl LedgerThread {
 
     /// Hands events to the log with their names: the process may be gone when they are written.
     fn log_batch(&mut self, batch: Arc<Batch>) {
-        // Events may be hidden; what is wrong with them may not.
+        // `--quiet` hides events, but not what is wrong with them.
         if self.config.log.options().quiet && batch.anomalies.is_empty() {
             return;
         }
@@ -432,17 +376,23 @@ impl LedgerThread {
         }
     }
 
-    /// Applies events; what is wrong with them, by their places.
+    /// Applies events; returns what is wrong with them, by index.
     fn apply(&mut self, slot: u32, events: &[Event]) -> Vec<(usize, Anomaly)> {
+        let logs_effects = self.logs_effects();
+        let mut counts = self.anomaly_counts(slot).cloned().unwrap_or_default();
         let mut anomalies = Vec::new();
-        for (place, event) in events.iter().enumerate() {
-            let before = self.effects.len();
-            let effects = (!self.config.log.options().quiet).then_some(&mut self.effects);
+        for (index, event) in events.iter().enumerate() {
+            let effects = logs_effects.then_some(&mut self.effects);
             let outcome = self.ledger.apply(slot, event, effects);
-            // What was booked in spite of a contradiction is known by its effects only.
-            let contradiction = || self.effects[before..].iter().find_map(anomaly_of);
-            let anomaly = outcome.err().or_else(contradiction);
-            anomalies.extend(anomaly.map(|anomaly| (place, anomaly)));
+            // What was booked in spite of a contradiction is no error, but it is counted.
+            if let Some(now) = self.anomaly_counts(slot)
+                && *now != counts
+            {
+                let mut changed = now.iter().filter(|(kind, count)| *count > counts.of(*kind));
+                let anomaly = outcome.err().or(changed.next().map(|(kind, _count)| kind));
+                anomalies.extend(anomaly.map(|anomaly| (index, anomaly)));
+                counts = now.clone();
+            }
             if self.effects.len() >= LOG_BATCH {
                 // One event of a large mesh has many effects, and a batch has many events.
                 self.collect_entries(slot);
@@ -453,47 +403,46 @@ impl LedgerThread {
         anomalies
     }
 
-    /// Makes log entries of the effects so far.
+    fn anomaly_counts(&self, slot: u32) -> Option<&Anomalies> {
+        Some(&self.ledger.process(slot)?.account.anomalies)
+    }
+
+    /// Turns the effects so far into log entries.
     fn collect_entries(&mut self, slot: u32) {
-        let left_out = self.ledger.take_omitted_effects();
-        if !self.logs_effects() {
-            self.effects.clear();
-        } else if left_out > 0 {
-            self.config.log.count_lost(left_out);
+        let omitted = self.ledger.take_omitted_effects();
+        if omitted > 0 {
+            self.config.log.count_lost(omitted);
         }
         if self.effects.is_empty() {
             return;
         }
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        for effect in self.effects.drain(..) {
-            let device = effect.device.and_then(|index| self.ledger.device(index));
-            let device = device.map(|device| device.facts.logical_id);
-            self.entries.push(LogEntry {
+        let pid = self.pid(slot);
+        let ledger = &self.ledger;
+        self.entries
+            .extend(self.effects.drain(..).map(|effect| LogEntry {
                 effect,
                 pid,
-                device,
-            });
-        }
+                device: effect.device.and_then(|index| ledger.logical_id(index)),
+            }));
         // A mesh that closed with a million buffers must not cost their room for good.
         self.effects.shrink_to(2 * LOG_BATCH);
     }
 
-    fn depart(&mut self, process: ProcessNumber, departure: Departure, time: u64) {
-        let Some(slot) = self.slots.remove(&process) else {
-            return;
-        };
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        if let Some(exit) = self.release(slot, departure, time) {
-            self.note(Note::Departed { pid, exit });
-        }
-    }
-
     /// Lets go of a process, but not of its last events.
-    fn release(&mut self, slot: u32, departure: Departure, time: u64) -> Option<Exit> {
+    fn release(
+        &mut self,
+        process: ProcessNumber,
+        departure: Departure,
+        time: u64,
+    ) -> Option<Released> {
+        let slot = self.slots.remove(&process)?;
         let process = self.ledger.process(slot)?;
+        let pid = process.facts.identity.pid;
         let logical_id = |device| self.ledger.logical_id(device);
         self.config.journal.depart(slot, process, logical_id);
-        self.ledger.depart(slot, departure, time)
+        let exit = self.ledger.depart(slot, departure, time)?;
+        self.note(Note::Departed { pid, exit });
+        Some(exit.released)
     }
 
     fn forget(&mut self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
@@ -514,16 +463,7 @@ impl LedgerThread {
         }
         let mut released = Vec::new();
         for (process, _owner) in found {
-            let Some(slot) = self.slots.remove(&process) else {
-                continue;
-            };
-            if let Some(exit) = self.release(slot, Departure::Forgotten, time) {
-                self.note(Note::Departed {
-                    pid: Some(pid),
-                    exit,
-                });
-                released.push(exit.released);
-            }
+            released.extend(self.release(process, Departure::Forgotten, time));
             self.answer(Answer::Forgotten { process });
         }
         Ok(released)
@@ -553,9 +493,12 @@ impl LedgerThread {
         devices.filter(move |device| Some(device.facts.logical_id) == wanted)
     }
 
-    fn device_info(&self, generation: Generation, device: i32) -> Vec<u8> {
+    fn legacy_answer(&self, generation: Generation, request: &Request) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(generation.record_bytes());
-        if device == -1 {
+        let device = request.device_id;
+        if request.kind == RequestKind::Query {
+            encode_response(generation, device, &self.totals(device), &mut bytes);
+        } else if device == -1 {
             encode_device_count(generation, self.device_count(), &mut bytes);
         } else {
             let info = self.known_info(device);
@@ -575,19 +518,12 @@ impl LedgerThread {
     fn known_info(&self, logical_id: i32) -> Option<DeviceInfo> {
         let wanted = u32::try_from(logical_id).ok()?;
         let mut configured = self.config.devices.iter();
-        let configured = configured.find(|device| device.facts.logical_id == wanted);
-        if let Some(device) = configured {
+        if let Some(device) = configured.find(|device| device.facts.logical_id == wanted) {
             return Some(device.info);
         }
         let mut reported = self.devices_numbered(logical_id);
         let reported = reported.find(|device| device.facts.arch.is_some())?;
         Some(info_of(&reported.facts))
-    }
-
-    fn acknowledge(&mut self, session: SessionNumber, next_sequence: u64) {
-        let mut bytes = Vec::new();
-        Frame::put_ack(&mut bytes, next_sequence);
-        self.answer(Answer::Bytes { session, bytes });
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -606,13 +542,5 @@ impl LedgerThread {
         // Keeps its place among the events around it.
         self.flush();
         self.config.log.note(note);
-    }
-}
-
-/// What was wrong with an event, by one of its effects.
-fn anomaly_of(effect: &Effect) -> Option<Anomaly> {
-    match effect.change {
-        Change::Contradicted { anomaly, .. } => Some(anomaly),
-        _sound => None,
     }
 }

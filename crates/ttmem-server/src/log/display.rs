@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 /// A value, or a question mark where it is not known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OrUnknown<T>(pub(super) Option<T>);
+pub(crate) struct OrUnknown<T>(pub(crate) Option<T>);
 
 impl<T: fmt::Display> fmt::Display for OrUnknown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,6 +18,7 @@ mod queue;
 mod threads;
 mod writer;
 
+pub(crate) use display::OrUnknown;
 pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
 pub use entry::{LogEntry, Note, NotedDevice};
 pub use number::{CppDouble, kilobytes, megabytes};

@@ -2,12 +2,9 @@
 
 use crate::log::{LogOptions, LogTarget};
 use crate::read::HttpConfig;
-use crate::socket::BindOptions;
+use crate::socket::SocketConfig;
 use ttmem_event::catalogue::Board;
 use ttmem_event::legacy::BufferTypeNumbering;
-
-/// Where a socket is and who may connect to it.
-pub type SocketConfig = BindOptions;
 
 /// What is logged, how, and where to.
 #[derive(Clone, Debug)]

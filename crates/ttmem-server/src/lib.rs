@@ -19,6 +19,7 @@ mod server;
 pub mod socket;
 mod stream;
 
-pub use config::{LogConfig, ServerConfig, SocketConfig};
+pub use config::{LogConfig, ServerConfig};
 pub use read::HttpConfig;
 pub use server::{Server, ServerHandle, Signals, StartServerError};
+pub use socket::SocketConfig;

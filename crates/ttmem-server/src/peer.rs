@@ -269,7 +269,7 @@ fn printable(bytes: &[u8]) -> Option<String> {
 }
 
 /// Characters that would end a line, drive a terminal, or hide or reorder text around them.
-fn is_deceptive(char: char) -> bool {
+pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(
             char,

@@ -160,7 +160,7 @@ impl Server {
         let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
         let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
-        log.handle().note(Note::Started {
+        log.handle().note(Note::ServerStarted {
             sockets: places_to_reach,
             devices: noted_devices,
         });
@@ -214,7 +214,7 @@ impl Server {
             self.log.handle().error(reason.to_owned());
             outcome = outcome.and(Err(io::Error::other(reason)));
         }
-        self.log.handle().note(Note::Stopped);
+        self.log.handle().note(Note::ServerStopped);
         self.log.close();
         outcome
     }

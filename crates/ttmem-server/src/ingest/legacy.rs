@@ -4,6 +4,7 @@ use super::session::MAX_OUTSTANDING;
 use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
+use ttmem_api::HexId;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
@@ -154,7 +155,7 @@ impl Handled {
                 let note = Note::InvalidBufferType {
                     pid: requester.pid,
                     buffer_type: request.buffer_type,
-                    id: request.buffer_id,
+                    id: HexId(request.buffer_id),
                     device: request.device_id,
                 };
                 self.refuse(requester, Anomaly::InvalidClass, note);

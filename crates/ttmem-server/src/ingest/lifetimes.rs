@@ -167,7 +167,7 @@ impl Ingest {
             self.resync_bytes -= client.resync_bytes();
         }
         if let Some(reason) = reason {
-            self.config.log.note(Note::Dropped {
+            self.config.log.note(Note::ConnectionClosed {
                 pid: session.pid,
                 reason,
             });

@@ -343,7 +343,9 @@ impl Ingest {
                 "{most} clients are the most (--max-clients); {} refused so far",
                 refused + 1
             );
-            self.config.log.note(Note::Refused { pid: None, reason });
+            self.config
+                .log
+                .note(Note::ConnectionRefused { pid: None, reason });
         }
     }
 

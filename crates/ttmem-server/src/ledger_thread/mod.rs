@@ -243,7 +243,7 @@ impl LedgerThread {
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
                 self.slots.insert(process, slot);
-                self.note(Note::Joined { pid, name });
+                self.note(Note::ProcessJoined { pid, name });
             }
             Command::Process(process, ProcessCommand::Depart(departure, time)) => {
                 self.release(process, departure, time);
@@ -297,9 +297,9 @@ impl LedgerThread {
                 let pid = self.pid(slot);
                 match (before, state) {
                     (Some(ProcessState::Detached), ProcessState::Live) => {
-                        self.note(Note::Returned { pid });
+                        self.note(Note::ProcessReturned { pid });
                     }
-                    (_, ProcessState::Detached) => self.note(Note::Detached { pid }),
+                    (_, ProcessState::Detached) => self.note(Note::ProcessDetached { pid }),
                     _unchanged => {}
                 }
             }
@@ -441,7 +441,7 @@ impl LedgerThread {
         let logical_id = |device| self.ledger.logical_id(device);
         self.config.journal.depart(slot, process, logical_id);
         let exit = self.ledger.depart(slot, departure, time)?;
-        self.note(Note::Departed { pid, exit });
+        self.note(Note::ProcessDeparted { pid, exit });
         Some(exit.released)
     }
 

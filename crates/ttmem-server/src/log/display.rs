@@ -1,5 +1,6 @@
 //! Small things as the log shows them: what is not known, and text from outside.
 
+use crate::peer::is_deceptive;
 use std::fmt::{self, Write as _};
 
 /// A value, or a question mark where it is not known.
@@ -33,15 +34,6 @@ impl fmt::Display for Escaped<'_> {
         }
         Ok(())
     }
-}
-
-/// Controls, line separators, and marks that turn the direction of what follows.
-fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
 }
 
 #[cfg(test)]

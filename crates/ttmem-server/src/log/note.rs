@@ -16,7 +16,7 @@ pub(super) fn write_note(out: &mut String, note: &Note) {
 
 fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
     match note {
-        Note::Started { sockets, devices } => {
+        Note::ServerStarted { sockets, devices } => {
             write_devices(out, devices)?;
             writeln!(out, "🚀 Allocation Server started")?;
             for socket in sockets {
@@ -24,8 +24,8 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             }
             writeln!(out, "   Press Ctrl+C to stop")
         }
-        Note::Stopped => writeln!(out, "🛑 Allocation Server stopped"),
-        Note::Joined { pid, name } => {
+        Note::ServerStopped => writeln!(out, "🛑 Allocation Server stopped"),
+        Note::ProcessJoined { pid, name } => {
             writeln!(
                 out,
                 "✓ [PID {}] Connected ({})",
@@ -33,20 +33,22 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
                 Escaped(name)
             )
         }
-        Note::Detached { pid } => writeln!(
+        Note::ProcessDetached { pid } => writeln!(
             out,
             "⚠ [PID {}] Disconnected while alive: what it holds is kept",
             OrUnknown(*pid)
         ),
-        Note::Returned { pid } => writeln!(out, "✓ [PID {}] Connected again", OrUnknown(*pid)),
-        Note::Departed { pid, exit } => write_departure(out, OrUnknown(*pid), exit),
-        Note::Refused { pid, reason } => writeln!(
+        Note::ProcessReturned { pid } => {
+            writeln!(out, "✓ [PID {}] Connected again", OrUnknown(*pid))
+        }
+        Note::ProcessDeparted { pid, exit } => write_departure(out, OrUnknown(*pid), exit),
+        Note::ConnectionRefused { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection refused: {}",
             OrUnknown(*pid),
             Escaped(reason)
         ),
-        Note::Dropped { pid, reason } => writeln!(
+        Note::ConnectionClosed { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection closed: {}",
             OrUnknown(*pid),
@@ -59,13 +61,22 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             ..
         } => writeln!(
             out,
-            "⚠️  Invalid buffer_type {buffer_type} for buffer {id} on device {device}"
+            "⚠️  Invalid buffer_type {buffer_type} for buffer {} on device {device}",
+            id.0
         ),
         Note::UnknownMessage { message_type, .. } => {
             writeln!(out, "Unknown message type: {message_type}")
         }
-        Note::Failed { reason } | Note::LogFailed { reason } => {
+        Note::ServerFailed { reason } | Note::LogFailed { reason } => {
             writeln!(out, "{}", Escaped(reason))
+        }
+        // One wording for any number, so that one pattern finds them all.
+        Note::LogGap { lines, reason } => {
+            writeln!(out, "… {lines} log lines were not written: {reason}")
+        }
+        Note::Dump { text, .. } => {
+            out.push_str(text);
+            Ok(())
         }
     }
 }

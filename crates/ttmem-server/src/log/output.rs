@@ -115,7 +115,8 @@ impl Output {
             && self.size_bytes > 0
             && self.size_bytes.saturating_add(length) > options.max_bytes
         {
-            self.rotate(&options.clone())
+            let (path, max_files) = (options.path.clone(), options.max_files);
+            self.rotate(&path, max_files)
                 .map_err(|source| WriteFailure { written: 0, source })?;
         }
         let result = write_all(self.file.as_fd(), text);
@@ -127,25 +128,17 @@ impl Output {
         result
     }
 
-    fn rotate(
-        &mut self,
-        LogFileOptions {
-            path, max_files, ..
-        }: &LogFileOptions,
-    ) -> io::Result<()> {
+    fn rotate(&mut self, path: &Path, max_files: u32) -> io::Result<()> {
         if self.is_at(path)? {
-            let rotated = max_files.saturating_sub(1);
-            if rotated == 0 {
+            if max_files <= 1 {
                 fs::remove_file(path)?;
-            } else {
-                // The rename onto the last number drops what was there.
-                for number in (1..rotated).rev() {
-                    match fs::rename(numbered(path, number), numbered(path, number + 1)) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => {}
-                    }
+            }
+            // The rename onto the last number drops what was there.
+            for number in (1..max_files).rev() {
+                match fs::rename(numbered(path, number - 1), numbered(path, number)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
                 }
-                fs::rename(path, numbered(path, 1))?;
             }
         }
         self.reopen()
@@ -162,8 +155,11 @@ impl Output {
     }
 }
 
-/// `path` with `.number` appended.
+/// `path` with `.number` appended; the file being written has number 0 and no suffix.
 fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     PathBuf::from(name)
@@ -175,6 +171,9 @@ fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
         path: path.to_owned(),
         source,
     };
+    let not_regular = || OpenLogFileError::NotRegular {
+        path: path.to_owned(),
+    };
     // NONBLOCK has no effect on a regular file; it keeps a pipe at the path from hanging us.
     let flags = OFlags::WRONLY
         | OFlags::APPEND
@@ -184,20 +183,14 @@ fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
         | OFlags::NOCTTY
         | OFlags::NONBLOCK;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
-    let file = match rustix::fs::open(path, flags, mode) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NXIO | Errno::ISDIR) => {
-            return Err(OpenLogFileError::NotRegular {
-                path: path.to_owned(),
-            });
-        }
-        Err(errno) => return Err(failed(errno.into())),
-    };
+    let fd = rustix::fs::open(path, flags, mode).map_err(|errno| match errno {
+        Errno::NXIO | Errno::ISDIR => not_regular(),
+        errno => failed(errno.into()),
+    })?;
+    let file = File::from(fd);
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(OpenLogFileError::NotRegular {
-            path: path.to_owned(),
-        });
+        return Err(not_regular());
     }
     Ok((file, metadata.len()))
 }
@@ -215,29 +208,20 @@ pub(super) struct WriteFailure {
 fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     let mut written = 0;
     while written < bytes.len() {
-        let errno = match rustix::io::write(fd, &bytes[written..]) {
-            Ok(0) => {
-                return Err(WriteFailure {
-                    written,
-                    source: io::ErrorKind::WriteZero.into(),
-                });
-            }
-            Ok(count) => {
-                written += count;
-                continue;
-            }
-            Err(Errno::INTR) => continue,
+        let outcome = match rustix::io::write(fd, &bytes[written..]) {
+            Ok(0) => Err(Errno::IO),
             // Whoever shares the stream with us may have made it non-blocking.
-            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None) {
-                Ok(_) | Err(Errno::INTR) => continue,
-                Err(errno) => errno,
-            },
-            Err(errno) => errno,
+            Err(Errno::AGAIN) => poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(|_| 0),
+            outcome => outcome,
         };
-        return Err(WriteFailure {
-            written,
-            source: errno.into(),
-        });
+        match outcome {
+            Ok(count) => written += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => {
+                let source = errno.into();
+                return Err(WriteFailure { written, source });
+            }
+        }
     }
     Ok(())
 }

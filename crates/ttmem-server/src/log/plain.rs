@@ -194,7 +194,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
             ..
         } => {
             let (mesh, class) = (mesh.0, class.name());
-            let cause = FailureCause::of(per_bank_bytes, free_bytes, largest_free_bytes).name();
+            let cause = failure_cause(per_bank_bytes, free_bytes, largest_free_bytes);
             writeln!(
                 out,
                 "⚠ [PID {pid}] Allocation failed: {requested_bytes} bytes of {class} on mesh \
@@ -301,35 +301,18 @@ pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
     }
 }
 
-/// Why an allocator had no room, as far as its figures tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FailureCause {
-    Capacity,
-    /// Enough is free, but not in one piece.
-    Fragmentation,
-    /// The figures would have allowed it.
-    Unknown,
-}
-
-impl FailureCause {
-    /// The cause by the figures of one bank.
-    pub(super) const fn of(needed_bytes: u64, free_bytes: u64, largest_free_bytes: u64) -> Self {
-        if free_bytes < needed_bytes {
-            Self::Capacity
-        } else if largest_free_bytes < needed_bytes {
-            Self::Fragmentation
-        } else {
-            Self::Unknown
-        }
-    }
-
-    /// The word for JSON and text.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Capacity => "capacity",
-            Self::Fragmentation => "fragmentation",
-            Self::Unknown => "unknown",
-        }
+/// Why an allocator had no room, as far as the figures of one bank tell.
+const fn failure_cause(
+    needed_bytes: u64,
+    free_bytes: u64,
+    largest_free_bytes: u64,
+) -> &'static str {
+    if free_bytes < needed_bytes {
+        "capacity"
+    } else if largest_free_bytes < needed_bytes {
+        "fragmentation"
+    } else {
+        "unknown"
     }
 }
 

@@ -158,7 +158,7 @@ impl LogHandle {
 
     /// Takes what went wrong with the server itself, as a note.
     pub fn error(&self, reason: String) {
-        self.note(Note::Failed { reason });
+        self.note(Note::ServerFailed { reason });
     }
 
     /// Has a dump printed, in place of an earlier one of its kind that is still waiting.

@@ -3,7 +3,6 @@
 //! Text that the output refuses is counted by line, and a notice with the count takes its place as
 //! soon as text gets through again.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,11 +11,10 @@ use ttmem_ledger::View;
 
 use super::dumps::{DumpKind, render};
 use super::entry::{LogEntry, Note, is_error_at, is_routine};
-use super::json::{self, LogStatus};
 use super::output::Output;
 use super::queue::{Body, Message, Queue, Shared};
 use super::threads::{LogFormat, LogOptions};
-use super::{note, plain};
+use super::{json, note, plain};
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
 
@@ -163,9 +161,8 @@ impl Writer {
 
     fn write_note(&mut self, time_nanos: u64, note: &Note) {
         let format = self.options.format;
-        self.write(note.is_error(), |out| match format {
-            LogFormat::Plain => note::write_note(out, note),
-            LogFormat::Json => json::write_timed(out, time_nanos, note),
+        self.write(note.is_error(), |out| {
+            append_note(out, format, time_nanos, note);
         });
     }
 
@@ -187,20 +184,16 @@ impl Writer {
 
     fn write_dump(&mut self, kind: DumpKind, view: &View) {
         let now = unix_nanos();
-        let text = &render(kind, view, now);
-        match self.options.format {
-            LogFormat::Plain => self.batch.push_str(text),
-            LogFormat::Json => {
-                json::write_timed(&mut self.batch, now, &LogStatus::Dump { kind, text })
-            }
-        }
+        let text = render(kind, view, now);
+        let dump = Note::Dump { kind, text };
+        append_note(&mut self.batch, self.options.format, now, &dump);
     }
 
-    /// Says how much is missing here.
+    /// Reports how much is missing here.
     fn write_lost(&mut self, lines: u64) {
         if lines > 0 {
-            let reason = "the log cannot keep up";
-            write_gap(&mut self.batch, self.options.format, lines, reason);
+            let reason = "they came faster than they could be written";
+            append_gap(&mut self.batch, self.options.format, lines, reason);
         }
     }
 
@@ -230,7 +223,7 @@ impl Writer {
                 notice.push('\n');
             }
             let format = self.options.format;
-            write_gap(&mut notice, format, failure.lost_lines, &failure.reason);
+            append_gap(&mut notice, format, failure.lost_lines, &failure.reason);
             if let Err(again) = self.output.write_all(notice.as_bytes()) {
                 let lines = line_count(text);
                 failure.lost_lines += lines;
@@ -268,16 +261,16 @@ impl Writer {
     }
 }
 
-/// Appends that lines are missing here.
-fn write_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
+fn append_note(out: &mut String, format: LogFormat, time_nanos: u64, note: &Note) {
     match format {
-        // One wording for any number, so that one pattern finds them all.
-        LogFormat::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
-            .expect("a String takes any text"),
-        LogFormat::Json => {
-            json::write_timed(out, unix_nanos(), &LogStatus::LogGap { lines, reason });
-        }
+        LogFormat::Plain => note::write_note(out, note),
+        LogFormat::Json => json::write_note(out, time_nanos, note),
     }
+}
+
+fn append_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
+    let reason = reason.to_owned();
+    append_note(out, format, unix_nanos(), &Note::LogGap { lines, reason });
 }
 
 fn line_count(text: &[u8]) -> u64 {

@@ -8,13 +8,12 @@ mod bind;
 mod error;
 mod location;
 mod lock;
-mod place;
+mod path;
 mod probe;
 
-pub use bind::{BindOptions, BoundSocket, bind};
+pub use bind::{BoundSocket, SocketConfig, bind};
 pub use error::BindSocketError;
 pub use location::{
     EnsureRuntimeDirError, LEGACY_SOCKET_PATH, default_socket_path, ensure_runtime_dir,
 };
-pub use place::FileKind;
 pub use probe::Holder;

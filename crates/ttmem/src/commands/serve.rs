@@ -62,7 +62,7 @@ pub(super) fn config(
     let sockets = paths.into_iter().map(|path| SocketConfig {
         path,
         mode: options.socket_mode,
-        group: options.socket_group,
+        group: options.socket_group.map(|gid| gid.as_raw()),
     });
     Ok(ServerConfig {
         sockets: sockets.collect(),

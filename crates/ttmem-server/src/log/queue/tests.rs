@@ -44,7 +44,7 @@ fn start(limits: QueueLimits, output: Output) -> (Queue, Receiver<()>, Receiver<
 fn text(line: &str) -> Body {
     Body::Note {
         time_nanos: 0,
-        note: Note::Failed {
+        note: Note::ServerFailed {
             reason: line.to_owned(),
         },
     }
@@ -78,7 +78,10 @@ fn read_to_end(mut reader: PipeReader) -> String {
 /// The number in a notice, if the line is one.
 fn noticed(line: &str) -> Option<u64> {
     let (number, rest) = line.strip_prefix("… ")?.split_once(' ')?;
-    assert_eq!(rest, "log lines were not written: the log cannot keep up");
+    assert_eq!(
+        rest,
+        "log lines were not written: they came faster than they could be written"
+    );
     Some(number.parse().unwrap())
 }
 

@@ -4,16 +4,14 @@
 //! if a part of the path is renamed meanwhile.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat, open, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat, open, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::error::BindSocketError;
-use super::lock::{AcquireLockError, LockFile};
 use super::probe::{Holder, Probe, probe};
 
 /// Bytes of a socket's path that fit its address with the NUL that C programs need behind it.
@@ -41,77 +39,28 @@ impl FileId {
     }
 }
 
-/// The file that `name` in `dir` stands for, links not followed; none if there is none.
-pub(super) fn file_id_at(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<FileId>, Errno> {
-    match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(FileId::of(&stat))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
 /// What kind of file something is, in words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    Regular,
-    Directory,
-    /// A symbolic link, wherever it leads.
-    Link,
-    Pipe,
-    /// A block or character device.
-    Device,
-    Socket,
-    /// None of those.
-    Unknown,
-}
-
-impl FileKind {
-    pub(super) fn of_mode(mode: RawMode) -> Self {
-        match FileType::from_raw_mode(mode) {
-            FileType::RegularFile => Self::Regular,
-            FileType::Directory => Self::Directory,
-            FileType::Symlink => Self::Link,
-            FileType::Fifo => Self::Pipe,
-            FileType::BlockDevice | FileType::CharacterDevice => Self::Device,
-            FileType::Socket => Self::Socket,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Regular => "a regular file",
-            Self::Directory => "a directory",
-            Self::Link => "a symbolic link",
-            Self::Pipe => "a pipe",
-            Self::Device => "a device",
-            Self::Socket => "a socket",
-            Self::Unknown => "a file of unknown kind",
-        })
+pub(super) fn file_kind(mode: RawMode) -> &'static str {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => "a regular file",
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a pipe",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        FileType::Socket => "a socket",
+        _ => "a file of unknown kind",
     }
 }
 
 /// Where the socket shall be.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SocketPath {
     pub(super) dir: OwnedFd,
     pub(super) dir_path: PathBuf,
     pub(super) name: OsString,
 }
 
-/// What is at the place, if it does not forbid to put a socket there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occupant {
-    None,
-    /// The socket of a server that is gone.
-    Stale {
-        uid: u32,
-    },
-}
-
-impl Place {
+impl SocketPath {
     /// Opens the directory of `path` and checks that the address of a socket can hold the path.
     pub(super) fn open(path: &Path) -> Result<Self, BindSocketError> {
         let name = path
@@ -162,48 +111,47 @@ impl Place {
         self.dir_path.join(self.lock_name())
     }
 
-    fn lock_name(&self) -> OsString {
+    pub(super) fn lock_name(&self) -> OsString {
         let mut name = self.name.clone();
         name.push(".lock");
         name
     }
 
-    /// Takes the lock that goes with the socket.
-    pub(super) fn lock(&self) -> Result<LockFile, BindSocketError> {
-        LockFile::acquire(self.dir.as_fd(), &self.lock_name()).map_err(|error| {
-            let lock = self.lock_path();
-            match error {
-                AcquireLockError::Busy(pid) => {
-                    // Whoever answers on the socket is the better witness, if anyone does.
-                    let holder = match probe(&self.path()) {
-                        Probe::Served(Some(credentials)) => Holder::of_credentials(credentials),
-                        _ => Holder::of_pid(pid),
-                    };
-                    BindSocketError::Served {
-                        path: self.path(),
-                        holder,
-                    }
-                }
-                AcquireLockError::NotRegular(kind) => {
-                    BindSocketError::LockNotRegular { lock, kind }
-                }
-                AcquireLockError::OtherOwner(uid) => BindSocketError::LockOfOtherUser { lock, uid },
-                AcquireLockError::Io(source) => BindSocketError::Lock { lock, source },
-            }
-        })
+    /// The error for a path that `holder` serves, by what it answers or else by its pid file.
+    pub(super) fn served_by_lock_holder(&self, pid: Option<u32>) -> BindSocketError {
+        let path = self.path();
+        let holder = match probe(&path) {
+            Probe::Served(Some(credentials)) => Holder::of_credentials(credentials),
+            _ => Holder::of_pid(pid),
+        };
+        BindSocketError::Served { path, holder }
     }
 
-    /// Looks at the place itself.
-    pub(super) fn inspect(&self) -> Result<Occupant, BindSocketError> {
-        self.inspect_name(&self.name)
+    /// The file that `name` in the directory stands for, links not followed.
+    pub(super) fn file_id(&self, name: &OsStr) -> Result<Option<FileId>, Errno> {
+        match statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileId::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
     }
 
-    /// Looks at `name` in the same directory: nothing and a stale socket are fine.
-    pub(super) fn inspect_name(&self, name: &OsStr) -> Result<Occupant, BindSocketError> {
+    /// Removes `name` if it stands for the file `id`; what fails is left behind.
+    pub(super) fn remove_if_same(&self, name: &OsStr, id: FileId) {
+        if self.file_id(name) == Ok(Some(id)) {
+            unlinkat(&self.dir, name, AtFlags::empty()).ok();
+        }
+    }
+
+    /// Looks at `name` in the directory; the owner's uid if a dead server's socket is there.
+    ///
+    /// # Errors
+    /// When something else is there, which must be left alone.
+    pub(super) fn find_stale(&self, name: &OsStr) -> Result<Option<u32>, BindSocketError> {
         let path = self.dir_path.join(name);
         let stat = match statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Occupant::None),
+            Err(Errno::NOENT) => return Ok(None),
             Err(errno) => {
                 return Err(BindSocketError::Io {
                     action: "look at",
@@ -212,19 +160,17 @@ impl Place {
                 });
             }
         };
-        let uid = stat.st_uid;
-        match FileKind::of_mode(stat.st_mode) {
-            FileKind::Socket => {}
-            kind => return Err(BindSocketError::NotASocket { path, kind }),
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            let kind = file_kind(stat.st_mode);
+            return Err(BindSocketError::NotASocket { path, kind });
         }
+        let uid = stat.st_uid;
         match probe(&path) {
-            Probe::Stale => Ok(Occupant::Stale { uid }),
-            Probe::Missing => Ok(Occupant::None),
+            Probe::Stale => Ok(Some(uid)),
+            Probe::Missing => Ok(None),
             Probe::Served(credentials) => {
-                let holder = match credentials {
-                    Some(credentials) => Holder::of_credentials(credentials),
-                    None => Holder::of_pid(None),
-                };
+                let holder = credentials.map(Holder::of_credentials);
+                let holder = holder.unwrap_or_else(|| Holder::of_pid(None));
                 Err(BindSocketError::Served { path, holder })
             }
             Probe::Unclear(source) => Err(BindSocketError::Unclear { path, uid, source }),

@@ -14,21 +14,19 @@ use ttmem_event::{Class, CoreSet};
 use ttmem_ledger::ComputeL1;
 use ttmem_ledger::{Capacity, DeviceFacts};
 
-/// Where the driver lists its devices.
-pub const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
+pub(crate) const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
 
 /// A device that is known from the start.
 #[derive(Clone, Debug)]
-pub struct KnownDevice {
+pub(crate) struct KnownDevice {
     /// What the ledger is told of it.
-    pub facts: DeviceFacts,
+    pub(crate) facts: DeviceFacts,
     /// What old clients are told of it.
-    pub info: DeviceInfo,
+    pub(crate) info: DeviceInfo,
 }
 
 /// The chips of a board, numbered as the runtime numbers them.
-#[must_use]
-pub fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
+pub(crate) fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
     let Some(kind) = board.kind() else {
         return Vec::new();
     };
@@ -40,8 +38,7 @@ pub fn devices_of_board(board: &Board) -> Vec<KnownDevice> {
 /// The chips behind every card that the driver lists.
 ///
 /// The runtime numbers the chips it reaches directly first, then the others.
-#[must_use]
-pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
+pub(crate) fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
     let Ok(entries) = fs::read_dir(class) else {
         return Vec::new();
     };
@@ -116,8 +113,7 @@ fn capacity(region: &BankedRegion) -> Capacity {
 }
 
 /// What old clients are told of a device that a client reported.
-#[must_use]
-pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
+pub(crate) fn info_of(facts: &DeviceFacts) -> DeviceInfo {
     let dram = facts.capacities[Class::Dram.index()];
     let compute = facts.compute;
     DeviceInfo {

@@ -28,24 +28,22 @@ const MAX_PROC_BYTES: u64 = 4096;
 /// devices (x86-64, AArch64, RISC-V).
 const TICK_NANOS: u64 = 1_000_000_000 / 100;
 
-/// A process that connected, as it was when it did.
 #[derive(Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Its pid; none if it lives in a PID namespace that ours cannot see.
-    pub pid: Option<u32>,
-    pub uid: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) uid: u32,
     /// When it started, in clock ticks since boot: with `pid`, its identity.
     ///
     /// None if `/proc` hides it, or if it is gone and the pid may be another's by now.
-    pub start_time: Option<u64>,
+    pub(crate) start_time: Option<u64>,
     /// When it started, in nanoseconds since 1970: for display, as it moves with the clock.
-    pub start_unix_nanos: Option<u64>,
+    pub(crate) start_unix_nanos: Option<u64>,
     /// What to call it; printable, at most 64 characters, chosen by the process itself.
-    pub name: String,
+    pub(crate) name: String,
     /// Tells of its death: see [`is_alive`]. None if it was gone already.
-    pub pidfd: Option<OwnedFd>,
-    /// The program it runs: see [`program_image`].
-    pub image: Option<ProgramImage>,
+    pub(crate) pidfd: Option<OwnedFd>,
+    pub(crate) image: Option<ProgramImage>,
 }
 
 /// What tells a program from the one that takes its place by exec.
@@ -54,7 +52,7 @@ pub struct Peer {
 /// start, and nothing that a program moves while it runs. Where addresses are not random, a
 /// program that executes itself anew in the same environment looks the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramImage {
+pub(crate) struct ProgramImage {
     code: u64,
     stack: u64,
     environment: u64,
@@ -62,16 +60,16 @@ pub struct ProgramImage {
 
 /// Who connected, or who listened, at that time.
 #[derive(Clone, Copy, Debug)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     /// None if it lives in a PID namespace that ours cannot see.
-    pub pid: Option<u32>,
-    pub uid: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) uid: u32,
 }
 
 /// The credentials of a socket's peer.
 ///
 /// By nix: rustix has no pid of 0, which is what the kernel gives for an unseen namespace.
-pub fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
+pub(crate) fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
     let credentials = getsockopt(socket, sockopt::PeerCredentials)?;
     let pid = u32::try_from(credentials.pid()).ok();
     Ok(Credentials {
@@ -83,7 +81,7 @@ pub fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
 /// Finds out who connected, or who made the pair for a socket pair.
 ///
 /// A process that has vanished or is hidden makes fields empty, not an error.
-pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
+pub(crate) fn identify(stream: &UnixStream) -> io::Result<Peer> {
     let Credentials { pid, uid } = credentials(stream)?;
     let (pidfd, process) = match getsockopt(stream, sockopt::PeerPidfd) {
         Ok(pidfd) => {
@@ -116,7 +114,7 @@ pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
 /// The program that the process behind `pidfd`, whose pid is `pid`, runs now.
 ///
 /// None if it is gone, if this process may not know, and while an exec is under way.
-pub fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
+pub(crate) fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
     let image = parse_image(&read_proc(pid, "stat")?)?;
     is_alive(pidfd).then_some(image)
 }
@@ -124,7 +122,7 @@ pub fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
 /// Whether the process behind a pidfd has not exited yet; a zombie counts as dead.
 ///
 /// Waiting for the descriptor to become readable is waiting for the process to end.
-pub fn is_alive(pidfd: impl AsFd) -> bool {
+pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     let pidfd = pidfd.as_fd();
     loop {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
@@ -144,8 +142,7 @@ pub fn is_alive(pidfd: impl AsFd) -> bool {
 }
 
 /// The name under which to show the process `pid`, if `/proc` tells.
-#[must_use]
-pub fn process_name(pid: u32) -> Option<String> {
+pub(crate) fn process_name(pid: u32) -> Option<String> {
     let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {
         let program = arguments.split(|&byte| byte == 0).next()?;
         let base = program.rsplit(|&byte| byte == b'/').next()?;
@@ -157,7 +154,6 @@ pub fn process_name(pid: u32) -> Option<String> {
     })
 }
 
-/// What `/proc` says about a process.
 struct Process {
     start_time: u64,
     name: Option<String>,
@@ -207,7 +203,6 @@ fn open_unreused(pid: u32) -> Option<(OwnedFd, Process)> {
     (before.start_time == after.start_time).then_some((pidfd, after))
 }
 
-/// The beginning of a file of a process.
 fn read_proc(pid: u32, file: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(format!("/proc/{pid}/{file}")).ok()?;

@@ -1,19 +1,20 @@
-//! Putting the parts together, and taking them apart again.
+//! What a server is configured with, how its parts are put together and taken down again.
 
-use crate::config::ServerConfig;
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::journal::Journal;
 use crate::ledger_thread::{self, Command, LedgerHandle, LedgerThreadConfig};
-use crate::log::{Log, LogHandle, Note, StartLogError};
+use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
+    BindHttpError, BoundHttp, HttpConfig, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
     StartHttpError,
 };
-use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
+use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::EventfdFlags;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,31 +23,46 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 use ttmem_api::Timestamp;
+use ttmem_event::catalogue::Board;
+use ttmem_event::legacy::BufferTypeNumbering;
 
-/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {
-    /// A socket could not be had.
     #[error(transparent)]
     Bind(#[from] BindSocketError),
-    /// The address for readers over TCP could not be had.
     #[error(transparent)]
     BindHttp(#[from] BindHttpError),
-    /// The folder of a socket could not be had.
     #[error(transparent)]
     RuntimeDir(#[from] EnsureRuntimeDirError),
-    /// The log could not be opened.
     #[error(transparent)]
     Log(#[from] StartLogError),
-    /// Readers cannot be served.
     #[error(transparent)]
     Http(#[from] StartHttpError),
-    /// The system refused something else.
     #[error("cannot set up {what}")]
     System {
         what: &'static str,
         source: io::Error,
     },
+}
+
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Where events go; errors always go to stderr.
+    pub target: LogTarget,
+    pub options: LogOptions,
+}
+
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Its sockets; each serves old clients, new clients and readers.
+    pub sockets: Vec<SocketConfig>,
+    /// Where readers are also served over TCP; `None` = nowhere.
+    pub http: Option<HttpConfig>,
+    /// The board in the machine; `None` = look into sysfs.
+    pub board: Option<Board>,
+    pub log: LogConfig,
+    pub max_clients: usize,
+    pub buffer_types: BufferTypeNumbering,
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> StartServerError {
@@ -73,16 +89,10 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Asks the server to end.
     pub fn stop(&self) {
         self.traffic.stop.store(true, Ordering::Release);
         // A failure means that it has ended already.
         let _ended = rustix::io::write(self.wake.as_ref(), &1_u64.to_ne_bytes());
-    }
-
-    #[must_use]
-    pub fn ledger(&self) -> &LedgerHandle {
-        &self.ledger
     }
 }
 
@@ -114,18 +124,17 @@ impl Server {
             sockets.push(bind(options)?);
         }
         let listeners = sockets.iter().map(BoundSocket::try_clone_listener);
-        let listeners = listeners
-            .collect::<io::Result<_>>()
-            .map_err(system("the sockets"))?;
+        let listeners: io::Result<_> = listeners.collect();
+        let listeners = listeners.map_err(system("the sockets"))?;
 
         let log = Log::start(config.log.target.clone(), config.log.options)?;
         let devices = match &config.board {
             Some(board) => devices_of_board(board),
             None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
         };
-        let wake = rustix::event::eventfd(0, eventfd_flags())
-            .map_err(|error| system("the wake-up")(error.into()))?;
-        let wake = Arc::new(wake);
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = rustix::event::eventfd(0, flags);
+        let wake = Arc::new(wake.map_err(|error| system("the wake-up")(error.into()))?);
         let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
         let noted_devices = devices
             .iter()
@@ -192,19 +201,17 @@ impl Server {
         })
     }
 
-    /// A way to reach it while it runs.
-    #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
-    /// Serves until it is told to stop, then takes everything down in order.
+    /// Serves until it is stopped, then takes everything down in order.
     ///
     /// # Errors
     /// When waiting for the sockets fails, or the ledger's thread did.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
-        // Nobody new gets in, then what was said is applied, then it is written down.
+        // Nobody new gets in, then what was reported is applied, then it is written to the log.
         drop(self.sockets);
         drop(self.ingest);
         drop(self.sampler);
@@ -215,41 +222,33 @@ impl Server {
             outcome = outcome.and(Err(io::Error::other(reason)));
         }
         self.log.handle().note(Note::ServerStopped);
-        self.log.close();
+        drop(self.log);
         outcome
     }
 }
 
-fn eventfd_flags() -> rustix::event::EventfdFlags {
-    rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK
-}
-
 fn catch_signals() -> io::Result<SignalFd> {
-    let mut mask = SigSet::empty();
-    for signal in [
+    let mask = [
         Signal::SIGINT,
         Signal::SIGTERM,
         Signal::SIGHUP,
         Signal::SIGUSR1,
-    ] {
-        mask.add(signal);
-    }
+    ];
+    let mask = SigSet::from_iter(mask);
     mask.thread_block()?;
-    Ok(SignalFd::with_flags(
-        &mask,
-        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
-    )?)
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    Ok(SignalFd::with_flags(&mask, flags)?)
 }
 
-/// Each client costs two descriptors: its connection, and the one that tells of its death.
+/// Each client costs two descriptors: its connection and its pidfd.
 fn raise_descriptor_limit() {
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // Not being allowed to is no reason not to start.
-    let _refused = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    let _refused = setrlimit(Resource::Nofile, limit);
 }
 
-/// A number that tells this run of the server from every other.
+/// A number that distinguishes this run of the server from every other.
 fn instance_number() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -262,10 +261,8 @@ fn facts_source(
     log: LogHandle,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
-    let host = nix::unistd::gethostname()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
     let sockets = sockets.to_vec();
     let clients_limit = Some(config.max_clients as u64);
     let traffic = Arc::clone(traffic);

@@ -23,7 +23,6 @@ const MAX_DEVICES: usize = 128;
 /// The steps: so many seconds each, so many of them.
 const TIERS: [(u32, usize); 3] = [(1, 600), (10, 720), (60, 1440)];
 
-/// The histories of all devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Histories {
     kept: Arc<Mutex<Kept>>,
@@ -36,7 +35,6 @@ struct Kept {
     devices: BTreeMap<DeviceKey, Named>,
 }
 
-/// A device with a history.
 #[derive(Clone, Debug)]
 struct Named {
     place: usize,

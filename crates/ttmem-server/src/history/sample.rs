@@ -38,7 +38,6 @@ impl Sample {
     }
 }
 
-/// The least that is known.
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

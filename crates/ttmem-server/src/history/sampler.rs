@@ -26,10 +26,6 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// When the system has no thread left.
     pub(crate) fn start(
         ledger: LedgerHandle,
         histories: Histories,

@@ -3,7 +3,6 @@
 use super::sample::Sample;
 use std::collections::VecDeque;
 
-/// Steps of one width, oldest first.
 #[derive(Debug)]
 pub(super) struct Tier {
     step_nanos: u64,

@@ -22,7 +22,6 @@ pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 /// that only a frame cut in two can leave one waiting.
 const MAX_DESCRIPTORS: usize = 2;
 
-/// Why a client's connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ClientError {
     #[error(transparent)]
@@ -35,7 +34,6 @@ pub(super) enum ClientError {
     ResyncTooLarge,
 }
 
-/// Why reading frames stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FrameOutcome {
     /// All frames so far are handled.
@@ -70,11 +68,9 @@ impl Default for ClientProgress {
     }
 }
 
-/// What frames led to.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) commands: Vec<ProcessCommand>,
-    /// Memory that was handed over.
     pub(super) handed: Vec<HandedSegment>,
     /// How far rings were received.
     pub(super) drained: Vec<RingPosition>,
@@ -118,7 +114,6 @@ impl ClientProtocol {
         }
     }
 
-    /// Takes bytes from the connection.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
         if self.version.is_none() {
             let missing = PREAMBLE_BYTES - self.preamble.len();
@@ -133,7 +128,6 @@ impl ClientProtocol {
         Ok(())
     }
 
-    /// The version both ends speak.
     pub(super) fn version(&self) -> u16 {
         self.version.unwrap_or(0)
     }
@@ -148,7 +142,6 @@ impl ClientProtocol {
         self.progress
     }
 
-    /// Bytes of its state that are kept aside.
     pub(super) fn resync_bytes(&self) -> usize {
         self.resync.as_ref().map_or(0, |resync| resync.bytes)
     }
@@ -317,7 +310,6 @@ impl Collected {
         self.commands.push(command);
     }
 
-    /// Makes a command of the events so far.
     pub(super) fn flush_events(&mut self) {
         if !self.events.is_empty() {
             let events = std::mem::take(&mut self.events);

@@ -22,12 +22,13 @@ pub(super) struct LegacyProtocol {
 /// What has to happen before an old client's next request can be handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Nothing: all requests are handled.
     Done,
     /// Its earlier questions must be answered.
     Answers,
     /// The process behind it must be known: this is its first report.
-    Identity { claimed_pid: i32 },
+    Identity {
+        claimed_pid: i32,
+    },
 }
 
 /// Who sent the requests, and how their numbers are read.
@@ -41,7 +42,6 @@ pub(super) struct Requester {
     pub(super) time: u64,
 }
 
-/// What handling requests led to.
 #[derive(Debug, Default)]
 pub(super) struct Handled {
     pub(super) commands: Vec<Command>,
@@ -53,7 +53,6 @@ pub(super) struct Handled {
 }
 
 impl LegacyProtocol {
-    /// Takes bytes from the connection.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
         let requests = &mut self.requests;
         let mut sink = |generation, request| requests.push_back((generation, request));

@@ -16,10 +16,10 @@ mod protocols;
 mod recovery;
 mod session;
 
-use crate::config::ServerConfig;
 use crate::ledger_thread::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
+use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
@@ -91,7 +91,6 @@ fn max_segments() -> usize {
     })
 }
 
-/// What the thread is given.
 #[derive(Debug)]
 pub(crate) struct IngestConfig {
     pub(crate) server: ServerConfig,
@@ -124,7 +123,6 @@ pub(crate) struct Ingest {
     segment_limit_logged: bool,
 }
 
-/// What is to be done at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A whole message may be complete.

@@ -11,13 +11,11 @@ use std::time::Duration;
 /// What a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A listening socket, by its index.
     Listener(u64),
     Signals,
     /// Answers from the ledger thread, or the wish to stop.
     Wake,
     Session(SessionNumber),
-    /// The death of a process.
     Process(ProcessNumber),
 }
 
@@ -48,7 +46,6 @@ impl Token {
     }
 }
 
-/// The descriptors that are waited for.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,

@@ -12,7 +12,6 @@ use crate::peer::{Peer, ProgramImage};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-/// What distinguishes one process from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProcessKey {
     Local {
@@ -42,7 +41,6 @@ impl ProcessKey {
         }
     }
 
-    /// The pid, where one is seen.
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
             Self::Local { pid, .. } => Some(*pid),
@@ -65,7 +63,6 @@ impl ProcessKey {
     }
 }
 
-/// A process that may hold something.
 #[derive(Debug)]
 pub(super) struct ProcessEntry {
     pub(super) key: ProcessKey,
@@ -85,7 +82,6 @@ impl ProcessEntry {
     }
 }
 
-/// All processes that may hold something.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     entries: HashMap<ProcessNumber, ProcessEntry>,
@@ -131,7 +127,6 @@ impl Processes {
         Some(entry)
     }
 
-    /// Other instances that ran under the same pid: a program that was replaced by exec.
     pub(super) fn replaced_by(&self, key: &ProcessKey) -> Vec<ProcessNumber> {
         let numbers = self.numbers.iter();
         let replaced = numbers.filter(|(other, _number)| other.is_replaced_by(key));

@@ -53,7 +53,6 @@ pub(super) enum SegmentKind {
     Rings,
 }
 
-/// A segment that came with a handover frame.
 #[derive(Debug)]
 pub(super) struct HandedSegment {
     pub(super) kind: SegmentKind,
@@ -64,7 +63,6 @@ pub(super) struct HandedSegment {
     pub(super) descriptor: OwnedFd,
 }
 
-/// Why memory that was handed over is not kept.
 #[derive(Debug, thiserror::Error)]
 enum KeepSegmentError {
     #[error("it is number {0} of its kind, more than are kept")]
@@ -81,7 +79,6 @@ enum KeepSegmentError {
     Length { claimed: u64, actual: i64 },
 }
 
-/// Sealed memory of a process.
 #[derive(Debug)]
 struct Segment {
     file: File,
@@ -142,7 +139,6 @@ pub(super) struct HandedMemory {
     segments: BTreeMap<(SegmentKind, usize), Segment>,
     /// By ring: everything before this position was received.
     drained: BTreeMap<u32, u64>,
-    /// Segments that were not kept.
     refused: u64,
 }
 
@@ -244,7 +240,6 @@ impl HandedMemory {
     }
 }
 
-/// What the rings of a process had in them.
 #[derive(Debug, Default)]
 struct Found {
     rings: Vec<Vec<u8>>,

@@ -40,17 +40,13 @@ pub(super) struct Session {
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
     pub(super) outstanding: u32,
-    /// When its last bytes came.
     pub(super) last_read: Option<Instant>,
-    /// What epoll waits for.
     pub(super) interest: EventFlags,
     unsent: Vec<u8>,
 }
 
-/// What reading a connection came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
-    /// So many bytes.
     Bytes(usize),
     Empty,
     End,
@@ -107,7 +103,6 @@ impl Session {
         })
     }
 
-    /// How many bytes can be read now.
     pub(super) fn readable_bytes(&self) -> usize {
         let bytes = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -151,7 +146,6 @@ impl Session {
         self.outstanding < MAX_OUTSTANDING && !held_back
     }
 
-    /// What epoll should wait for now.
     pub(super) fn wanted_interest(&self) -> EventFlags {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, self.is_readable());

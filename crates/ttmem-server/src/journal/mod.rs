@@ -55,13 +55,11 @@ impl Batch {
         known.min(self.events.len())..self.events.len()
     }
 
-    /// What was wrong with an event.
     pub(crate) fn anomaly(&self, place: usize) -> Option<Anomaly> {
         let found = self.anomalies.binary_search_by_key(&place, |(at, _)| *at);
         found.ok().map(|at| self.anomalies[at].1)
     }
 
-    /// An event as readers see it.
     pub(crate) fn event(&self, place: usize, names: &Names) -> StreamEvent {
         let event = &self.events[place];
         StreamEvent {
@@ -78,7 +76,6 @@ impl Batch {
         }
     }
 
-    /// The last `count` events by themselves.
     fn last(&self, count: usize) -> Self {
         let from = self.events.len().saturating_sub(count);
         let anomalies = self.anomalies.iter();
@@ -182,7 +179,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Access to what is kept, for any thread.
     pub(crate) fn reader(&self) -> JournalReader {
         self.reader.clone()
     }
@@ -281,7 +277,6 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest of all processes.
     batches: VecDeque<Arc<Batch>>,
     events: usize,
     processes: Vec<History>,
@@ -337,12 +332,10 @@ impl JournalReader {
         kept.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of the newest event.
     pub(crate) fn newest(&self) -> u64 {
         *self.shared.newest.borrow()
     }
 
-    /// Changes when there are newer events.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.shared.newest.subscribe()
     }

@@ -74,7 +74,6 @@ impl Names {
         }
     }
 
-    /// The name of the process.
     pub(super) fn process(&self) -> Option<String> {
         self.process.clone()
     }

@@ -9,20 +9,18 @@ use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, 
 
 /// A process, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessNumber(pub u64);
+pub(crate) struct ProcessNumber(pub(crate) u64);
 
 /// A connection, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionNumber(pub u64);
+pub(crate) struct SessionNumber(pub(crate) u64);
 
 /// One thing for the ledger thread to do. They are done in the order they come.
 #[derive(Debug)]
-pub enum Command {
+pub(crate) enum Command {
     Join {
-        /// Its number from now on.
         process: ProcessNumber,
         identity: ProcessIdentity,
-        /// The pid it claims to have.
         claimed_pid: i64,
     },
     /// A command about a process that has joined.
@@ -53,7 +51,6 @@ pub enum Command {
         /// What was released, or that it may not.
         reply: Sender<Result<Vec<Released>, ForgetError>>,
     },
-    /// A reader sets a mark.
     Mark {
         name: Arc<str>,
         time: u64,
@@ -64,7 +61,7 @@ pub enum Command {
 
 /// What happened to a process that has joined.
 #[derive(Debug)]
-pub enum ProcessCommand {
+pub(crate) enum ProcessCommand {
     /// Its connections ended or it reconnected; how many connections it has.
     State(ProcessState, u32),
     /// What its next events refer to, in the order they came.
@@ -102,24 +99,20 @@ impl Command {
     }
 }
 
-/// Why a process was not forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ForgetError {
-    /// Nothing is known of it.
+pub(crate) enum ForgetError {
     #[error("no process {0} is tracked")]
     Unknown(u32),
     /// The server ends: it forgets everything anyway.
     #[error("the server is stopping")]
     Stopping,
-    /// It belongs to another user.
     #[error("process {0} belongs to another user")]
     NotAllowed(u32),
 }
 
 /// What the ledger thread sends to the sessions.
 #[derive(Debug)]
-pub enum Answer {
-    /// Bytes to send as they are.
+pub(crate) enum Answer {
     Bytes {
         session: SessionNumber,
         bytes: Vec<u8>,

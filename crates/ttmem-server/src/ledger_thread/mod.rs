@@ -9,7 +9,9 @@
 mod command;
 mod published;
 
-pub use command::{Answer, Command, ForgetError, ProcessCommand, ProcessNumber, SessionNumber};
+pub(crate) use command::{
+    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, SessionNumber,
+};
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::journal::{Batch, Journal, NamedBatch, Names};
@@ -43,7 +45,6 @@ const LOG_BATCH: usize = 4096;
 /// more is to do: somebody else's burst must not hold them up.
 const ANSWER_BATCH: u32 = 16;
 
-/// A way to reach the ledger thread.
 #[derive(Clone, Debug)]
 pub struct LedgerHandle {
     commands: Sender<Command>,
@@ -64,7 +65,7 @@ impl LedgerHandle {
 
     /// Sends a command, waiting for room; false when the thread has ended.
     #[must_use]
-    pub fn send(&self, command: Command) -> bool {
+    pub(crate) fn send(&self, command: Command) -> bool {
         self.commands.send(command).is_ok()
     }
 
@@ -76,13 +77,13 @@ impl LedgerHandle {
     }
 
     /// Everything that was acknowledged so far; `None` when the thread has ended.
-    pub async fn view(&self) -> Option<Arc<View>> {
+    pub(crate) async fn view(&self) -> Option<Arc<View>> {
         self.request_view().await.ok()
     }
 
     /// The same for a thread of its own.
     #[must_use]
-    pub fn wait_for_view(&self) -> Option<Arc<View>> {
+    pub(crate) fn wait_for_view(&self) -> Option<Arc<View>> {
         self.request_view().blocking_recv().ok()
     }
 
@@ -106,10 +107,12 @@ impl LedgerHandle {
     }
 
     /// Forgets what is known of a pid, on behalf of a user.
-    ///
-    /// # Errors
-    /// When nothing is known of it, or the user may not.
-    pub fn forget(&self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
+    pub(crate) fn forget(
+        &self,
+        pid: u32,
+        uid: u32,
+        time: u64,
+    ) -> Result<Vec<Released>, ForgetError> {
         let answer = self.ask(|reply| Command::Forget {
             pid,
             uid,
@@ -120,27 +123,20 @@ impl LedgerHandle {
     }
 }
 
-/// What the thread needs besides the ledger.
 #[derive(Debug)]
-pub struct LedgerThreadConfig {
-    /// Devices that are known from the start.
-    pub devices: Vec<KnownDevice>,
-    pub log: LogHandle,
+pub(crate) struct LedgerThreadConfig {
+    pub(crate) devices: Vec<KnownDevice>,
+    pub(crate) log: LogHandle,
     /// Where answers to sessions go; must have room for all that can be outstanding.
-    pub answers: Sender<Answer>,
+    pub(crate) answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
-    pub wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<OwnedFd>,
     /// The server's own user, who may forget any process.
-    pub uid: u32,
-    /// Where applied events are kept.
+    pub(crate) uid: u32,
     pub(crate) journal: Journal,
 }
 
-/// Starts the thread.
-///
-/// # Errors
-/// When the system has no thread left.
-pub fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
+pub(crate) fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
     let (commands, queue) = bounded(COMMAND_QUEUE);
     let (handle, publisher) = LedgerHandle::to(commands);
     let thread = std::thread::Builder::new()
@@ -469,7 +465,6 @@ impl LedgerThread {
         Ok(released)
     }
 
-    /// What everybody holds on the devices with a logical id.
     fn totals(&self, logical_id: i32) -> Totals {
         let mut totals = Totals::default();
         for device in self.devices_numbered(logical_id) {

@@ -69,7 +69,6 @@ impl Publisher {
         }
     }
 
-    /// Publishes a view if somebody waits for one.
     pub(crate) fn publish_if_requested(&mut self, ledger: &mut Ledger) {
         if !self.published.state().waiting.is_empty() {
             self.publish(ledger);

@@ -16,20 +16,16 @@ use ttmem_ledger::{Device, DeviceKey, View};
 
 use super::display::Escaped;
 
-/// Rows of one kind that a dump lists for each device, unless told otherwise.
-pub const DEFAULT_DUMP_LIMIT: usize = 1000;
+pub(super) const DEFAULT_DUMP_LIMIT: usize = 1000;
 
 /// Rows that one dump lists in all: a few megabytes of text, whatever clients hold.
 const MAX_ROWS: usize = 50_000;
 
-/// Columns of the box around a title.
 const BOX_COLUMNS: usize = 64;
 
-/// What is to be printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DumpKind {
-    /// Everything that is still held.
     Remaining,
     Kernels,
     /// Totals, anomalies and whether the books agree.
@@ -41,14 +37,12 @@ impl DumpKind {
 }
 
 /// The text of a dump; ages are counted up to `now_nanos`, in nanoseconds since the epoch.
-#[must_use]
-pub fn render(kind: DumpKind, view: &View, now_nanos: u64) -> String {
+pub(super) fn render(kind: DumpKind, view: &View, now_nanos: u64) -> String {
     render_limited(kind, view, now_nanos, DEFAULT_DUMP_LIMIT)
 }
 
 /// The text of a dump that lists at most `limit` rows of a kind for each device.
-#[must_use]
-pub fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
+pub(super) fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
     let mut out = String::new();
     let limit = RowLimit {
         per_list: limit,
@@ -63,7 +57,6 @@ pub fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize)
     out
 }
 
-/// How many rows may still be listed.
 #[derive(Debug, Clone, Copy)]
 struct RowLimit {
     per_list: usize,
@@ -79,7 +72,6 @@ impl RowLimit {
     }
 }
 
-/// A title in a box of double lines.
 struct TitleBox(&'static str);
 
 impl fmt::Display for TitleBox {

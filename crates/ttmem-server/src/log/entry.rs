@@ -18,9 +18,7 @@ use crate::read::words;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogEntry {
     pub effect: Effect,
-    /// The pid of the process, where the server can see it.
     pub pid: Option<u32>,
-    /// The logical id of the device, if it concerns one.
     pub device: Option<u32>,
 }
 
@@ -33,7 +31,6 @@ impl LogEntry {
         }
     }
 
-    /// Whether it belongs on the error stream.
     pub(super) fn is_error(&self) -> bool {
         match &self.effect.change {
             Change::Contradicted { anomaly, event } => is_error(*anomaly, event),
@@ -42,7 +39,6 @@ impl LogEntry {
     }
 }
 
-/// Whether an event of a batch belongs on the error stream.
 pub(super) fn is_error_at(batch: &Batch, place: usize) -> bool {
     let anomaly = batch.anomaly(place);
     anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].kind))
@@ -101,7 +97,6 @@ pub enum Note {
     ProcessDetached {
         pid: Option<u32>,
     },
-    /// A detached process is connected again.
     ProcessReturned {
         pid: Option<u32>,
     },
@@ -111,7 +106,6 @@ pub enum Note {
         #[serde(rename = "released", serialize_with = "as_released")]
         exit: Exit,
     },
-    /// A connection was not accepted.
     ConnectionRefused {
         pid: Option<u32>,
         reason: String,
@@ -138,11 +132,9 @@ pub enum Note {
     ServerFailed {
         reason: String,
     },
-    /// Log lines cannot be written.
     LogFailed {
         reason: String,
     },
-    /// Lines are missing here.
     LogGap {
         lines: u64,
         reason: String,
@@ -154,8 +146,6 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether the note belongs on the error stream.
-    #[must_use]
     pub fn is_error(&self) -> bool {
         matches!(
             self,
@@ -169,13 +159,11 @@ impl Note {
     }
 }
 
-/// A device that the server knows of when it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotedDevice {
     pub id: u32,
     #[serde(serialize_with = "by_name")]
     pub arch: Option<Arch>,
-    /// What its DRAM can hold.
     pub dram_bytes: Option<u64>,
     /// The L1 of all its compute cores.
     pub l1_bytes: Option<u64>,

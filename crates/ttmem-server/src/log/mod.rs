@@ -1,4 +1,4 @@
-//! The server's log: what it says, how that looks, and where the text goes.
+//! The server's log: what is in it, how that looks, and where the text goes.
 //!
 //! The ledger thread and the sessions hand over [`LogEntry`]s or batches of the journal, [`Note`]s
 //! and views; the threads of the [`Log`], one for each output, make text of them and write it. Nothing here
@@ -19,9 +19,8 @@ mod threads;
 mod writer;
 
 pub(crate) use display::OrUnknown;
-pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
+pub use dumps::DumpKind;
 pub use entry::{LogEntry, Note, NotedDevice};
-pub use number::{CppDouble, kilobytes, megabytes};
 pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
-pub use threads::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};
+pub use threads::{Log, LogFormat, LogOptions, LogTarget, StartLogError};

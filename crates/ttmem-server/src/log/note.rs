@@ -9,7 +9,6 @@ use super::display::{Escaped, OrUnknown};
 use super::entry::{Note, NotedDevice};
 use super::number::megabytes;
 
-/// Appends the lines of a note.
 pub(super) fn write_note(out: &mut String, note: &Note) {
     write_lines(out, note).expect("a String takes any text");
 }

@@ -17,13 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Size at which a log file is rotated unless told otherwise, in bytes.
 pub const DEFAULT_MAX_BYTES: u64 = 64 << 20;
 
-/// Number of log files unless told otherwise, the one being written included.
 pub const DEFAULT_MAX_FILES: u32 = 4;
 
-/// Which file the log goes to and how much of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFileOptions {
     /// The file being written; rotated ones have `.1`, `.2`, … appended.
@@ -37,7 +34,6 @@ pub struct LogFileOptions {
 }
 
 impl LogFileOptions {
-    /// The default amount of log at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -47,7 +43,6 @@ impl LogFileOptions {
     }
 }
 
-/// Why a log file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenLogFileError {
     /// The system refused; a symbolic link at the path counts as that.
@@ -58,7 +53,6 @@ pub enum OpenLogFileError {
     NotRegular { path: PathBuf },
 }
 
-/// Where the text of a thread goes.
 #[derive(Debug)]
 pub(super) struct Output {
     file: File,
@@ -90,7 +84,6 @@ impl Output {
         })
     }
 
-    /// The name of the destination for messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -195,12 +188,9 @@ fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
     Ok((file, metadata.len()))
 }
 
-/// A write that ended early, and how far it came.
 #[derive(Debug)]
 pub(super) struct WriteFailure {
-    /// Bytes that did get out.
     pub(super) written: usize,
-    /// Why the next one did not.
     pub(super) source: io::Error,
 }
 

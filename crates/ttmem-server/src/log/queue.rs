@@ -17,10 +17,8 @@ use super::threads::LogOptions;
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
 
-/// What a queue holds at most.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueLimits {
-    /// Batches of entries, notes and dumps.
     pub(super) messages: usize,
     /// Entries above which no further batch is taken.
     pub(super) entries: usize,
@@ -31,12 +29,10 @@ pub(super) struct QueueLimits {
 pub struct LogHandle {
     pub(super) events: Queue,
     pub(super) errors: Queue,
-    /// Whether errors stand among the events as well.
     pub(super) errors_in_events: bool,
     pub(super) options: LogOptions,
 }
 
-/// The sending side of one output's queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     pub(super) sender: Sender<Message>,
@@ -54,7 +50,6 @@ pub(super) struct Shared {
     pub(super) unreported: AtomicU64,
     /// Lines that were not written, since the start.
     pub(super) lost: AtomicU64,
-    /// The output is to be opened anew.
     pub(super) reopen: AtomicBool,
     /// The thread waits for its output.
     pub(super) is_writing: AtomicBool,
@@ -98,7 +93,6 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// How many entries it has, as far as these are limited.
     pub(super) fn entries(&self) -> usize {
         match self {
             Self::Entries(entries) => entries.len(),
@@ -109,8 +103,6 @@ impl Body {
 }
 
 impl LogHandle {
-    /// How the log looks and what it leaves out.
-    #[must_use]
     pub fn options(&self) -> LogOptions {
         self.options
     }
@@ -187,14 +179,12 @@ impl LogHandle {
     }
 
     /// Lines of events and errors that were not written, since the start.
-    #[must_use]
     pub fn elided(&self) -> u64 {
         self.events.lost() + self.errors.lost()
     }
 }
 
 impl Queue {
-    /// A queue and its receiving side.
     pub(super) fn new(limits: QueueLimits) -> (Self, Receiver<Message>) {
         let (sender, receiver) = bounded(limits.messages);
         let shared = Arc::new(Shared {
@@ -256,7 +246,6 @@ impl Queue {
         self.sender.try_send(message).ok();
     }
 
-    /// Lines that were not written so far.
     pub(super) fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }

@@ -23,16 +23,13 @@ const BATCH_BYTES: usize = 64 << 10;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Which lines an output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
     Everything,
-    /// What is no error.
     Events,
     Errors,
 }
 
-/// What the thread of an output owns.
 pub(super) struct Writer {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
@@ -75,7 +72,6 @@ impl Writer {
         }
     }
 
-    /// Writes until the queue is closed.
     pub(super) fn run(mut self) {
         // Without a sender there is nobody left to close either.
         while let Ok(message) = self.receiver.recv() {

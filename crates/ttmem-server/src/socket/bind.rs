@@ -30,7 +30,6 @@ const BACKLOG: i32 = 4096;
 /// How often the place is looked at anew after it changed under our hands.
 const ATTEMPTS: usize = 16;
 
-/// Where to listen and who may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketConfig {
     pub path: PathBuf,
@@ -54,18 +53,11 @@ pub struct BoundSocket {
 }
 
 impl BoundSocket {
-    /// The listener, non-blocking.
-    #[must_use]
-    pub fn listener(&self) -> &UnixListener {
-        &self.listener
-    }
-
     /// A second descriptor of the listener, for an event loop that wants to own one.
     pub fn try_clone_listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.socket.path()
     }

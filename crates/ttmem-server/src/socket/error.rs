@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::probe::Holder;
 
-/// Why the listening socket could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum BindSocketError {
     #[error("{} does not name a file", path.display())]
@@ -35,7 +34,6 @@ pub enum BindSocketError {
     Unclear {
         path: PathBuf,
         uid: u32,
-        /// What the attempt to connect said.
         source: io::Error,
     },
     /// A dead server's socket is at the path, and the directory protects it from us.
@@ -60,7 +58,6 @@ pub enum BindSocketError {
         gid: u32,
         source: io::Error,
     },
-    /// Others kept changing what is at the path.
     #[error("{} keeps changing; is another server being started?", path.display())]
     Contended { path: PathBuf },
     #[error("cannot {action} {}", path.display())]

@@ -16,7 +16,6 @@ const SOCKET_NAME: &str = "ttmem.sock";
 ///
 /// `xdg_runtime_dir` is the value of that environment variable; one that is not an absolute path
 /// is ignored, as the specification of the variable demands.
-#[must_use]
 pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf {
     let directory = match xdg_runtime_dir
         .map(Path::new)
@@ -29,10 +28,8 @@ pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf
     directory.join(SOCKET_NAME)
 }
 
-/// Why a directory is not fit to hold the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum EnsureRuntimeDirError {
-    /// It is not there and cannot be made.
     #[error("cannot create the directory {}", path.display())]
     Create { path: PathBuf, source: io::Error },
     /// Something else has its name; a link is not followed.

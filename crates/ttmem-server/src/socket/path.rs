@@ -17,7 +17,6 @@ use super::probe::{Holder, Probe, probe};
 /// Bytes of a socket's path that fit its address with the NUL that C programs need behind it.
 const MAX_PATH_BYTES: usize = 107;
 
-/// Length of the names made by [`temporary_name`].
 const TEMPORARY_NAME_BYTES: usize = 8;
 
 /// A file as opposed to its name.
@@ -39,7 +38,6 @@ impl FileId {
     }
 }
 
-/// What kind of file something is, in words.
 pub(super) fn file_kind(mode: RawMode) -> &'static str {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => "a regular file",
@@ -52,7 +50,6 @@ pub(super) fn file_kind(mode: RawMode) -> &'static str {
     }
 }
 
-/// Where the socket shall be.
 #[derive(Debug)]
 pub(super) struct SocketPath {
     pub(super) dir: OwnedFd,
@@ -101,12 +98,10 @@ impl SocketPath {
         }
     }
 
-    /// The path of the socket.
     pub(super) fn path(&self) -> PathBuf {
         self.dir_path.join(&self.name)
     }
 
-    /// The path of the lock file.
     pub(super) fn lock_path(&self) -> PathBuf {
         self.dir_path.join(self.lock_name())
     }

@@ -10,19 +10,15 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::peer::{Credentials, credentials, process_name};
 
-/// What a socket file turned out to be.
 #[derive(Debug)]
 pub(super) enum Probe {
     /// Someone listens; the credentials are those at the time of `listen`.
     Served(Option<Credentials>),
     Stale,
-    /// The file itself is gone.
     Missing,
-    /// It cannot be told.
     Unclear(io::Error),
 }
 
-/// Tries to connect to the socket at `path`.
 pub(super) fn probe(path: &Path) -> Probe {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let attempt = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -47,7 +43,6 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The server that answered a probe.
     pub(super) fn of_credentials(Credentials { pid, uid }: Credentials) -> Self {
         Self {
             pid,
@@ -56,7 +51,6 @@ impl Holder {
         }
     }
 
-    /// The process that wrote its pid into a lock file.
     pub(super) fn of_pid(pid: Option<u32>) -> Self {
         let directory = pid.and_then(|pid| std::fs::metadata(format!("/proc/{pid}")).ok());
         Self {

@@ -39,7 +39,7 @@ fn errors_reach_the_file_and_standard_error() {
     handle.note(Note::ProcessReturned { pid: Some(1) });
     handle.note(error("an error"));
     handle.note(Note::ProcessReturned { pid: Some(2) });
-    log.close();
+    drop(log);
     assert_eq!(
         std::fs::read_to_string(&path).unwrap(),
         "✓ [PID 1] Connected again\nan error\n✓ [PID 2] Connected again\n"
@@ -71,7 +71,7 @@ fn a_failing_event_log_is_reported_on_standard_error_once() {
     for _ in 0..5 {
         handle.note(Note::ServerStopped);
     }
-    log.close();
+    drop(log);
     assert_eq!(handle.elided(), 5);
     let reported = read_all(errors);
     assert_eq!(reported.lines().count(), 1, "{reported}");

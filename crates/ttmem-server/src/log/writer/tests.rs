@@ -52,7 +52,7 @@ impl TestLog {
 
     /// What the log has in all, and what of it on the error stream.
     fn finish(mut self) -> (String, String) {
-        self.log.close();
+        drop(self.log);
         let mut errors = String::new();
         self.errors.read_to_string(&mut errors).unwrap();
         (fs::read_to_string(&self.path).unwrap(), errors)

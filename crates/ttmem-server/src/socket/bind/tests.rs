@@ -80,11 +80,11 @@ fn listens_with_its_mode_and_leaves_nothing_behind() {
         0o666
     );
     assert_eq!(bound.path(), path);
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
 
-    let idle = bound.listener().accept().unwrap_err();
+    let idle = bound.listener.accept().unwrap_err();
     assert_eq!(idle.kind(), io::ErrorKind::WouldBlock);
-    let flags = rustix::io::fcntl_getfd(bound.listener()).unwrap();
+    let flags = rustix::io::fcntl_getfd(&bound.listener).unwrap();
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
 
     drop(bound);
@@ -131,7 +131,7 @@ fn a_second_server_is_told_about_the_first() {
     let (dir, path) = directory();
     let first = bind(&options(&path)).unwrap();
     assert_served_by_us(&bind(&options(&path)).unwrap_err());
-    assert!(reaches(&path, first.listener()));
+    assert!(reaches(&path, &first.listener));
     assert_eq!(names_in(&dir), ["server.sock", "server.sock.lock"]);
 }
 
@@ -165,7 +165,7 @@ fn what_a_crash_left_is_taken_over() {
     let before = fs::metadata(&path).unwrap().ino();
     let bound = bind(&options(&path)).unwrap();
     assert_ne!(fs::metadata(&path).unwrap().ino(), before);
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
     assert_eq!(names_in(&dir), ["server.sock", "server.sock.lock"]);
 }
 
@@ -261,7 +261,7 @@ fn of_twenty_starters_one_wins() {
             }
         }
         assert_eq!(winners.len(), 1);
-        assert!(reaches(&path, winners[0].listener()));
+        assert!(reaches(&path, &winners[0].listener));
         drop(winners);
         assert!(names_in(&dir).is_empty());
     }
@@ -289,7 +289,7 @@ fn paths_are_limited_by_the_address() {
     let longest = deep.join("server.sock");
     assert_eq!(longest.as_os_str().as_bytes().len(), 107);
     let bound = bind(&options(&longest)).unwrap();
-    assert!(reaches(&longest, bound.listener()));
+    assert!(reaches(&longest, &bound.listener));
 
     let error = bind(&options(&deep.join("server.socks"))).unwrap_err();
     assert!(
@@ -435,5 +435,5 @@ fn another_users_stale_socket_in_a_sticky_directory_is_explained() {
 
     // The superuser may take it over all the same.
     let bound = bind(&options(&path)).unwrap();
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
 }

@@ -9,12 +9,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::clock::unix_nanos;
 
 /// Characters of a process name that are kept.
 const MAX_NAME_CHARS: usize = 64;
@@ -89,17 +92,13 @@ pub(crate) fn identify(stream: &UnixStream) -> io::Result<Peer> {
             (Some(pidfd), process)
         }
         // A kernel before 6.5.
-        Err(Errno::ENOPROTOOPT) => match pid.and_then(open_unreused) {
-            Some((pidfd, process)) => (Some(pidfd), Some(process)),
-            None => (None, None),
-        },
+        Err(Errno::ENOPROTOOPT) => pid.and_then(open_unreused).unzip(),
         // The kernel knows that the process is gone: its pid tells nothing any more.
         Err(_) => (None, None),
     };
-    let (start_time, name, image) = match process {
-        Some(process) => (Some(process.start_time), process.name, process.image),
-        None => (None, None, None),
-    };
+    let start_time = process.as_ref().map(|process| process.start_time);
+    let image = process.as_ref().and_then(|process| process.image);
+    let name = process.and_then(|process| process.name);
     Ok(Peer {
         pid,
         uid,
@@ -126,13 +125,7 @@ pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     let pidfd = pidfd.as_fd();
     loop {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        match poll(
-            &mut fds,
-            Some(&Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-        ) {
+        match poll(&mut fds, Some(&Timespec::default())) {
             Ok(ready) => return ready == 0,
             Err(rustix::io::Errno::INTR) => {}
             // Memory of a process is never given up on a guess.
@@ -238,18 +231,9 @@ fn parse_field(stat: &[u8], number: usize) -> Option<u64> {
 
 /// When a process started, by today's difference between the two clocks.
 fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
-    let since_boot = nanos(clock_gettime(ClockId::Boottime))?;
-    let since_1970 = nanos(clock_gettime(ClockId::Realtime))?;
-    since_1970
-        .checked_sub(since_boot)?
-        .checked_add(start_ticks.checked_mul(TICK_NANOS)?)
-}
-
-fn nanos(time: Timespec) -> Option<u64> {
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    seconds
-        .checked_mul(1_000_000_000)?
-        .checked_add(u64::try_from(time.tv_nsec).ok()?)
+    let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    let boot = unix_nanos().checked_sub(u64::try_from(since_boot.as_nanos()).ok()?)?;
+    boot.checked_add(start_ticks.checked_mul(TICK_NANOS)?)
 }
 
 /// Text that can be put on a line of its own, or none if nothing is left.

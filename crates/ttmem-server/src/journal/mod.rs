@@ -263,12 +263,12 @@ impl Last {
 }
 
 /// What is kept, for any thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct JournalReader {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     kept: Mutex<Kept>,
     /// The newest id; 0 before the first event.
@@ -314,16 +314,6 @@ pub(crate) struct Since {
     /// The id of the first event that is still kept, or of the first there will be.
     pub(crate) oldest: u64,
     pub(crate) batches: Vec<Arc<Batch>>,
-}
-
-impl Default for JournalReader {
-    fn default() -> Self {
-        let (newest, _nobody) = watch::channel(0);
-        let kept = Mutex::default();
-        Self {
-            shared: Arc::new(Shared { kept, newest }),
-        }
-    }
 }
 
 impl JournalReader {

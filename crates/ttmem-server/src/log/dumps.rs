@@ -9,14 +9,15 @@ mod kernels;
 mod remaining;
 mod summary;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 use ttmem_ledger::{Device, DeviceKey, View};
 
 use super::display::Escaped;
 
-pub(super) const DEFAULT_DUMP_LIMIT: usize = 1000;
+/// Rows of one kind that a dump in the log lists for each device.
+pub(super) const DUMP_LIMIT: usize = 1000;
 
 /// Rows that one dump lists in all: a few megabytes of text, whatever clients hold.
 const MAX_ROWS: usize = 50_000;
@@ -36,13 +37,8 @@ impl DumpKind {
     pub const ALL: [Self; 3] = [Self::Remaining, Self::Kernels, Self::Summary];
 }
 
-/// The text of a dump; ages are counted up to `now_nanos`, in nanoseconds since the epoch.
-pub(super) fn render(kind: DumpKind, view: &View, now_nanos: u64) -> String {
-    render_limited(kind, view, now_nanos, DEFAULT_DUMP_LIMIT)
-}
-
-/// The text of a dump that lists at most `limit` rows of a kind for each device.
-pub(super) fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
+/// The text of a dump: at most `limit` rows of a kind for each device, ages up to `now_nanos`.
+pub(super) fn render(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
     let mut out = String::new();
     let limit = RowLimit {
         per_list: limit,
@@ -72,15 +68,12 @@ impl RowLimit {
     }
 }
 
-struct TitleBox(&'static str);
-
-impl fmt::Display for TitleBox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inside = BOX_COLUMNS - 2;
-        writeln!(f, "╔{:═<inside$}╗", "")?;
-        writeln!(f, "║{:^inside$}║", self.0)?;
-        writeln!(f, "╚{:═<inside$}╝", "")
-    }
+/// A title in a box of double lines.
+fn write_title(out: &mut String, title: &str) -> fmt::Result {
+    let inside = BOX_COLUMNS - 2;
+    writeln!(out, "╔{:═<inside$}╗", "")?;
+    writeln!(out, "║{title:^inside$}║")?;
+    writeln!(out, "╚{:═<inside$}╝", "")
 }
 
 /// The devices with their place in the view, by logical id.
@@ -90,39 +83,21 @@ fn sorted_devices(view: &View) -> Vec<(u32, &Device)> {
     devices
 }
 
-/// A device's number, with what tells it from another of the same number.
-struct Label<'v> {
-    device: &'v Device,
-    is_ambiguous: bool,
-}
-
-impl<'v> Label<'v> {
-    fn of(device: &'v Device, view: &View) -> Self {
-        let logical_id = device.facts.logical_id;
-        let devices = view.devices.iter();
-        let mut same = devices.filter(|other| other.facts.logical_id == logical_id);
-        let is_ambiguous = same.nth(1).is_some();
-        Self {
-            device,
-            is_ambiguous,
-        }
+/// A device's number, with what distinguishes it from another of the same number.
+fn label(device: &Device, view: &View) -> String {
+    let logical_id = device.facts.logical_id;
+    let devices = view.devices.iter();
+    let same = devices.filter(|other| other.facts.logical_id == logical_id);
+    if same.count() < 2 {
+        return logical_id.to_string();
     }
-}
-
-impl fmt::Display for Label<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.device.facts.logical_id)?;
-        if !self.is_ambiguous {
-            return Ok(());
+    match &device.key {
+        DeviceKey::Unique(unique_id) => format!("{logical_id} (unique id {unique_id:#x})"),
+        DeviceKey::Logical { visible, .. } if visible.is_empty() => {
+            format!("{logical_id} (of all devices)")
         }
-        match &self.device.key {
-            DeviceKey::Unique(unique_id) => write!(f, " (unique id {unique_id:#x})"),
-            DeviceKey::Logical { visible, .. } if visible.is_empty() => {
-                f.write_str(" (of all devices)")
-            }
-            DeviceKey::Logical { visible, .. } => {
-                write!(f, " (of visible devices {})", Escaped(visible))
-            }
+        DeviceKey::Logical { visible, .. } => {
+            format!("{logical_id} (of visible devices {})", Escaped(visible))
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct LogHandle {
 
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
+    max_entries: usize,
     pub(super) sender: Sender<Message>,
     pub(super) shared: Arc<Shared>,
 }
@@ -42,9 +43,8 @@ pub(super) struct Queue {
 /// What bypasses the queue, which may be full.
 ///
 /// All accesses are relaxed: each field stands for itself, and the queue orders the messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
-    max_entries: usize,
     pub(super) queued_entries: AtomicUsize,
     /// Lines that found no room and that no line has mentioned yet.
     pub(super) unreported: AtomicU64,
@@ -73,20 +73,12 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) enum Body {
     Entries(Vec<LogEntry>),
-    Batches {
-        batches: Vec<NamedBatch>,
-        /// Events in them that are to be written.
-        count: usize,
-    },
-    Note {
-        time_nanos: u64,
-        note: Note,
-    },
-    /// The place of a dump; a newer request of its kind takes its view away.
-    Dump {
-        kind: DumpKind,
-        request: u64,
-    },
+    /// With how many of their events are to be written.
+    Batches(Vec<NamedBatch>, usize),
+    /// With its time in nanoseconds since the epoch.
+    Note(u64, Note),
+    /// The place of a dump, and its request; a newer one of its kind takes its view away.
+    Dump(DumpKind, u64),
     /// Nothing but a reason to look at [`Shared`].
     Wake,
     Close,
@@ -96,8 +88,8 @@ impl Body {
     pub(super) fn entries(&self) -> usize {
         match self {
             Self::Entries(entries) => entries.len(),
-            Self::Batches { count, .. } => *count,
-            Self::Note { .. } | Self::Dump { .. } | Self::Wake | Self::Close => 0,
+            Self::Batches(_, count) => *count,
+            Self::Note(..) | Self::Dump(..) | Self::Wake | Self::Close => 0,
         }
     }
 }
@@ -128,23 +120,20 @@ impl LogHandle {
         let error_count = batches.iter().map(errors).sum();
         if error_count > 0 {
             let wrong = batches.iter().filter(|named| errors(named) > 0);
-            self.errors.push(Body::Batches {
-                batches: wrong.cloned().collect(),
-                count: error_count,
-            });
+            let wrong = wrong.cloned().collect();
+            self.errors.push(Body::Batches(wrong, error_count));
         }
-        self.events.push(Body::Batches { batches, count });
+        self.events.push(Body::Batches(batches, count));
     }
 
     /// Takes a note, or counts it; never waits.
     pub fn note(&self, note: Note) {
         let time_nanos = unix_nanos();
         if note.is_error() {
-            let note = note.clone();
-            self.errors.push(Body::Note { time_nanos, note });
+            self.errors.push(Body::Note(time_nanos, note.clone()));
         }
         if self.errors_in_events || !note.is_error() {
-            self.events.push(Body::Note { time_nanos, note });
+            self.events.push(Body::Note(time_nanos, note));
         }
     }
 
@@ -164,7 +153,7 @@ impl LogHandle {
         // Letting a large view go takes time: not under the lock.
         drop(superseded);
         // One that finds no room loses its place, and is printed when the queue is empty.
-        self.events.try_send(Body::Dump { kind, request });
+        self.events.try_send(Body::Dump(kind, request));
     }
 
     /// Counts entries that will never be written; the log says so where they are missing.
@@ -187,23 +176,19 @@ impl LogHandle {
 impl Queue {
     pub(super) fn new(limits: QueueLimits) -> (Self, Receiver<Message>) {
         let (sender, receiver) = bounded(limits.messages);
-        let shared = Arc::new(Shared {
+        let queue = Self {
             max_entries: limits.entries,
-            queued_entries: AtomicUsize::new(0),
-            unreported: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            reopen: AtomicBool::new(false),
-            is_writing: AtomicBool::new(false),
-            dumps: Mutex::default(),
-        });
-        (Self { sender, shared }, receiver)
+            sender,
+            shared: Arc::default(),
+        };
+        (queue, receiver)
     }
 
     /// Takes what has lines, or counts them; never waits.
     pub(super) fn push(&self, body: Body) {
         let entries = body.entries();
         let queued = &self.shared.queued_entries;
-        if entries > 0 && queued.load(Ordering::Relaxed) >= self.shared.max_entries {
+        if entries > 0 && queued.load(Ordering::Relaxed) >= self.max_entries {
             return self.count_lost(entries as u64);
         }
         queued.fetch_add(entries, Ordering::Relaxed);

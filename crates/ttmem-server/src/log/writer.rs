@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_channel::Receiver;
 use ttmem_ledger::View;
 
-use super::dumps::{DumpKind, render};
+use super::dumps::{DUMP_LIMIT, DumpKind, render};
 use super::entry::{LogEntry, Note, is_error_at, is_routine};
 use super::output::Output;
 use super::queue::{Body, Message, Queue, Shared};
@@ -103,11 +103,11 @@ impl Writer {
         queued.fetch_sub(body.entries(), Ordering::Relaxed);
         match body {
             Body::Entries(entries) => entries.iter().for_each(|entry| self.write_entry(entry)),
-            Body::Batches { batches, .. } => {
+            Body::Batches(batches, _count) => {
                 batches.iter().for_each(|batch| self.write_events(batch));
             }
-            Body::Note { time_nanos, note } => self.write_note(time_nanos, &note),
-            Body::Dump { kind, request } => {
+            Body::Note(time_nanos, note) => self.write_note(time_nanos, &note),
+            Body::Dump(kind, request) => {
                 if let Some(view) = self.shared.take_dump(kind, Some(request)) {
                     self.write_dump(kind, &view);
                 }
@@ -180,7 +180,7 @@ impl Writer {
 
     fn write_dump(&mut self, kind: DumpKind, view: &View) {
         let now = unix_nanos();
-        let text = render(kind, view, now);
+        let text = render(kind, view, now, DUMP_LIMIT);
         let dump = Note::Dump { kind, text };
         append_note(&mut self.batch, self.options.format, now, &dump);
     }
@@ -249,10 +249,7 @@ impl Writer {
 
     fn report(&self, reason: String) {
         if let Some(reports) = &self.reports {
-            reports.push(Body::Note {
-                time_nanos: unix_nanos(),
-                note: Note::LogFailed { reason },
-            });
+            reports.push(Body::Note(unix_nanos(), Note::LogFailed { reason }));
         }
     }
 }

@@ -6,7 +6,7 @@ use ttmem_ledger::View;
 use ttmem_ledger::program::Kernel;
 
 use super::holdings::{self, Held, keep_largest};
-use super::{Label, RowLimit, TitleBox, sorted_devices};
+use super::{RowLimit, label, sorted_devices, write_title};
 use crate::log::display::{Escaped, OrUnknown};
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
@@ -25,7 +25,7 @@ pub(super) fn write(
     let devices = view.devices.iter();
     let count: u64 = devices.map(|device| device.totals.kernel.count).sum();
     writeln!(out, "📋 Received DUMP_KERNELS request...")?;
-    write!(out, "{}", TitleBox("DETAILED KERNEL ALLOCATIONS"))?;
+    write_title(out, "DETAILED KERNEL ALLOCATIONS")?;
     writeln!(out, "Total kernel allocations: {count}\n")?;
     for (place, device) in sorted_devices(view) {
         let totals = &device.totals.kernel;
@@ -35,7 +35,7 @@ pub(super) fn write(
         writeln!(
             out,
             "📊 Device {} - Total: {} MB ({} kernels)",
-            Label::of(device, view),
+            label(device, view),
             megabytes(totals.registered.bytes()),
             totals.count
         )?;

@@ -7,7 +7,7 @@ use ttmem_ledger::program::{Cb, Kernel};
 use ttmem_ledger::{BufferRow, Totals, View};
 
 use super::holdings::{self, Held, keep_largest};
-use super::{Label, RowLimit, TitleBox, sorted_devices};
+use super::{RowLimit, label, sorted_devices, write_title};
 use crate::log::display::OrUnknown;
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
     let kernels: u64 = totals().map(|totals| totals.kernel.count).sum();
 
     writeln!(out, "📋 Received DUMP_REMAINING request...")?;
-    write!(out, "{}", TitleBox("REMAINING ALLOCATED BUFFERS"))?;
+    write_title(out, "REMAINING ALLOCATED BUFFERS")?;
     writeln!(out, "Total tracked allocations: {buffers}\n")?;
     if buffers + cbs + kernels == 0 {
         writeln!(out, "✓ No buffers remaining - perfect cleanup!")?;
@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
             if count + totals.cb.count + totals.kernel.count == 0 {
                 continue;
             }
-            writeln!(out, "Device {}:", Label::of(device, view))?;
+            writeln!(out, "Device {}:", label(device, view))?;
             write_device(out, view, place, &device.totals, &mut limit)?;
             out.push('\n');
         }

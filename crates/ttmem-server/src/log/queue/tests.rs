@@ -42,12 +42,8 @@ fn start(limits: QueueLimits, output: Output) -> (Queue, Receiver<()>, Receiver<
 }
 
 fn text(line: &str) -> Body {
-    Body::Note {
-        time_nanos: 0,
-        note: Note::ServerFailed {
-            reason: line.to_owned(),
-        },
-    }
+    let reason = line.to_owned();
+    Body::Note(0, Note::ServerFailed { reason })
 }
 
 /// Has a line written, or given up, before it returns.
@@ -61,10 +57,7 @@ fn write(writer: &mut Writer, line: &str) {
 
 fn report(reports: &Receiver<Message>) -> String {
     match reports.try_recv().unwrap().body {
-        Body::Note {
-            note: Note::LogFailed { reason },
-            ..
-        } => reason,
+        Body::Note(_, Note::LogFailed { reason }) => reason,
         other => panic!("{other:?}"),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) use command::{
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::journal::{Batch, Journal, NamedBatch, Names};
-use crate::log::{DumpKind, LogEntry, LogFormat, LogHandle, Note};
+use crate::log::{DumpKind, LogEntry, LogFormat, LogHandle, LogOptions, Note};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use published::Published;
 pub(crate) use published::Publisher;
@@ -31,7 +31,7 @@ use ttmem_event::legacy::{
 use ttmem_event::wire::Frame;
 use ttmem_event::{Class, Event, EventKind};
 use ttmem_ledger::{
-    Anomalies, Anomaly, Departure, Effect, Ledger, Limits, ProcessState, Released, View,
+    Anomalies, Anomaly, Change, Departure, Effect, Ledger, Limits, ProcessState, Released, View,
 };
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -345,9 +345,7 @@ impl LedgerThread {
             events,
             anomalies,
         });
-        if let Some(batch) = batch
-            && !self.logs_effects()
-        {
+        if let Some(batch) = batch {
             self.log_batch(batch);
         }
     }
@@ -358,17 +356,41 @@ impl LedgerThread {
         options.format == LogFormat::Plain && !options.quiet
     }
 
-    /// Hands events to the log with their names: the process may be gone when they are written.
+    /// Logs what the effects of its events do not.
     fn log_batch(&mut self, batch: Arc<Batch>) {
+        let LogOptions { format, quiet, .. } = self.config.log.options();
         // `--quiet` hides events, but not what is wrong with them.
-        if self.config.log.options().quiet && batch.anomalies.is_empty() {
+        if quiet && batch.anomalies.is_empty() {
             return;
         }
-        if let Some(process) = self.ledger.process(batch.slot) {
-            let logical_id = |device| self.ledger.logical_id(device);
-            let names = Names::of(process, logical_id, &batch.events);
-            self.batched_events += batch.events.len();
-            self.batches.push(NamedBatch { batch, names });
+        match format {
+            LogFormat::Plain if quiet => {
+                for (index, anomaly) in &batch.anomalies {
+                    let Event { time, kind: event } = batch.events[*index];
+                    let anomaly = *anomaly;
+                    let effect = Effect {
+                        time,
+                        process: batch.slot,
+                        device: None,
+                        change: Change::Contradicted { anomaly, event },
+                    };
+                    self.entries.push(LogEntry {
+                        effect,
+                        pid: batch.pid,
+                        device: None,
+                    });
+                }
+            }
+            LogFormat::Plain => {}
+            LogFormat::Json => {
+                // With their names: the process may be gone when they are written.
+                if let Some(process) = self.ledger.process(batch.slot) {
+                    let logical_id = |device| self.ledger.logical_id(device);
+                    let names = Names::of(process, logical_id, &batch.events);
+                    self.batched_events += batch.events.len();
+                    self.batches.push(NamedBatch { batch, names });
+                }
+            }
         }
     }
 
@@ -539,3 +561,6 @@ impl LedgerThread {
         self.config.log.note(note);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,9 +39,9 @@ impl LogEntry {
     }
 }
 
-pub(super) fn is_error_at(batch: &Batch, place: usize) -> bool {
-    let anomaly = batch.anomaly(place);
-    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].kind))
+pub(super) fn is_error_at(batch: &Batch, index: usize) -> bool {
+    let anomaly = batch.anomaly(index);
+    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[index].kind))
 }
 
 /// Whether an event belongs on the error stream: an old sender's report that made no sense.

@@ -23,16 +23,6 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
     }
 }
 
-/// Appends the line of an event that contradicts the ledger.
-pub(super) fn write_anomalous(
-    out: &mut String,
-    pid: Option<u32>,
-    anomaly: Anomaly,
-    event: &EventKind,
-) {
-    write_anomaly(out, OrUnknown(pid), anomaly, event).expect("a String takes any text");
-}
-
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
     let pid = OrUnknown(entry.pid);
     let device = OrUnknown(entry.device);

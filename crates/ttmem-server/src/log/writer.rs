@@ -138,20 +138,13 @@ impl Writer {
     }
 
     fn write_events(&mut self, NamedBatch { batch, names }: &NamedBatch) {
-        for (place, event) in batch.events.iter().enumerate() {
-            let anomaly = batch.anomaly(place);
-            if anomaly.is_none() && !self.options.verbose && is_routine(&event.kind) {
-                continue;
+        for (index, event) in batch.events.iter().enumerate() {
+            let is_shown = self.options.verbose || !is_routine(&event.kind);
+            if is_shown || batch.anomaly(index).is_some() {
+                self.write(is_error_at(batch, index), |out| {
+                    json::write_line(out, &batch.event(index, names));
+                });
             }
-            let format = self.options.format;
-            self.write(is_error_at(batch, place), |out| match (format, anomaly) {
-                (LogFormat::Json, _) => json::write_line(out, &batch.event(place, names)),
-                (LogFormat::Plain, Some(anomaly)) => {
-                    plain::write_anomalous(out, batch.pid, anomaly, &event.kind);
-                }
-                // Sound events come by their effects.
-                (LogFormat::Plain, None) => {}
-            });
         }
     }
 

@@ -227,13 +227,6 @@ fn a_json_log_has_events_in_the_form_of_the_read_api() {
 }
 
 #[test]
-fn a_quiet_plain_log_has_the_errors_among_events() {
-    let (text, errors) = logged(QUIET);
-    assert_eq!(text, "⚠️  Invalid device_id -1 - ignoring message\n");
-    assert_eq!(errors, text);
-}
-
-#[test]
 fn every_kind_of_event_is_one_valid_object() {
     for layout in ttmem_event::event::vocabulary::LAYOUT {
         for byte in [0, 1, 255] {

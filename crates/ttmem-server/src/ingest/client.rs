@@ -39,11 +39,9 @@ pub(super) enum FrameOutcome {
     /// All frames so far are handled.
     Consumed,
     /// It introduced itself: the caller finds the process and calls [`ClientProtocol::accept`].
-    Hello {
-        /// As far as the client knows it: the kernel's part is missing.
-        identity: ProcessIdentity,
-        claimed_pid: u32,
-    },
+    ///
+    /// The identity is as far as the client knows it, with the pid that it claims.
+    Hello(ProcessIdentity, u32),
     Goodbye,
 }
 
@@ -165,10 +163,7 @@ impl ClientProtocol {
                     source: hello.source,
                     visible_devices: hello.visible_devices.into(),
                 };
-                return Ok(FrameOutcome::Hello {
-                    identity,
-                    claimed_pid: hello.pid,
-                });
+                return Ok(FrameOutcome::Hello(identity, hello.pid));
             };
             match frame {
                 Frame::Hello(_) => return Err(ClientError::Misplaced("a second hello")),

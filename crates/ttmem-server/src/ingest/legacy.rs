@@ -25,10 +25,8 @@ pub(super) enum Pause {
     Done,
     /// Its earlier questions must be answered.
     Answers,
-    /// The process behind it must be known: this is its first report.
-    Identity {
-        claimed_pid: i32,
-    },
+    /// The process behind it, which claims this pid, must be known: it is its first report.
+    Identity(i32),
 }
 
 /// Who sent the requests, and how their numbers are read.
@@ -104,11 +102,7 @@ impl LegacyProtocol {
                         break Pause::Answers;
                     }
                     handled.asked += 1;
-                    let query = Command::LegacyQuery {
-                        session: requester.session,
-                        generation,
-                        request,
-                    };
+                    let query = Command::LegacyQuery(requester.session, generation, request);
                     handled.push(requester, query);
                 }
                 RequestKind::DumpRemaining => {
@@ -131,9 +125,7 @@ impl LegacyProtocol {
                 | RequestKind::KernelLoad
                 | RequestKind::KernelUnload => {
                     if requester.process.is_none() {
-                        break Pause::Identity {
-                            claimed_pid: request.process_id,
-                        };
+                        break Pause::Identity(request.process_id);
                     }
                     handled.report(requester, &request);
                 }

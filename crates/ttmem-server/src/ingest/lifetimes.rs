@@ -131,11 +131,7 @@ impl Ingest {
             identity.name = peer.name.as_str().into();
         }
         self.processes.insert(process, key, peer);
-        self.send(Command::Join {
-            process,
-            identity,
-            claimed_pid,
-        });
+        self.send(Command::Join(process, identity, claimed_pid));
         Ok(process)
     }
 
@@ -145,9 +141,8 @@ impl Ingest {
         }
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
-            let connections = entry.connections();
-            let state = ProcessCommand::State(ProcessState::Live, connections);
-            self.send(Command::Process(process, state));
+            let state = ProcessCommand::State(ProcessState::Live, entry.connections());
+            self.send_for(process, state);
         }
     }
 
@@ -191,8 +186,7 @@ impl Ingest {
             0 => ProcessState::Detached,
             _some => ProcessState::Live,
         };
-        let command = ProcessCommand::State(state, connections);
-        self.send(Command::Process(process, command));
+        self.send_for(process, ProcessCommand::State(state, connections));
         if connections == 0 {
             self.check_for_exec(process);
             // The connection is closed before the new program is in place.
@@ -252,10 +246,8 @@ impl Ingest {
     pub(super) fn read_remaining(&mut self, number: SessionNumber, now: Instant) {
         // A buffer of its own: another connection may be in the middle of being read.
         let mut buffer = vec![0; READ_BYTES];
-        let mut left = self
-            .sessions
-            .get(&number)
-            .map_or(0, Session::readable_bytes);
+        let session = self.sessions.get(&number);
+        let mut left = session.map_or(0, Session::readable_bytes);
         while left > 0
             && let Some(session) = self.sessions.get_mut(&number)
         {
@@ -273,8 +265,7 @@ impl Ingest {
 
     pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
         if let Some((departure, _sessions)) = self.remove_process(process, departure) {
-            let depart = ProcessCommand::Depart(departure, unix_nanos());
-            self.send(Command::Process(process, depart));
+            self.send_for(process, ProcessCommand::Depart(departure, unix_nanos()));
         }
     }
 

@@ -16,7 +16,9 @@ mod protocols;
 mod recovery;
 mod session;
 
-use crate::ledger_thread::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{
+    Answer, Command, LedgerHandle, ProcessCommand, ProcessNumber, SessionNumber,
+};
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crate::server::ServerConfig;
@@ -283,6 +285,10 @@ impl Ingest {
         }
     }
 
+    fn send_for(&self, process: ProcessNumber, command: ProcessCommand) {
+        self.send(Command::Process(process, command));
+    }
+
     fn accept(&mut self, index: u64, now: Instant) {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         // Whoever connects without end must not keep the others from being read.
@@ -360,10 +366,7 @@ impl Ingest {
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
         while let Ok(answer) = self.config.answers.try_recv() {
             match answer {
-                Answer::Bytes {
-                    session: number,
-                    bytes,
-                } => {
+                Answer::Bytes(number, bytes) => {
                     let Some(session) = self.sessions.get_mut(&number) else {
                         continue;
                     };
@@ -379,7 +382,7 @@ impl Ingest {
                         }
                     }
                 }
-                Answer::Forgotten { process } => self.forget(process),
+                Answer::Forgotten(process) => self.forget(process),
             }
         }
     }

@@ -154,7 +154,7 @@ impl Ingest {
             }
             match pause {
                 Pause::Done | Pause::Answers => break,
-                Pause::Identity { claimed_pid } => {
+                Pause::Identity(claimed_pid) => {
                     if let Err(reason) = self.identify_legacy(number, claimed_pid) {
                         return self.close(number, Some(reason));
                     }
@@ -203,7 +203,7 @@ impl Ingest {
                     self.keep(process, handed);
                 }
                 for command in collected.commands {
-                    self.send(Command::Process(process, command));
+                    self.send_for(process, command);
                 }
                 // Once for a read, however many frames came.
                 if collected.wants_answer {
@@ -216,10 +216,7 @@ impl Ingest {
             }
             match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
                 FrameOutcome::Consumed => return Ok(()),
-                FrameOutcome::Hello {
-                    identity,
-                    claimed_pid,
-                } => self
+                FrameOutcome::Hello(identity, claimed_pid) => self
                     .welcome(number, identity, claimed_pid, now)
                     .map_err(|reason| (RefusalCode::Full, reason))?,
                 FrameOutcome::Goodbye => {

@@ -8,7 +8,7 @@
 
 use super::Ingest;
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber};
+use crate::ledger_thread::{ProcessCommand, ProcessNumber};
 use crate::log::OrUnknown;
 use rustix::fs::{FileType, SealFlags};
 use std::collections::BTreeMap;
@@ -303,8 +303,7 @@ impl Ingest {
                         "the memory that process {pid} handed over is not kept: {error}"
                     ));
                 }
-                let refuse = ProcessCommand::Refuse(Anomaly::Malformed, 1);
-                self.send(Command::Process(process, refuse));
+                self.send_for(process, ProcessCommand::Refuse(Anomaly::Malformed, 1));
             }
         }
     }
@@ -321,7 +320,7 @@ impl Ingest {
         if !matches!(departure, Departure::Died | Departure::Replaced) {
             return departure;
         }
-        let mut send = |command| self.send(Command::Process(process, command));
+        let mut send = |command| self.send_for(process, command);
         let left_in_order = memory.recover(clock, &mut send);
         match departure {
             Departure::Died if left_in_order => Departure::Goodbye,

@@ -18,22 +18,14 @@ pub(crate) struct SessionNumber(pub(crate) u64);
 /// One thing for the ledger thread to do. They are done in the order they come.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Join {
-        process: ProcessNumber,
-        identity: ProcessIdentity,
-        claimed_pid: i64,
-    },
+    /// A process joins, with the pid it claims to have.
+    Join(ProcessNumber, ProcessIdentity, i64),
     /// A command about a process that has joined.
     Process(ProcessNumber, ProcessCommand),
     /// Confirms to a session that everything before this sequence number is applied.
     Acknowledge(SessionNumber, u64),
     /// An old client asks for the totals of a device, its size, or how many there are.
-    LegacyQuery {
-        session: SessionNumber,
-        /// In which form to answer.
-        generation: Generation,
-        request: Request,
-    },
+    LegacyQuery(SessionNumber, Generation, Request),
     /// Prints a dump or summary on the server's log.
     Print(DumpKind),
     /// A reader waits for a view.
@@ -94,7 +86,7 @@ impl Command {
     pub(super) fn is_change(&self) -> bool {
         matches!(
             self,
-            Self::Join { .. } | Self::Process(..) | Self::Forget { .. } | Self::Mark { .. }
+            Self::Join(..) | Self::Process(..) | Self::Forget { .. } | Self::Mark { .. }
         )
     }
 }
@@ -113,10 +105,7 @@ pub(crate) enum ForgetError {
 /// What the ledger thread sends to the sessions.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Bytes {
-        session: SessionNumber,
-        bytes: Vec<u8>,
-    },
-    /// A process was forgotten on request: its numbers mean nothing any more.
-    Forgotten { process: ProcessNumber },
+    Bytes(SessionNumber, Vec<u8>),
+    /// A process was forgotten on request: its number means nothing any more.
+    Forgotten(ProcessNumber),
 }

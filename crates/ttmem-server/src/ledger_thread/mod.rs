@@ -230,11 +230,7 @@ impl LedgerThread {
 
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Join {
-                process,
-                identity,
-                claimed_pid,
-            } => {
+            Command::Join(process, identity, claimed_pid) => {
                 let (pid, name) = (identity.pid, identity.name.to_string());
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
@@ -252,15 +248,11 @@ impl LedgerThread {
             Command::Acknowledge(session, next_sequence) => {
                 let mut bytes = Vec::new();
                 Frame::put_ack(&mut bytes, next_sequence);
-                self.answer(Answer::Bytes { session, bytes });
+                self.answer(Answer::Bytes(session, bytes));
             }
-            Command::LegacyQuery {
-                session,
-                generation,
-                request,
-            } => {
+            Command::LegacyQuery(session, generation, request) => {
                 let bytes = self.legacy_answer(generation, &request);
-                self.answer(Answer::Bytes { session, bytes });
+                self.answer(Answer::Bytes(session, bytes));
             }
             Command::Print(kind) => self.print(kind),
             // Whoever asked and went away needs no reply.
@@ -464,14 +456,11 @@ impl LedgerThread {
     }
 
     fn forget(&mut self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
-        let found: Vec<(ProcessNumber, u32)> = self
-            .slots
-            .iter()
-            .filter_map(|(number, slot)| {
-                let identity = self.ledger.identity(*slot)?;
-                (identity.pid == Some(pid)).then_some((*number, identity.uid))
-            })
-            .collect();
+        let processes = self.slots.iter().filter_map(|(number, slot)| {
+            let identity = self.ledger.identity(*slot)?;
+            (identity.pid == Some(pid)).then_some((*number, identity.uid))
+        });
+        let found: Vec<(ProcessNumber, u32)> = processes.collect();
         if found.is_empty() {
             return Err(ForgetError::Unknown(pid));
         }
@@ -482,7 +471,7 @@ impl LedgerThread {
         let mut released = Vec::new();
         for (process, _owner) in found {
             released.extend(self.release(process, Departure::Forgotten, time));
-            self.answer(Answer::Forgotten { process });
+            self.answer(Answer::Forgotten(process));
         }
         Ok(released)
     }

@@ -73,10 +73,7 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
         Note::LogGap { lines, reason } => {
             writeln!(out, "… {lines} log lines were not written: {reason}")
         }
-        Note::Dump { text, .. } => {
-            out.push_str(text);
-            Ok(())
-        }
+        Note::Dump { text, .. } => out.write_str(text),
     }
 }
 

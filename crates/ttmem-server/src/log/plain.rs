@@ -42,8 +42,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
             if references > 1 {
                 write!(out, ", ref_count={references}")?;
             }
-            out.push_str(")\n");
-            Ok(())
+            writeln!(out, ")")
         }
         Change::BufferReleased {
             id,
@@ -56,10 +55,9 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 "✗ [PID {pid}] Freed buffer {id:#x} on device {device} ({bytes} bytes, "
             )?;
             match references {
-                0 => out.push_str("FINAL)\n"),
-                left => writeln!(out, "ref_count={left} remaining)")?,
+                0 => writeln!(out, "FINAL)"),
+                left => writeln!(out, "ref_count={left} remaining)"),
             }
-            Ok(())
         }
         Change::CbBooked {
             bytes, total_bytes, ..
@@ -100,8 +98,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                     ", Binary Size: {binary} KB, Cores: {cores}, Total L1: {total} KB"
                 )?;
             }
-            out.push('\n');
-            Ok(())
+            writeln!(out)
         }
         Change::KernelReleased {
             kind,

@@ -119,8 +119,7 @@ fn write_cb(out: &mut String, held: &Held<'_, Cb>) -> fmt::Result {
         let (program, cores) = (program.id.0, cb.core_count);
         write!(out, ", program {program}, {cores} cores")?;
     }
-    out.push_str(")\n");
-    Ok(())
+    writeln!(out, ")")
 }
 
 fn write_kernel(out: &mut String, held: &Held<'_, Kernel>) -> fmt::Result {

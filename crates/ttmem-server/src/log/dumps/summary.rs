@@ -66,8 +66,7 @@ fn write_anomalies(out: &mut String, anomalies: &Anomalies) -> fmt::Result {
         write!(out, "{separator}{} {count}", anomaly.name())?;
         separator = ", ";
     }
-    out.push_str(")\n");
-    Ok(())
+    writeln!(out, ")")
 }
 
 /// Whether every total equals the live set, counted anew.

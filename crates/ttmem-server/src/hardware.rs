@@ -19,9 +19,8 @@ pub(crate) const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
 /// A device that is known from the start.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownDevice {
-    /// What the ledger is told of it.
     pub(crate) facts: DeviceFacts,
-    /// What old clients are told of it.
+    /// The answer to old clients.
     pub(crate) info: DeviceInfo,
 }
 
@@ -112,7 +111,7 @@ fn capacity(region: &BankedRegion) -> Capacity {
     }
 }
 
-/// What old clients are told of a device that a client reported.
+/// The answer to old clients for a device that a client reported.
 pub(crate) fn info_of(facts: &DeviceFacts) -> DeviceInfo {
     let dram = facts.capacities[Class::Dram.index()];
     let compute = facts.compute;

@@ -1,6 +1,6 @@
 //! Who is at the other end of a connection, by the kernel's word.
 //!
-//! Called once per accepted connection by the acceptor. Nothing that the client itself says
+//! Called once per accepted connection by the acceptor. Nothing that the client itself claims
 //! enters here, save its name, which it is free to choose and which is therefore for display only.
 //! A process is identified by its pid together with its start time, since pids are reused, and
 //! its death is learned from its pidfd, never by sending signals to a pid.
@@ -44,16 +44,16 @@ pub(crate) struct Peer {
     pub(crate) start_unix_nanos: Option<u64>,
     /// What to call it; printable, at most 64 characters, chosen by the process itself.
     pub(crate) name: String,
-    /// Tells of its death: see [`is_alive`]. None if it was gone already.
+    /// Becomes readable when it dies. None if it was gone already.
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) image: Option<ProgramImage>,
 }
 
-/// What tells a program from the one that takes its place by exec.
+/// What distinguishes a program from the one that replaces it by exec.
 ///
 /// Where the kernel put its code, its stack and its environment: at random for every program
 /// start, and nothing that a program moves while it runs. Where addresses are not random, a
-/// program that executes itself anew in the same environment looks the same.
+/// program that executes itself again in the same environment looks the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramImage {
     code: u64,
@@ -93,7 +93,7 @@ pub(crate) fn identify(stream: &UnixStream) -> io::Result<Peer> {
         }
         // A kernel before 6.5.
         Err(Errno::ENOPROTOOPT) => pid.and_then(open_unreused).unzip(),
-        // The kernel knows that the process is gone: its pid tells nothing any more.
+        // The kernel knows that the process is gone: its pid means nothing any more.
         Err(_) => (None, None),
     };
     let start_time = process.as_ref().map(|process| process.start_time);
@@ -134,7 +134,7 @@ pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     }
 }
 
-/// The name under which to show the process `pid`, if `/proc` tells.
+/// The name under which to show the process `pid`, if `/proc` has one.
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {
         let program = arguments.split(|&byte| byte == 0).next()?;

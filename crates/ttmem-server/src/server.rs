@@ -1,4 +1,4 @@
-//! What a server is configured with, how its parts are put together and taken down again.
+//! The configuration of a server, its start and its shutdown.
 
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};

@@ -1,5 +1,6 @@
 //! The new protocol: frames of a client become commands for the ledger thread.
 
+use super::collected::Collected;
 use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::ProcessCommand;
@@ -64,17 +65,6 @@ impl Default for ClientProgress {
             clock: Clock::UNIX_NANOS,
         }
     }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Collected {
-    pub(super) commands: Vec<ProcessCommand>,
-    pub(super) handed: Vec<HandedSegment>,
-    /// How far rings were received.
-    pub(super) drained: Vec<RingPosition>,
-    /// Whether the client waits to hear that all is applied.
-    pub(super) wants_answer: bool,
-    events: Vec<Event>,
 }
 
 #[derive(Debug, Default)]
@@ -174,7 +164,7 @@ impl ClientProtocol {
                             resync.grow(definitions.iter().map(memory_bytes).sum())?;
                             resync.definitions.extend(definitions);
                         }
-                        None => collected.push(ProcessCommand::Define(definitions)),
+                        None => collected.push_for_process(ProcessCommand::Define(definitions)),
                     }
                 }
                 Frame::Clock(clock) => progress.clock = clock,
@@ -182,7 +172,7 @@ impl ClientProtocol {
                     first_sequence,
                     records,
                 } => {
-                    collected.wants_answer = true;
+                    collected.answers = 1;
                     if self.resync.is_some() {
                         return Err(ClientError::Misplaced("events"));
                     }
@@ -193,7 +183,7 @@ impl ClientProtocol {
                     self.resync = Some(Resync::default());
                     // It had a reason to send its state: if it breaks off it is asked again.
                     progress.synced = false;
-                    collected.push(ProcessCommand::ResyncBegan);
+                    collected.push_for_process(ProcessCommand::ResyncBegan);
                 }
                 Frame::State(part) => {
                     let resync = self.resync.as_mut();
@@ -206,11 +196,11 @@ impl ClientProtocol {
                     let resync = resync.ok_or(ClientError::Misplaced("a resync end"))?;
                     progress.next_sequence = end.next_sequence;
                     progress.synced = true;
-                    collected.push(resync.complete(progress.clock, end));
-                    collected.wants_answer = true;
+                    collected.push_for_process(resync.complete(progress.clock, end));
+                    collected.answers = 1;
                     self.receive_drained(collected);
                 }
-                Frame::Flush => collected.wants_answer = true,
+                Frame::Flush => collected.answers = 1,
                 Frame::Goodbye(_goodbye) => return Ok(FrameOutcome::Goodbye),
                 Frame::Handover {
                     ring_bytes,
@@ -221,7 +211,7 @@ impl ClientProtocol {
                         if usize::try_from(ring).is_ok_and(|ring| ring < MAX_RINGS) {
                             self.draining.insert(ring, position);
                         } else {
-                            collected.refuse();
+                            collected.refuse(Anomaly::Malformed);
                         }
                     }
                 }
@@ -256,7 +246,7 @@ impl ClientProtocol {
         let (kind, bytes, count) = match (ring_bytes, dictionary_bytes) {
             (1.., 0) => (SegmentKind::Rings, ring_bytes, rings),
             (0, 1..) => (SegmentKind::Dictionary, dictionary_bytes, dictionaries),
-            _neither_or_both => return collected.refuse(),
+            _neither_or_both => return collected.refuse(Anomaly::Malformed),
         };
         let number = *count;
         // Also without a descriptor: the next one is the next one.
@@ -292,27 +282,6 @@ impl Resync {
     }
 }
 
-impl Collected {
-    /// A record that is no event of this protocol.
-    fn refuse(&mut self) {
-        let command = ProcessCommand::Refuse(Anomaly::Malformed, 1);
-        self.commands.push(command);
-    }
-
-    /// Adds a command after the events so far.
-    fn push(&mut self, command: ProcessCommand) {
-        self.flush_events();
-        self.commands.push(command);
-    }
-
-    pub(super) fn flush_events(&mut self) {
-        if !self.events.is_empty() {
-            let events = std::mem::take(&mut self.events);
-            self.commands.push(ProcessCommand::Events(events));
-        }
-    }
-}
-
 impl ClientProgress {
     /// Takes the events of a batch: none twice, and none missing unnoticed.
     fn decode_events(&mut self, first_sequence: u64, records: &[u8], collected: &mut Collected) {
@@ -333,7 +302,7 @@ impl ClientProgress {
                     let time = self.clock.unix_nanos_at(time);
                     collected.events.push(Event { time, kind });
                 }
-                Err(_) => collected.refuse(),
+                Err(_) => collected.refuse(Anomaly::Malformed),
             }
         }
     }

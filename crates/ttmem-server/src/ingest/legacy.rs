@@ -1,7 +1,8 @@
 //! The old protocol: requests of a client become commands for the ledger thread.
 
+use super::collected::Collected;
 use super::session::MAX_OUTSTANDING;
-use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
 use ttmem_api::HexId;
@@ -33,21 +34,10 @@ pub(super) enum Pause {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requester {
     pub(super) session: SessionNumber,
-    pub(super) process: Option<ProcessNumber>,
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
     pub(super) numbering: BufferTypeNumbering,
     pub(super) time: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Handled {
-    pub(super) commands: Vec<Command>,
-    /// Questions among them.
-    pub(super) asked: u32,
-    /// Requests that make no sense, for the log.
-    pub(super) notes: Vec<Note>,
-    events: Vec<Event>,
 }
 
 impl LegacyProtocol {
@@ -90,33 +80,33 @@ impl LegacyProtocol {
     }
 
     /// Turns requests into commands until there is a reason to pause.
-    pub(super) fn handle(&mut self, requester: &Requester, handled: &mut Handled) -> Pause {
-        let pause = loop {
+    pub(super) fn handle(&mut self, requester: &Requester, collected: &mut Collected) -> Pause {
+        loop {
             let Some(&(generation, request)) = self.requests.front() else {
                 break Pause::Done;
             };
             match request.kind {
                 RequestKind::Query | RequestKind::DeviceInfoQuery if self.peer_gone => {}
                 RequestKind::Query | RequestKind::DeviceInfoQuery => {
-                    if requester.outstanding + handled.asked >= MAX_OUTSTANDING {
+                    if requester.outstanding + collected.answers >= MAX_OUTSTANDING {
                         break Pause::Answers;
                     }
-                    handled.asked += 1;
+                    collected.answers += 1;
                     let query = Command::LegacyQuery(requester.session, generation, request);
-                    handled.push(requester, query);
+                    collected.push(query);
                 }
                 RequestKind::DumpRemaining => {
-                    handled.push(requester, Command::Print(DumpKind::Remaining));
+                    collected.push(Command::Print(DumpKind::Remaining));
                 }
                 RequestKind::DumpKernels => {
-                    handled.push(requester, Command::Print(DumpKind::Kernels));
+                    collected.push(Command::Print(DumpKind::Kernels));
                 }
                 RequestKind::Response | RequestKind::DeviceInfoResponse => {
-                    let note = Note::UnknownMessage {
+                    collected.notes.push(Note::UnknownMessage {
                         pid: requester.pid,
                         message_type: request.kind.code(),
-                    };
-                    handled.refuse(requester, Anomaly::Malformed, note);
+                    });
+                    collected.refuse(Anomaly::Malformed);
                 }
                 RequestKind::Alloc
                 | RequestKind::Free
@@ -124,54 +114,24 @@ impl LegacyProtocol {
                 | RequestKind::CbFree
                 | RequestKind::KernelLoad
                 | RequestKind::KernelUnload => {
-                    if requester.process.is_none() {
+                    if collected.process.is_none() {
                         break Pause::Identity(request.process_id);
                     }
-                    handled.report(requester, &request);
+                    let time = requester.time;
+                    if let Some(kind) = event_of(&request, requester.numbering) {
+                        collected.events.push(Event { time, kind });
+                    } else {
+                        collected.notes.push(Note::InvalidBufferType {
+                            pid: requester.pid,
+                            buffer_type: request.buffer_type,
+                            id: HexId(request.buffer_id),
+                            device: request.device_id,
+                        });
+                        collected.refuse(Anomaly::InvalidClass);
+                    }
                 }
             }
             self.requests.pop_front();
-        };
-        handled.flush_events(requester);
-        pause
-    }
-}
-
-impl Handled {
-    fn report(&mut self, requester: &Requester, request: &Request) {
-        let time = requester.time;
-        match event_of(request, requester.numbering) {
-            Some(kind) => self.events.push(Event { time, kind }),
-            None => {
-                let note = Note::InvalidBufferType {
-                    pid: requester.pid,
-                    buffer_type: request.buffer_type,
-                    id: HexId(request.buffer_id),
-                    device: request.device_id,
-                };
-                self.refuse(requester, Anomaly::InvalidClass, note);
-            }
-        }
-    }
-
-    fn refuse(&mut self, requester: &Requester, anomaly: Anomaly, note: Note) {
-        self.notes.push(note);
-        if let Some(process) = requester.process {
-            let refuse = ProcessCommand::Refuse(anomaly, 1);
-            self.commands.push(Command::Process(process, refuse));
-        }
-    }
-
-    /// Adds a command after the events so far.
-    fn push(&mut self, requester: &Requester, command: Command) {
-        self.flush_events(requester);
-        self.commands.push(command);
-    }
-
-    fn flush_events(&mut self, requester: &Requester) {
-        if let (Some(process), false) = (requester.process, self.events.is_empty()) {
-            let events = ProcessCommand::Events(std::mem::take(&mut self.events));
-            self.commands.push(Command::Process(process, events));
         }
     }
 }

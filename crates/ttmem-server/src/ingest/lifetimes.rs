@@ -1,4 +1,4 @@
-//! When connections and processes come, end, and are let go.
+//! When connections and processes begin and end.
 
 use super::client::ClientProgress;
 use super::poll::Token;
@@ -114,9 +114,8 @@ impl Ingest {
             return Ok(process);
         }
         if self.processes.len() >= MAX_PROCESSES {
-            return Err(format!(
-                "{MAX_PROCESSES} processes are the most that can be known"
-            ));
+            let reason = format!("{MAX_PROCESSES} processes are the most that can be known");
+            return Err(reason);
         }
         let process = self.processes.next_number();
         if let Some(pidfd) = &peer.pidfd {
@@ -214,7 +213,7 @@ impl Ingest {
         }
     }
 
-    /// A process died: all that it sent before is read, then it is let go.
+    /// Reads all that a dead process sent before, then releases what it held.
     pub(super) fn process_died(&mut self, process: ProcessNumber, now: Instant) {
         for number in self.sessions_of(process) {
             self.drain(number, now);
@@ -275,7 +274,7 @@ impl Ingest {
         for number in removed.map_or(Vec::new(), |(_departure, sessions)| sessions) {
             let session = self.sessions.get(&number);
             if session.is_some_and(|session| matches!(session.protocol, Protocol::Client(_))) {
-                // It has to introduce itself anew, and then sends all it holds.
+                // It has to reconnect, and then sends all it holds.
                 self.close(number, None);
             }
         }

@@ -8,6 +8,7 @@
 //! what dead processes left in memory.
 
 mod client;
+mod collected;
 mod legacy;
 mod lifetimes;
 mod poll;
@@ -42,7 +43,7 @@ use std::time::{Duration, Instant};
 /// this long for more bytes before its size is believed.
 const MESSAGE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a peer may take from its first byte to saying who it is.
+/// How long a peer may take from its first byte to identifying itself.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// When a process whose connection ended is checked for another program in its place: soon,
@@ -64,7 +65,7 @@ const BUSY_LOOP: Duration = Duration::from_micros(200);
 const GATHER: Duration = Duration::from_micros(50);
 const GATHER_BELOW_BYTES: usize = 32 << 10;
 
-/// Connections taken in before those that are there have their turn.
+/// Connections accepted before the existing ones have their turn.
 const ACCEPTS: usize = 64;
 
 /// Processes that may be known at once, connected or not.
@@ -85,12 +86,11 @@ pub(crate) fn answer_capacity(max_clients: usize) -> usize {
     (max_clients + SURPLUS) * per_session + 1024
 }
 
-/// Half of all descriptors: the other half is for connections and what tells of deaths.
+/// Half of all descriptors: the other half is for connections and pidfds.
 fn max_segments() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit / 2).unwrap_or(usize::MAX)
-    })
+    let half = limit.and_then(|limit| usize::try_from(limit / 2).ok());
+    half.unwrap_or(usize::MAX)
 }
 
 #[derive(Debug)]
@@ -291,7 +291,7 @@ impl Ingest {
 
     fn accept(&mut self, index: u64, now: Instant) {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        // Whoever connects without end must not keep the others from being read.
+        // A flood of connections must not keep the existing ones from being read.
         for _turn in 0..ACCEPTS {
             let Some(listener) = self.config.listeners.get(index) else {
                 return;
@@ -316,9 +316,8 @@ impl Ingest {
                     .add(&stream, Token::Session(number), EventFlags::IN)
             });
             if let Err(error) = registered {
-                self.config
-                    .log
-                    .error(format!("cannot serve a connection: {error}"));
+                let reason = format!("cannot serve a connection: {error}");
+                self.config.log.error(reason);
                 continue;
             }
             self.sessions.insert(number, Session::new(stream, surplus));
@@ -331,33 +330,27 @@ impl Ingest {
 
     /// Out of descriptors: trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        self.config
-            .log
-            .error(format!("cannot accept connections for a moment: {error}"));
+        let reason = format!("cannot accept connections for a moment: {error}");
+        self.config.log.error(reason);
         self.set_listener_interest(EventFlags::empty());
         self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
     }
 
     fn count_refusal(&self) {
-        let refused = self.config.traffic.refused.fetch_add(1, Ordering::Relaxed);
+        let refused = 1 + self.config.traffic.refused.fetch_add(1, Ordering::Relaxed);
         // One line each time the count doubles: a flood must not become a flood of lines.
-        if (refused + 1).is_power_of_two() {
+        if refused.is_power_of_two() {
             let most = self.config.server.max_clients;
-            let reason = format!(
-                "{most} clients are the most (--max-clients); {} refused so far",
-                refused + 1
-            );
-            self.config
-                .log
-                .note(Note::ConnectionRefused { pid: None, reason });
+            let reason =
+                format!("{most} clients are the most (--max-clients); {refused} refused so far");
+            let note = Note::ConnectionRefused { pid: None, reason };
+            self.config.log.note(note);
         }
     }
 
     fn publish_client_count(&self) {
-        self.config
-            .traffic
-            .clients
-            .store(self.sessions.len() as u64, Ordering::Relaxed);
+        let clients = &self.config.traffic.clients;
+        clients.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
     fn send_answers(&mut self) {
@@ -373,13 +366,10 @@ impl Ingest {
                     session.outstanding = session.outstanding.saturating_sub(1);
                     if let Err(error) = session.send(&bytes) {
                         self.close(number, Some(error.to_string()));
-                        continue;
-                    }
-                    match session.protocol {
-                        Protocol::Legacy(_) => self.handle_legacy(number),
-                        Protocol::Client(_) | Protocol::Unknown | Protocol::Orphaned => {
-                            self.update_interest(number);
-                        }
+                    } else if matches!(session.protocol, Protocol::Legacy(_)) {
+                        self.handle_legacy(number);
+                    } else {
+                        self.update_interest(number);
                     }
                 }
                 Answer::Forgotten(process) => self.forget(process),

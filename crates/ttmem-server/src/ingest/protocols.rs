@@ -1,7 +1,8 @@
 //! What a connection sends: its protocol is detected, its bytes decoded, its messages handled.
 
-use super::client::{Collected, FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
-use super::legacy::{Handled, Pause, Requester};
+use super::client::{FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
+use super::collected::Collected;
+use super::legacy::{Pause, Requester};
 use super::session::{Protocol, ReadOutcome};
 use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, MESSAGE_PAUSE, Timer};
 use crate::clock::unix_nanos;
@@ -134,24 +135,20 @@ impl Ingest {
             };
             let requester = Requester {
                 session: number,
-                process: session.process,
                 pid: session.pid,
                 outstanding: session.outstanding,
                 numbering: self.config.server.buffer_types,
                 time: unix_nanos(),
             };
+            let mut collected = Collected {
+                process: session.process,
+                ..Collected::default()
+            };
             let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
             };
-            let mut handled = Handled::default();
-            let pause = legacy.handle(&requester, &mut handled);
-            session.outstanding += handled.asked;
-            for note in handled.notes {
-                self.config.log.note(note);
-            }
-            for command in handled.commands {
-                self.send(command);
-            }
+            let pause = legacy.handle(&requester, &mut collected);
+            self.dispatch(number, collected);
             match pause {
                 Pause::Done | Pause::Answers => break,
                 Pause::Identity(claimed_pid) => {
@@ -187,28 +184,29 @@ impl Ingest {
             let Protocol::Client(client) = &mut session.protocol else {
                 return Ok(());
             };
-            let mut collected = Collected::default();
+            let process = session.process;
+            let mut collected = Collected {
+                process,
+                ..Collected::default()
+            };
             let resync_bytes = client.resync_bytes();
             let outcome = client.read_frames(&mut collected);
             self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
-            let process = session.process;
             if let (Some(process), Some(progress)) = (process, client.progress()) {
-                session.outstanding += u32::from(collected.wants_answer);
-                collected.flush_events();
+                // Once for a read, however many frames came.
+                if collected.answers > 0 {
+                    collected.push(Command::Acknowledge(number, progress.next_sequence));
+                }
                 if let Some(entry) = self.processes.get_mut(process) {
                     entry.progress = progress;
-                    entry.memory.drain_to(collected.drained);
+                    entry
+                        .memory
+                        .drain_to(std::mem::take(&mut collected.drained));
                 }
-                for handed in collected.handed {
+                for handed in std::mem::take(&mut collected.handed) {
                     self.keep(process, handed);
                 }
-                for command in collected.commands {
-                    self.send_for(process, command);
-                }
-                // Once for a read, however many frames came.
-                if collected.wants_answer {
-                    self.send(Command::Acknowledge(number, progress.next_sequence));
-                }
+                self.dispatch(number, collected);
             }
             if self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL {
                 let reason = "too many clients send their whole state at once";
@@ -227,6 +225,20 @@ impl Ingest {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Sends on what the messages of a connection led to.
+    fn dispatch(&mut self, number: SessionNumber, mut collected: Collected) {
+        collected.flush_events();
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.outstanding += collected.answers;
+        }
+        for note in collected.notes {
+            self.config.log.note(note);
+        }
+        for command in collected.commands {
+            self.send(command);
         }
     }
 

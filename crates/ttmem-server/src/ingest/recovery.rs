@@ -58,7 +58,7 @@ pub(super) struct HandedSegment {
     pub(super) kind: SegmentKind,
     /// Which of its kind, counted from 0 on each connection.
     pub(super) number: usize,
-    /// Bytes, as the frame says.
+    /// Its length, as the frame claims it.
     pub(super) bytes: u64,
     pub(super) descriptor: OwnedFd,
 }

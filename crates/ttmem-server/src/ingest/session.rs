@@ -81,7 +81,7 @@ impl Session {
 
     /// Reads bytes, and from a client also the descriptors beside them.
     ///
-    /// Nobody else's descriptors are taken: the system closes them.
+    /// The system closes those that anybody else sends.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         retry_interrupted(|| {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

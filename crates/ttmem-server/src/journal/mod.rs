@@ -43,27 +43,27 @@ pub(crate) struct Batch {
     /// Whether they were read from the memory of a dead process.
     pub(crate) recovered: bool,
     pub(crate) events: Vec<Event>,
-    /// What was wrong with events, by their place in the batch; sorted.
+    /// What was wrong with events, by their index in the batch; sorted.
     pub(crate) anomalies: Vec<(usize, Anomaly)>,
 }
 
 impl Batch {
-    /// The places of the events behind an id.
+    /// The indices of the events after an id.
     pub(crate) fn behind(&self, id: u64) -> Range<usize> {
         let known = id.saturating_add(1).saturating_sub(self.first_id);
         let known = usize::try_from(known).unwrap_or(usize::MAX);
         known.min(self.events.len())..self.events.len()
     }
 
-    pub(crate) fn anomaly(&self, place: usize) -> Option<Anomaly> {
-        let found = self.anomalies.binary_search_by_key(&place, |(at, _)| *at);
+    pub(crate) fn anomaly(&self, index: usize) -> Option<Anomaly> {
+        let found = self.anomalies.binary_search_by_key(&index, |(at, _)| *at);
         found.ok().map(|at| self.anomalies[at].1)
     }
 
-    pub(crate) fn event(&self, place: usize, names: &Names) -> StreamEvent {
-        let event = &self.events[place];
+    pub(crate) fn event(&self, index: usize, names: &Names) -> StreamEvent {
+        let event = &self.events[index];
         StreamEvent {
-            id: self.first_id + place as u64,
+            id: self.first_id + index as u64,
             applied: Timestamp::from_unix_nanos(self.applied),
             event: LastEvent {
                 time: Timestamp::from_unix_nanos(event.time),
@@ -71,7 +71,7 @@ impl Batch {
                 process: names.process(),
                 recovered: self.recovered,
                 event: event.kind.json_name(),
-                fields: names.fields(&event.kind, self.anomaly(place)),
+                fields: names.fields(&event.kind, self.anomaly(index)),
             },
         }
     }
@@ -90,7 +90,7 @@ impl Batch {
     }
 }
 
-/// A batch with what its ids stand for, for whoever reads it when its process may be gone.
+/// A batch with what its ids stand for: its process may be gone when it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedBatch {
     pub(crate) batch: Arc<Batch>,
@@ -120,7 +120,7 @@ impl History {
         self.batches.back().and_then(|batch| batch.pid)
     }
 
-    /// Lets go of the rest of the oldest batch, which may be large.
+    /// Drops the rest of the oldest batch, which may be large.
     fn trim(&mut self) {
         let excess = self.events.saturating_sub(KEPT_OF_PROCESS);
         if let Some(oldest) = self.batches.front_mut()
@@ -144,7 +144,7 @@ impl History {
         last
     }
 
-    /// The last `count` events, each by its batch and its place in there.
+    /// The last `count` events, each by its batch and its index in there.
     fn places(&self, count: usize) -> impl Iterator<Item = (&Batch, usize)> {
         let skipped = self.events.saturating_sub(count.min(KEPT_OF_PROCESS));
         let batches = self.batches.iter();
@@ -330,7 +330,7 @@ impl JournalReader {
         self.shared.newest.subscribe()
     }
 
-    /// The last `count` events of a process, or of each: take a view behind this to name them.
+    /// The last `count` events of a process, or of each: take a view after this to name them.
     pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Last {
         let kept = self.kept();
         let wanted = |other: Option<u32>| pid.is_none() || other == pid;
@@ -346,7 +346,7 @@ impl JournalReader {
         }
     }
 
-    /// The events behind an id, about `count` of them.
+    /// The events after an id, about `count` of them.
     pub(crate) fn since(&self, id: u64, count: usize) -> Since {
         let kept = self.kept();
         let oldest = kept.batches.front().map_or(1, |batch| batch.first_id);

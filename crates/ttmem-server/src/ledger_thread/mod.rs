@@ -52,7 +52,7 @@ pub struct LedgerHandle {
 }
 
 impl LedgerHandle {
-    /// A handle to whoever receives these commands, and that one's way to publish views.
+    /// A handle for senders of commands, and the receiver's way to publish views.
     pub(crate) fn to(commands: Sender<Command>) -> (Self, Publisher) {
         let published = Published::default();
         let publisher = Publisher::new(published.clone());
@@ -186,7 +186,7 @@ impl LedgerThread {
             let command = match queue.try_recv() {
                 Ok(command) => command,
                 Err(TryRecvError::Empty) => {
-                    // Nothing to do: whoever waits for answers or lines gets them now.
+                    // Nothing to do: those who wait for answers or lines get them now.
                     self.flush();
                     match queue.recv() {
                         Ok(command) => command,
@@ -255,7 +255,7 @@ impl LedgerThread {
                 self.answer(Answer::Bytes(session, bytes));
             }
             Command::Print(kind) => self.print(kind),
-            // Whoever asked and went away needs no reply.
+            // A requester that went away needs no reply.
             Command::CatchUp { reply } => {
                 reply.send(()).ok();
             }
@@ -438,7 +438,7 @@ impl LedgerThread {
         self.effects.shrink_to(2 * LOG_BATCH);
     }
 
-    /// Lets go of a process, but not of its last events.
+    /// Releases what a process held, but keeps its last events.
     fn release(
         &mut self,
         process: ProcessNumber,

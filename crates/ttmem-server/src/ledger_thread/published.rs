@@ -1,7 +1,7 @@
 //! The newest view of the ledger: the ledger thread publishes it, readers take it.
 //!
-//! A view is current until the next change begins, and whoever asks meanwhile takes it without
-//! waking anybody. Those who ask later wait for the next one and share it. A reader waits here and
+//! A view is current until the next change begins, and readers who ask meanwhile get it
+//! without waking anybody. Those who ask later wait for the next one and share it. A reader waits here and
 //! not in the command queue, so it is served after the command at hand, however many are queued.
 //! Everything that was acknowledged before it asked is in its view: a change is announced before it
 //! begins, and acknowledged after that.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use ttmem_ledger::{Ledger, View};
 
-/// Where views are taken. See [`Publisher`] for the other end.
+/// The readers' end. See [`Publisher`] for the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Published(Arc<Mutex<State>>);
 

@@ -1,7 +1,7 @@
 //! What is held, as the text that a dump request or a signal prints.
 //!
 //! The old server's layout, but complete: every buffer, circular buffer and kernel, largest
-//! first. All of it is worked out on a [`View`], on a thread of the log: a dump of a
+//! first. All of it is computed from a [`View`], on a thread of the log: a dump of a
 //! million rows delays the log and nothing else.
 
 mod holdings;

@@ -88,7 +88,7 @@ impl Output {
         &self.name
     }
 
-    /// Opens a file anew by its path, as after an external rotation; keeps the old one if that
+    /// Reopens a file by its path, as after an external rotation; keeps the old one if that
     /// fails. A stream stays what it is.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Some(options) = &self.options {
@@ -158,7 +158,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Opens a regular file without following a link, and says how long it is.
+/// Opens a regular file without following a link; with its length.
 fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
     let failed = |source| OpenLogFileError::Open {
         path: path.to_owned(),
@@ -200,7 +200,7 @@ fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     while written < bytes.len() {
         let outcome = match rustix::io::write(fd, &bytes[written..]) {
             Ok(0) => Err(Errno::IO),
-            // Whoever shares the stream with us may have made it non-blocking.
+            // Another process that shares the stream may have made it non-blocking.
             Err(Errno::AGAIN) => poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(|_| 0),
             outcome => outcome,
         };

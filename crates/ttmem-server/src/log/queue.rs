@@ -20,7 +20,7 @@ use crate::journal::NamedBatch;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueLimits {
     pub(super) messages: usize,
-    /// Entries above which no further batch is taken.
+    /// Entries above which no further batch is accepted.
     pub(super) entries: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) queued_entries: AtomicUsize,
-    /// Lines that found no room and that no line has mentioned yet.
+    /// Lines that found no room and that no line has reported yet.
     pub(super) unreported: AtomicU64,
     /// Lines that were not written, since the start.
     pub(super) lost: AtomicU64,
@@ -156,12 +156,12 @@ impl LogHandle {
         self.events.try_send(Body::Dump(kind, request));
     }
 
-    /// Counts entries that will never be written; the log says so where they are missing.
+    /// Counts entries that will never be written; the log reports them where they are missing.
     pub fn count_lost(&self, count: u64) {
         self.events.count_lost(count);
     }
 
-    /// Has a log file opened anew by its path, as after an external rotation.
+    /// Reopens a log file by its path, as after an external rotation.
     pub fn reopen(&self) {
         self.events.shared.reopen.store(true, Ordering::Relaxed);
         self.events.wake();

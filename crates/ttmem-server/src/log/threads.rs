@@ -1,8 +1,8 @@
 //! The log's outputs and the threads that write them.
 //!
 //! Events go to standard output or to a log file; errors go to standard error and, if there is
-//! one, to the log file as well. `main` starts and closes the [`Log`]; every thread that has
-//! something to say holds a [`LogHandle`].
+//! one, to the log file as well. `main` starts and closes the [`Log`]; every thread that
+//! logs holds a [`LogHandle`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -94,7 +94,7 @@ impl Log {
             .map_err(StartLogError::Thread)
     }
 
-    /// Starts the threads; `events` says whether errors stand there as well.
+    /// Starts the threads; `errors_in_events`: whether errors are written there as well.
     pub(super) fn with_outputs(
         (events, errors_in_events): (Output, bool),
         errors: Output,

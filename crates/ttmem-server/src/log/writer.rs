@@ -43,7 +43,7 @@ pub(super) struct Writer {
     failure: Option<Failure>,
 }
 
-/// An output that refused text and has not taken any since.
+/// An output that refused text and has not accepted any since.
 struct Failure {
     reason: String,
     lost_lines: u64,

@@ -27,7 +27,7 @@ use super::path::{FileId, SocketPath, temporary_name};
 /// Hundreds of processes of one job connect at the same moment, and old clients do not try again.
 const BACKLOG: i32 = 4096;
 
-/// How often the place is looked at anew after it changed under our hands.
+/// Attempts at a path that keeps changing.
 const ATTEMPTS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct BoundSocket {
     socket: Arc<SocketPath>,
     id: FileId,
     listener: UnixListener,
-    // After the listener, so that whoever gets the lock next finds nobody listening.
+    // After the listener, so that the next holder of the lock finds nobody listening.
     _lock: LockFile,
 }
 
@@ -70,7 +70,7 @@ impl Drop for BoundSocket {
     }
 }
 
-/// Binds the listening socket, unless someone serves the path or something else lies there.
+/// Binds the listening socket, unless someone serves the path or something else is there.
 pub fn bind(config: &SocketConfig) -> Result<BoundSocket, BindSocketError> {
     let socket = Arc::new(SocketPath::open(&config.path)?);
     // Before the lock, since its file may be impossible to make for a reason that matters less

@@ -1,4 +1,4 @@
-//! Where the socket lies when the user does not say.
+//! Where the socket is by default.
 
 use std::ffi::OsStr;
 use std::io;

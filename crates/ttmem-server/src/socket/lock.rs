@@ -1,8 +1,8 @@
 //! The lock file beside the socket: one server per path, even while the socket is not there yet.
 //!
 //! The lock is `flock` on an open file, so it ends with the process however that ends. The file
-//! is removed by its holder, which makes the lock worth nothing to whoever opened it before; so a
-//! lock counts only if, once taken, the name still leads to the locked file.
+//! is removed by its holder, which makes the lock worthless to a process that opened it before; so a
+//! lock counts only if the name still leads to the locked file afterwards.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use rustix::process::geteuid;
 use super::error::BindSocketError;
 use super::path::{FileId, SocketPath, file_kind};
 
-/// How often a lock is sought whose file is being removed and made anew at the same time.
+/// Attempts at a lock whose file is being removed and recreated at the same time.
 const ATTEMPTS: usize = 100;
 
 /// A lock that is held; dropping it removes the file.
@@ -47,7 +47,7 @@ impl LockFile {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(failed(errno)),
             }
-            let id = FileId::of(&stat);
+            let id = (stat.st_dev, stat.st_ino);
             if socket.file_id(&socket.lock_name()).map_err(failed)? != Some(id) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The server's Unix socket: where it lies, and how it gets and leaves there.
+//! The server's Unix socket: its path, and how it is put there and removed.
 //!
 //! Used once at start-up and once at shutdown, by `main`'s thread. Paths may lie in `/tmp`, where
 //! anyone can put anything: nothing here follows a link, nothing removes what is not a dead

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat, open, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, open, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::error::BindSocketError;
@@ -19,24 +19,11 @@ const MAX_PATH_BYTES: usize = 107;
 
 const TEMPORARY_NAME_BYTES: usize = 8;
 
-/// A file as opposed to its name.
+/// A file as opposed to its name: its device and inode.
 ///
 /// Comparable only as long as one of the two is kept from being freed, here by the descriptor of
 /// the listening socket or of the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    pub(super) fn of(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        }
-    }
-}
+pub(super) type FileId = (u64, u64);
 
 pub(super) fn file_kind(mode: RawMode) -> &'static str {
     match FileType::from_raw_mode(mode) {
@@ -125,7 +112,7 @@ impl SocketPath {
     /// The file that `name` in the directory stands for, links not followed.
     pub(super) fn file_id(&self, name: &OsStr) -> Result<Option<FileId>, Errno> {
         match statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(FileId::of(&stat))),
+            Ok(stat) => Ok(Some((stat.st_dev, stat.st_ino))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }

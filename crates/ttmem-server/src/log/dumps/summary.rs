@@ -69,7 +69,7 @@ fn write_anomalies(out: &mut String, anomalies: &Anomalies) -> fmt::Result {
     writeln!(out, ")")
 }
 
-/// Whether every total equals the live set, counted anew.
+/// Whether every total equals a recount of the live set.
 fn write_audit(out: &mut String, view: &View) -> fmt::Result {
     match view.audit() {
         Ok(()) => writeln!(out, "  Audit: ✓ every total equals the live set"),

@@ -157,7 +157,7 @@ impl Process {
     fn read(pid: u32) -> Option<Self> {
         let stat = read_proc(pid, "stat")?;
         Some(Self {
-            start_time: parse_start_time(&stat)?,
+            start_time: parse_field(&stat, 22)?,
             name: process_name(pid),
             image: parse_image(&stat),
         })
@@ -201,11 +201,6 @@ fn read_proc(pid: u32, file: &str) -> Option<Vec<u8>> {
     let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
     file.take(MAX_PROC_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// Field 22 of `/proc/<pid>/stat`.
-fn parse_start_time(stat: &[u8]) -> Option<u64> {
-    parse_field(stat, 22)
 }
 
 /// Fields 26, 28 and 50 of `/proc/<pid>/stat`: zeros for who may not see them, and until an exec

@@ -95,7 +95,7 @@ impl Histories {
         History {
             schema: SCHEMA,
             time,
-            step_seconds: tier.step_seconds(),
+            step_seconds: tier.step_seconds,
             times: tier.times(first).map(Timestamp::from_unix_nanos).collect(),
             devices: devices.collect(),
         }

@@ -45,7 +45,7 @@ impl Sample {
 
 #[derive(Debug)]
 pub(super) struct Tier {
-    step_seconds: u32,
+    pub(super) step_seconds: u32,
     max_steps: u32,
     /// Oldest first.
     steps: VecDeque<Step>,
@@ -66,10 +66,6 @@ impl Tier {
             max_steps,
             steps: VecDeque::new(),
         }
-    }
-
-    pub(super) fn step_seconds(&self) -> u32 {
-        self.step_seconds
     }
 
     /// How far back it reaches when it is full.

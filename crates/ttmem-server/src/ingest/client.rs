@@ -39,7 +39,7 @@ pub(super) enum ClientError {
 pub(super) enum FrameOutcome {
     /// All frames so far are handled.
     Consumed,
-    /// It introduced itself: the caller finds the process and calls [`ClientProtocol::accept`].
+    /// It introduced itself: the caller finds its process and sets [`ClientProtocol::progress`].
     ///
     /// The identity is as far as the client knows it, with the pid that it claims.
     Hello(ProcessIdentity, u32),
@@ -72,8 +72,8 @@ pub(super) struct ClientProtocol {
     preamble: Vec<u8>,
     version: Option<u16>,
     reader: FrameReader,
-    /// `None` until its process is known.
-    progress: Option<ClientProgress>,
+    /// With what earlier connections brought; `None` until its process is known.
+    pub(super) progress: Option<ClientProgress>,
     resync: Option<Resync>,
     /// Descriptors whose frames are not read yet.
     descriptors: VecDeque<OwnedFd>,
@@ -118,16 +118,6 @@ impl ClientProtocol {
 
     pub(super) fn version(&self) -> u16 {
         self.version.unwrap_or(0)
-    }
-
-    /// The process behind it is known, with what earlier connections brought.
-    pub(super) fn accept(&mut self, progress: ClientProgress) {
-        self.progress = Some(progress);
-    }
-
-    /// `None` until it has introduced itself.
-    pub(super) fn progress(&self) -> Option<ClientProgress> {
-        self.progress
     }
 
     pub(super) fn resync_bytes(&self) -> usize {

@@ -16,8 +16,8 @@ use ttmem_ledger::Anomaly;
 pub(super) struct LegacyProtocol {
     framer: Framer,
     requests: VecDeque<(Generation, Request)>,
-    /// Nobody is left to answer: questions are passed over.
-    peer_gone: bool,
+    /// What it reported still counts, what it asked is not answered.
+    pub(super) peer_gone: bool,
 }
 
 /// What has to happen before an old client's next request can be handled.
@@ -42,9 +42,7 @@ pub(super) struct Requester {
 
 impl LegacyProtocol {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
-        let requests = &mut self.requests;
-        let mut sink = |generation, request| requests.push_back((generation, request));
-        self.framer.push(bytes, &mut sink)
+        self.framer.push(bytes, &mut sink(&mut self.requests))
     }
 
     /// Whether a whole message waits for a pause to confirm its size.
@@ -58,20 +56,11 @@ impl LegacyProtocol {
     }
 
     pub(super) fn pause_passed(&mut self) {
-        let requests = &mut self.requests;
-        let mut sink = |generation, request| requests.push_back((generation, request));
-        self.framer.quiet(&mut sink);
-    }
-
-    /// The sender is gone: what it reported still counts, what it asked does not.
-    pub(super) fn stop_answering(&mut self) {
-        self.peer_gone = true;
+        self.framer.quiet(&mut sink(&mut self.requests));
     }
 
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
-        let requests = &mut self.requests;
-        let mut sink = |generation, request| requests.push_back((generation, request));
-        self.framer.finish(&mut sink)
+        self.framer.finish(&mut sink(&mut self.requests))
     }
 
     /// Whether requests wait for answers to earlier ones.
@@ -134,6 +123,10 @@ impl LegacyProtocol {
             self.requests.pop_front();
         }
     }
+}
+
+fn sink(requests: &mut VecDeque<(Generation, Request)>) -> impl FnMut(Generation, Request) {
+    |generation, request| requests.push_back((generation, request))
 }
 
 /// A report as an event; `None` when it names no class.

@@ -81,7 +81,7 @@ impl Ingest {
         let Protocol::Client(client) = &mut session.protocol else {
             return Ok(());
         };
-        client.accept(progress);
+        client.progress = Some(progress);
         let welcome = Welcome {
             version: client.version(),
             needs_resync: !progress.synced,
@@ -251,7 +251,7 @@ impl Ingest {
             && let Some(session) = self.sessions.get_mut(&number)
         {
             if let Protocol::Legacy(legacy) = &mut session.protocol {
-                legacy.stop_answering();
+                legacy.peer_gone = true;
             }
             let window = left.min(buffer.len());
             let ReadOutcome::Bytes(count) = session.read(&mut buffer[..window]) else {

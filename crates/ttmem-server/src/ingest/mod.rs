@@ -253,7 +253,7 @@ impl Ingest {
             Protocol::Unknown => session.surplus,
             Protocol::Orphaned => false,
             Protocol::Legacy(legacy) => legacy.is_undecided(),
-            Protocol::Client(client) => client.progress().is_none(),
+            Protocol::Client(client) => client.progress.is_none(),
         };
         if undecided {
             self.close(number, Some("it did not say who it is in time".to_owned()));

@@ -118,13 +118,17 @@ impl Ingest {
                     self.close(number, Some(format!("not the old protocol: {error}")));
                 }
             }
-            Protocol::Client(client) => match client.push(bytes) {
-                Ok(()) => self.handle_client(number, now),
-                Err(error) => {
-                    self.refuse(number, RefusalCode::Version, &error.to_string());
-                    self.close(number, Some(error.to_string()));
+            Protocol::Client(client) => {
+                let pushed = client.push(bytes);
+                let pushed = pushed.map_err(|error| (RefusalCode::Version, error.to_string()));
+                match pushed.and_then(|()| self.read_frames(number, now)) {
+                    Ok(()) => self.update_interest(number),
+                    Err((code, reason)) => {
+                        self.refuse(number, code, &reason);
+                        self.close(number, Some(reason));
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -161,16 +165,6 @@ impl Ingest {
         self.update_interest(number);
     }
 
-    pub(super) fn handle_client(&mut self, number: SessionNumber, now: Instant) {
-        match self.read_frames(number, now) {
-            Ok(()) => self.update_interest(number),
-            Err((code, reason)) => {
-                self.refuse(number, code, &reason);
-                self.close(number, Some(reason));
-            }
-        }
-    }
-
     /// Handles all whole frames of a client; an error ends its connection.
     fn read_frames(
         &mut self,
@@ -192,7 +186,7 @@ impl Ingest {
             let resync_bytes = client.resync_bytes();
             let outcome = client.read_frames(&mut collected);
             self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
-            if let (Some(process), Some(progress)) = (process, client.progress()) {
+            if let (Some(process), Some(progress)) = (process, client.progress) {
                 // Once for a read, however many frames came.
                 if collected.answers > 0 {
                     collected.push(Command::Acknowledge(number, progress.next_sequence));
@@ -249,7 +243,7 @@ impl Ingest {
             return None;
         };
         let left_over = legacy.finish().err().map(|error| error.to_string());
-        legacy.stop_answering();
+        legacy.peer_gone = true;
         self.handle_legacy(number);
         left_over
     }

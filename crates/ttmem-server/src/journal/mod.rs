@@ -68,7 +68,7 @@ impl Batch {
             event: LastEvent {
                 time: Timestamp::from_unix_nanos(event.time),
                 pid: self.pid,
-                process: names.process(),
+                process: names.process.clone(),
                 recovered: self.recovered,
                 event: event.kind.json_name(),
                 fields: names.fields(&event.kind, self.anomaly(index)),

@@ -344,13 +344,13 @@ impl LedgerThread {
 
     /// Whether the log has the effects of events, and not the events themselves.
     fn logs_effects(&self) -> bool {
-        let options = self.config.log.options();
+        let options = self.config.log.options;
         options.format == LogFormat::Plain && !options.quiet
     }
 
     /// Logs what the effects of its events do not.
     fn log_batch(&mut self, batch: Arc<Batch>) {
-        let LogOptions { format, quiet, .. } = self.config.log.options();
+        let LogOptions { format, quiet, .. } = self.config.log.options;
         // `--quiet` hides events, but not what is wrong with them.
         if quiet && batch.anomalies.is_empty() {
             return;

@@ -57,7 +57,8 @@ pub enum OpenLogFileError {
 pub(super) struct Output {
     file: File,
     size_bytes: u64,
-    name: String,
+    /// Of the destination, for messages.
+    pub(super) name: String,
     /// Set for a file of our own.
     options: Option<LogFileOptions>,
 }
@@ -82,10 +83,6 @@ impl Output {
             name: options.path.display().to_string(),
             options: Some(options),
         })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Reopens a file by its path, as after an external rotation; keeps the old one if that

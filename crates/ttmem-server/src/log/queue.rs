@@ -30,7 +30,7 @@ pub struct LogHandle {
     pub(super) events: Queue,
     pub(super) errors: Queue,
     pub(super) errors_in_events: bool,
-    pub(super) options: LogOptions,
+    pub(crate) options: LogOptions,
 }
 
 #[derive(Debug, Clone)]
@@ -63,12 +63,8 @@ struct PendingDumps {
     views: [Option<(u64, View)>; DumpKind::ALL.len()],
 }
 
-#[derive(Debug)]
-pub(super) struct Message {
-    /// Lines lost since the message before this one.
-    pub(super) lost_before: u64,
-    pub(super) body: Body,
-}
+/// With the number of lines that were lost since the message before it.
+pub(super) type Message = (u64, Body);
 
 #[derive(Debug)]
 pub(super) enum Body {
@@ -95,10 +91,6 @@ impl Body {
 }
 
 impl LogHandle {
-    pub fn options(&self) -> LogOptions {
-        self.options
-    }
-
     /// Takes entries in their order, or counts them; never waits.
     pub fn entries(&self, entries: Vec<LogEntry>) {
         let errors = entries.iter().filter(|entry| entry.is_error());
@@ -112,16 +104,15 @@ impl LogHandle {
     /// Takes batches with `count` events in their order, or counts them; never waits.
     pub(crate) fn batches(&self, batches: Vec<NamedBatch>, count: usize) {
         let errors = |named: &NamedBatch| {
-            let places = named.batch.anomalies.iter().map(|(place, _)| *place);
-            places
-                .filter(|place| is_error_at(&named.batch, *place))
-                .count()
+            let anomalies = named.batch.anomalies.iter();
+            let errors = anomalies.filter(|(index, _)| is_error_at(&named.batch, *index));
+            errors.count()
         };
         let error_count = batches.iter().map(errors).sum();
         if error_count > 0 {
             let wrong = batches.iter().filter(|named| errors(named) > 0);
-            let wrong = wrong.cloned().collect();
-            self.errors.push(Body::Batches(wrong, error_count));
+            let wrong = Body::Batches(wrong.cloned().collect(), error_count);
+            self.errors.push(wrong);
         }
         self.events.push(Body::Batches(batches, count));
     }
@@ -206,7 +197,7 @@ impl Queue {
             0 => 0,
             _ => unreported.swap(0, Ordering::Relaxed),
         };
-        let is_queued = self.sender.try_send(Message { lost_before, body }).is_ok();
+        let is_queued = self.sender.try_send((lost_before, body)).is_ok();
         if !is_queued {
             unreported.fetch_add(lost_before, Ordering::Relaxed);
             self.wake();
@@ -223,12 +214,8 @@ impl Queue {
 
     /// Makes the thread look at the shared fields, which it may have done just too early.
     fn wake(&self) {
-        let message = Message {
-            lost_before: 0,
-            body: Body::Wake,
-        };
         // A full queue makes it look anyway.
-        self.sender.try_send(message).ok();
+        self.sender.try_send((0, Body::Wake)).ok();
     }
 
     pub(super) fn lost(&self) -> u64 {

@@ -7,12 +7,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::output::{LogFileOptions, OpenLogFileError, Output};
-use super::queue::{Body, LogHandle, Message, Queue, QueueLimits};
+use super::queue::{Body, LogHandle, Queue, QueueLimits};
 use super::writer::{Share, Writer};
 
 /// How long closing waits for a slow reader at most.
@@ -146,12 +146,8 @@ impl Drop for Log {
 /// A thread that is stuck in its output after `wait` is left behind: it cannot be stopped, and the
 /// server's end must not depend on it. One that is still making text is waited for.
 pub(super) fn end(queue: &Queue, ended: &Receiver<()>, wait: Duration) {
-    let message = Message {
-        lost_before: 0,
-        body: Body::Close,
-    };
-    let deadline = Instant::now() + wait;
-    if queue.sender.send_deadline(message, deadline).is_err() {
+    let message = (0, Body::Close);
+    if queue.sender.send_timeout(message, wait).is_err() {
         return;
     }
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {

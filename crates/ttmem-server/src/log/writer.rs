@@ -97,7 +97,7 @@ impl Writer {
         is_open
     }
 
-    fn handle(&mut self, Message { lost_before, body }: Message) -> bool {
+    fn handle(&mut self, (lost_before, body): Message) -> bool {
         self.write_lost(lost_before);
         let queued = &self.shared.queued_entries;
         queued.fetch_sub(body.entries(), Ordering::Relaxed);
@@ -229,7 +229,7 @@ impl Writer {
             let reason = with_causes(&new.source);
             self.report(format!(
                 "cannot write the log to {}: {reason}; lines are lost until that ends",
-                self.output.name(),
+                self.output.name,
             ));
             let inside_line = written.last().is_some_and(|&byte| byte != b'\n');
             self.failure = Some(Failure {

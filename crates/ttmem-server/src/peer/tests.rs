@@ -180,14 +180,14 @@ fn a_stat_line_survives_any_command() {
     ] {
         let stat = format!("77 ({command}) {fields}\n");
         assert_eq!(
-            parse_start_time(stat.as_bytes()),
+            parse_field(stat.as_bytes(), 22),
             Some(424_242),
             "{command:?}"
         );
     }
     let mut binary = b"77 (\xff\xfe) ".to_vec();
     binary.extend_from_slice(fields.as_bytes());
-    assert_eq!(parse_start_time(&binary), Some(424_242));
+    assert_eq!(parse_field(&binary, 22), Some(424_242));
     for broken in [
         "",
         ")",
@@ -195,7 +195,7 @@ fn a_stat_line_survives_any_command() {
         "77 (x) S 1",
         "77 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1",
     ] {
-        assert_eq!(parse_start_time(broken.as_bytes()), None, "{broken:?}");
+        assert_eq!(parse_field(broken.as_bytes(), 22), None, "{broken:?}");
     }
 }
 

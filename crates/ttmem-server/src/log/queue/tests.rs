@@ -48,15 +48,11 @@ fn text(line: &str) -> Body {
 
 /// Has a line written, or given up, before it returns.
 fn write(writer: &mut Writer, line: &str) {
-    let message = Message {
-        lost_before: 0,
-        body: text(line),
-    };
-    assert!(writer.write_batch(message));
+    assert!(writer.write_batch((0, text(line))));
 }
 
 fn report(reports: &Receiver<Message>) -> String {
-    match reports.try_recv().unwrap().body {
+    match reports.try_recv().unwrap().1 {
         Body::Note(_, Note::LogFailed { reason }) => reason,
         other => panic!("{other:?}"),
     }

@@ -119,10 +119,8 @@ impl Server {
         raise_descriptor_limit();
         // Before the sockets: who reaches the server by those finds it by TCP as well.
         let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
-        let mut sockets = Vec::new();
-        for options in &config.sockets {
-            sockets.push(bind(options)?);
-        }
+        let sockets: Result<Vec<_>, _> = config.sockets.iter().map(bind).collect();
+        let sockets = sockets?;
         let listeners = sockets.iter().map(BoundSocket::try_clone_listener);
         let listeners: io::Result<_> = listeners.collect();
         let listeners = listeners.map_err(system("the sockets"))?;
@@ -159,13 +157,9 @@ impl Server {
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
         let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
         let (histories, places) = (Histories::default(), Places::default());
-        let sampler = Sampler::start(
-            ledger.clone(),
-            histories.clone(),
-            places.clone(),
-            crate::clock::unix_nanos,
-        )
-        .map_err(system("the history's thread"))?;
+        let now = crate::clock::unix_nanos;
+        let sampler = Sampler::start(ledger.clone(), histories.clone(), places.clone(), now)
+            .map_err(system("the history's thread"))?;
         let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
         let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;

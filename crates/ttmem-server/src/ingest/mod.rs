@@ -398,3 +398,6 @@ impl Ingest {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

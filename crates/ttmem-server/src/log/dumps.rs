@@ -76,10 +76,10 @@ fn write_title(out: &mut String, title: &str) -> fmt::Result {
     writeln!(out, "╚{:═<inside$}╝", "")
 }
 
-/// The devices with their place in the view, by logical id.
+/// The devices with their index in the view, by logical id.
 fn sorted_devices(view: &View) -> Vec<(u32, &Device)> {
     let mut devices: Vec<_> = (0..).zip(&view.devices).collect();
-    devices.sort_by_key(|(place, device)| (device.facts.logical_id, *place));
+    devices.sort_by_key(|(index, device)| (device.facts.logical_id, *index));
     devices
 }
 

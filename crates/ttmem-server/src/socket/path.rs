@@ -47,12 +47,10 @@ pub(super) struct SocketPath {
 impl SocketPath {
     /// Opens the directory of `path` and checks that the address of a socket can hold the path.
     pub(super) fn open(path: &Path) -> Result<Self, BindSocketError> {
-        let name = path
-            .file_name()
-            .ok_or_else(|| BindSocketError::NoFileName {
-                path: path.to_owned(),
-            })?
-            .to_owned();
+        let Some(name) = path.file_name().map(OsStr::to_owned) else {
+            let path = path.to_owned();
+            return Err(BindSocketError::NoFileName { path });
+        };
         let dir_path = match path.parent() {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
@@ -99,7 +97,7 @@ impl SocketPath {
         name
     }
 
-    /// The error for a path that `holder` serves, by what it answers or else by its pid file.
+    /// The error for a path whose lock is held, maybe by the process with this pid.
     pub(super) fn served_by_lock_holder(&self, pid: Option<u32>) -> BindSocketError {
         let path = self.path();
         let holder = match probe(&path) {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use ttmem_ledger::View;
 use ttmem_ledger::program::Kernel;
 
-use super::holdings::{self, Held, keep_largest};
+use super::holdings::{self, Held, write_largest};
 use super::{RowLimit, label, sorted_devices, write_title};
 use crate::log::display::{Escaped, OrUnknown};
 use crate::log::number::{kilobytes, megabytes};
@@ -27,7 +27,7 @@ pub(super) fn write(
     writeln!(out, "📋 Received DUMP_KERNELS request...")?;
     write_title(out, "DETAILED KERNEL ALLOCATIONS")?;
     writeln!(out, "Total kernel allocations: {count}\n")?;
-    for (place, device) in sorted_devices(view) {
+    for (index, device) in sorted_devices(view) {
         let totals = &device.totals.kernel;
         if totals.count == 0 {
             continue;
@@ -40,17 +40,11 @@ pub(super) fn write(
             totals.count
         )?;
         writeln!(out, "  ┌{:─<RULE_COLUMNS$}", "")?;
-        let mut rows = holdings::kernels(view, place);
-        let count = rows.len();
-        keep_largest(&mut rows, limit.take(count), |held| {
-            (held.row.total_bytes, held.row.id.0)
-        });
-        for row in &rows {
-            write_kernel(out, row, now_nanos)?;
-        }
-        if count > rows.len() {
-            writeln!(out, "  │ … and {} more", count - rows.len())?;
-        }
+        let rows = holdings::kernels(view, index);
+        let size_and_id = |held: &Held<'_, Kernel>| (held.row.total_bytes, held.row.id.0);
+        write_largest(out, rows, &mut limit, "  │ ", size_and_id, |out, held| {
+            write_kernel(out, held, now_nanos)
+        })?;
         writeln!(out, "  └{:─<RULE_COLUMNS$}\n", "")?;
     }
     writeln!(out, "📋 DUMP_KERNELS complete.")

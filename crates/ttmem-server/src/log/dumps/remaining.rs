@@ -6,7 +6,7 @@ use ttmem_event::Class;
 use ttmem_ledger::program::{Cb, Kernel};
 use ttmem_ledger::{BufferRow, Totals, View};
 
-use super::holdings::{self, Held, keep_largest};
+use super::holdings::{self, Held, write_largest};
 use super::{RowLimit, label, sorted_devices, write_title};
 use crate::log::display::OrUnknown;
 use crate::log::number::{kilobytes, megabytes};
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
     if buffers + cbs + kernels == 0 {
         writeln!(out, "✓ No buffers remaining - perfect cleanup!")?;
     } else {
-        for (place, device) in sorted_devices(view) {
+        for (index, device) in sorted_devices(view) {
             let totals = &device.totals;
             let classes = totals.classes.iter();
             let count: u64 = classes.map(|class| class.buffers).sum();
@@ -34,7 +34,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
                 continue;
             }
             writeln!(out, "Device {}:", label(device, view))?;
-            write_device(out, view, place, &device.totals, &mut limit)?;
+            write_device(out, view, index, &device.totals, &mut limit)?;
             out.push('\n');
         }
         writeln!(out, "Total remaining buffers: {buffers}")?;
@@ -48,11 +48,11 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
 fn write_device(
     out: &mut String,
     view: &View,
-    place: u32,
+    index: u32,
     totals: &Totals,
     limit: &mut RowLimit,
 ) -> fmt::Result {
-    for (class, rows) in Class::ALL.iter().zip(holdings::buffers(view, place)) {
+    for (class, rows) in Class::ALL.iter().zip(holdings::buffers(view, index)) {
         let bytes = totals.class(*class).charged.bytes();
         let size_and_id = |held: &Held<'_, BufferRow>| (held.row.charged_bytes(), held.row.id);
         let heading = (class.name(), "buffers", bytes);
@@ -60,11 +60,11 @@ fn write_device(
     }
     let heading = ("CB", "CBs", totals.cb.registered.bytes());
     let size_and_id = |held: &Held<'_, Cb>| (held.row.total_bytes(), held.row.address);
-    let rows = holdings::cbs(view, place);
+    let rows = holdings::cbs(view, index);
     write_list(out, heading, rows, limit, write_cb, size_and_id)?;
     let heading = ("KERNEL", "kernels", totals.kernel.registered.bytes());
     let size_and_id = |held: &Held<'_, Kernel>| (held.row.total_bytes, held.row.id.0);
-    let rows = holdings::kernels(view, place);
+    let rows = holdings::kernels(view, index);
     write_list(out, heading, rows, limit, write_kernel, size_and_id)
 }
 
@@ -72,25 +72,17 @@ fn write_device(
 fn write_list<T>(
     out: &mut String,
     (name, unit, bytes): (&str, &str, u64),
-    mut rows: Vec<T>,
+    rows: Vec<T>,
     limit: &mut RowLimit,
     write_row: impl Fn(&mut String, &T) -> fmt::Result,
     size_and_id: impl Fn(&T) -> (u64, u64),
 ) -> fmt::Result {
-    let count = rows.len();
-    if count == 0 {
+    if rows.is_empty() {
         return Ok(());
     }
-    let total = megabytes(bytes);
+    let (count, total) = (rows.len(), megabytes(bytes));
     writeln!(out, "  {name}: {count} {unit}, {total} MB total")?;
-    keep_largest(&mut rows, limit.take(count), size_and_id);
-    for row in &rows {
-        write_row(out, row)?;
-    }
-    match count - rows.len() {
-        0 => Ok(()),
-        hidden => writeln!(out, "    … and {hidden} more"),
-    }
+    write_largest(out, rows, limit, "    ", size_and_id, write_row)
 }
 
 fn write_buffer(out: &mut String, held: &Held<'_, BufferRow>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Which devices there are before any client speaks of one.
+//! Which devices there are before any client reports one.
 //!
 //! From the board the user names, else from the driver's files in sysfs. The
 //! device node itself is never opened: that would wake the device.
@@ -11,24 +11,20 @@ use ttmem_event::catalogue::{
 };
 use ttmem_event::legacy::DeviceInfo;
 use ttmem_event::{Class, CoreSet};
-use ttmem_ledger::ComputeL1;
-use ttmem_ledger::{Capacity, DeviceFacts};
+use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
 
-/// Where the driver lists its devices.
-pub const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
+pub(crate) const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
 
 /// A device that is known from the start.
 #[derive(Clone, Debug)]
-pub struct KnownDevice {
-    /// What the ledger is told of it.
-    pub facts: DeviceFacts,
-    /// What old clients are told of it.
-    pub info: DeviceInfo,
+pub(crate) struct KnownDevice {
+    pub(crate) facts: DeviceFacts,
+    /// The answer to old clients.
+    pub(crate) info: DeviceInfo,
 }
 
 /// The chips of a board, numbered as the runtime numbers them.
-#[must_use]
-pub fn devices_of_board(kind: BoardKind) -> Vec<KnownDevice> {
+pub(crate) fn devices_of_board(kind: BoardKind) -> Vec<KnownDevice> {
     kind.chips()
         .map(|chip| describe(kind, &chip, chip.logical_id))
         .collect()
@@ -37,8 +33,7 @@ pub fn devices_of_board(kind: BoardKind) -> Vec<KnownDevice> {
 /// The chips behind every card that the driver lists.
 ///
 /// The runtime numbers the chips it reaches directly first, then the others.
-#[must_use]
-pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
+pub(crate) fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
     let Ok(entries) = fs::read_dir(class) else {
         return Vec::new();
     };
@@ -55,9 +50,8 @@ pub fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
     let mut chips: Vec<(bool, BoardKind, ChipDescription)> = Vec::new();
     for (_ordinal, kind) in cards {
         // One driver entry is one directly reached chip, whatever the product holds in all.
-        let local = kind
-            .chips()
-            .find(|chip| chip.attachment == ChipAttachment::Local);
+        let mut locals = kind.chips();
+        let local = locals.find(|chip| chip.attachment == ChipAttachment::Local);
         let Some(local) = local else { continue };
         chips.push((false, kind, local));
         let gateway = local.logical_id;
@@ -81,10 +75,6 @@ fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDe
         remote: Some(chip.attachment != ChipAttachment::Local),
         ..DeviceFacts::default()
     };
-    let mut info = DeviceInfo {
-        arch_type: kind.arch().legacy_code(),
-        ..Default::default()
-    };
     if let Some(capacities) = kind.capacities(&DeviceOptions::default_of(kind)) {
         let grid = capacities.compute_grid;
         facts.compute = Some(ComputeL1 {
@@ -95,12 +85,14 @@ fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDe
         // How large L1_SMALL and TRACE are is chosen when a device is opened: not known here.
         facts.capacities[Class::Dram.index()] = Some(capacity(&capacities.dram));
         facts.capacities[Class::L1.index()] = Some(capacity(&capacities.l1));
-        info.total_dram_bytes = capacities.physical_dram_bytes();
-        info.total_l1_bytes = capacities.physical_l1_bytes();
-        info.num_dram_channels = capacities.dram.banks;
-        info.dram_bytes_per_channel = capacities.dram_bank_bytes;
-        info.l1_bytes_per_core = u32::try_from(capacities.l1_bytes_per_core).unwrap_or(u32::MAX);
+        let info = DeviceInfo {
+            total_dram_bytes: capacities.physical_dram_bytes(),
+            dram_bytes_per_channel: capacities.dram_bank_bytes,
+            ..info_of(&facts)
+        };
+        return KnownDevice { facts, info };
     }
+    let info = info_of(&facts);
     KnownDevice { facts, info }
 }
 
@@ -112,9 +104,8 @@ fn capacity(region: &BankedRegion) -> Capacity {
     }
 }
 
-/// What old clients are told of a device that a client reported.
-#[must_use]
-pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
+/// The answer to old clients for a device that a client reported.
+pub(crate) fn info_of(facts: &DeviceFacts) -> DeviceInfo {
     let dram = facts.capacities[Class::Dram.index()];
     let compute = facts.compute;
     DeviceInfo {
@@ -123,9 +114,8 @@ pub fn info_of(facts: &DeviceFacts) -> DeviceInfo {
         arch_type: facts.arch.map_or(0, |arch| arch.legacy_code()),
         num_dram_channels: dram.map_or(0, |dram| dram.banks),
         dram_bytes_per_channel: dram.map_or(0, |dram| dram.per_bank_bytes),
-        l1_bytes_per_core: compute.map_or(0, |compute| {
-            u32::try_from(compute.bytes_per_core).unwrap_or(u32::MAX)
-        }),
+        l1_bytes_per_core: u32::try_from(compute.map_or(0, |compute| compute.bytes_per_core))
+            .unwrap_or(u32::MAX),
         ..DeviceInfo::default()
     }
 }

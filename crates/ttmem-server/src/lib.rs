@@ -6,19 +6,18 @@
 //! answers. See `ARCHITECTURE.md` for the picture.
 
 mod clock;
-mod config;
-pub mod hardware;
+mod hardware;
 mod history;
 mod ingest;
 mod journal;
-pub mod keeper;
+mod ledger_thread;
 pub mod log;
-pub mod peer;
+mod peer;
 pub mod read;
 mod server;
 pub mod socket;
 mod stream;
 
-pub use config::{LogConfig, ServerConfig, SocketConfig};
 pub use read::HttpConfig;
-pub use server::{Server, ServerHandle, Signals, StartServerError};
+pub use server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, StartServerError};
+pub use socket::SocketConfig;

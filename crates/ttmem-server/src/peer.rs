@@ -1,6 +1,6 @@
 //! Who is at the other end of a connection, by the kernel's word.
 //!
-//! Called once per accepted connection by the acceptor. Nothing that the client itself says
+//! Called once per accepted connection by the acceptor. Nothing that the client itself claims
 //! enters here, save its name, which it is free to choose and which is therefore for display only.
 //! A process is identified by its pid together with its start time, since pids are reused, and
 //! its death is learned from its pidfd, never by sending signals to a pid.
@@ -9,12 +9,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::clock::unix_nanos;
 
 /// Characters of a process name that are kept.
 const MAX_NAME_CHARS: usize = 64;
@@ -28,68 +31,77 @@ const MAX_PROC_BYTES: u64 = 4096;
 /// devices (x86-64, AArch64, RISC-V).
 const TICK_NANOS: u64 = 1_000_000_000 / 100;
 
-/// A process that connected, as it was when it did.
 #[derive(Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Its pid; none if it lives in a PID namespace that ours cannot see.
-    pub pid: Option<u32>,
-    pub uid: u32,
-    pub gid: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) uid: u32,
     /// When it started, in clock ticks since boot: with `pid`, its identity.
     ///
     /// None if `/proc` hides it, or if it is gone and the pid may be another's by now.
-    pub start_time: Option<u64>,
+    pub(crate) start_time: Option<u64>,
     /// When it started, in nanoseconds since 1970: for display, as it moves with the clock.
-    pub start_unix_nanos: Option<u64>,
+    pub(crate) start_unix_nanos: Option<u64>,
     /// What to call it; printable, at most 64 characters, chosen by the process itself.
-    pub name: String,
-    /// Tells of its death: see [`is_alive`]. None if it was gone already.
-    pub pidfd: Option<OwnedFd>,
-    /// The program it runs: see [`program_image`].
-    pub image: Option<ProgramImage>,
+    pub(crate) name: String,
+    /// Becomes readable when it dies. None if it was gone already.
+    pub(crate) pidfd: Option<OwnedFd>,
+    pub(crate) image: Option<ProgramImage>,
 }
 
-/// What tells a program from the one that takes its place by exec.
+/// What distinguishes a program from the one that replaces it by exec.
 ///
 /// Where the kernel put its code, its stack and its environment: at random for every program
 /// start, and nothing that a program moves while it runs. Where addresses are not random, a
-/// program that executes itself anew in the same environment looks the same.
+/// program that executes itself again in the same environment looks the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramImage {
+pub(crate) struct ProgramImage {
     code: u64,
     stack: u64,
     environment: u64,
 }
 
+/// Who connected, or who listened, at that time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credentials {
+    /// None if it lives in a PID namespace that ours cannot see.
+    pub(crate) pid: Option<u32>,
+    pub(crate) uid: u32,
+}
+
+/// The credentials of a socket's peer.
+///
+/// By nix: rustix has no pid of 0, which is what the kernel gives for an unseen namespace.
+pub(crate) fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
+    let credentials = getsockopt(socket, sockopt::PeerCredentials)?;
+    let pid = u32::try_from(credentials.pid()).ok();
+    Ok(Credentials {
+        pid: pid.filter(|pid| *pid != 0),
+        uid: credentials.uid(),
+    })
+}
+
 /// Finds out who connected, or who made the pair for a socket pair.
 ///
 /// A process that has vanished or is hidden makes fields empty, not an error.
-pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
-    let credentials = getsockopt(stream, sockopt::PeerCredentials)?;
-    let pid = u32::try_from(credentials.pid())
-        .ok()
-        .filter(|&pid| pid != 0);
+pub(crate) fn identify(stream: &UnixStream) -> io::Result<Peer> {
+    let Credentials { pid, uid } = credentials(stream)?;
     let (pidfd, process) = match getsockopt(stream, sockopt::PeerPidfd) {
         Ok(pidfd) => {
             let process = pid.and_then(|pid| read_through(&pidfd, pid));
             (Some(pidfd), process)
         }
         // A kernel before 6.5.
-        Err(Errno::ENOPROTOOPT) => match pid.and_then(open_unreused) {
-            Some((pidfd, process)) => (Some(pidfd), Some(process)),
-            None => (None, None),
-        },
-        // The kernel knows that the process is gone: its pid tells nothing any more.
+        Err(Errno::ENOPROTOOPT) => pid.and_then(open_unreused).unzip(),
+        // The kernel knows that the process is gone: its pid means nothing any more.
         Err(_) => (None, None),
     };
-    let (start_time, name, image) = match process {
-        Some(process) => (Some(process.start_time), process.name, process.image),
-        None => (None, None, None),
-    };
+    let start_time = process.as_ref().map(|process| process.start_time);
+    let image = process.as_ref().and_then(|process| process.image);
+    let name = process.and_then(|process| process.name);
     Ok(Peer {
         pid,
-        uid: credentials.uid(),
-        gid: credentials.gid(),
+        uid,
         start_time,
         start_unix_nanos: start_time.and_then(unix_nanos_of_start),
         name: name.unwrap_or_else(|| "unknown".to_owned()),
@@ -101,7 +113,7 @@ pub fn identify(stream: &UnixStream) -> io::Result<Peer> {
 /// The program that the process behind `pidfd`, whose pid is `pid`, runs now.
 ///
 /// None if it is gone, if this process may not know, and while an exec is under way.
-pub fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
+pub(crate) fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
     let image = parse_image(&read_proc(pid, "stat")?)?;
     is_alive(pidfd).then_some(image)
 }
@@ -109,17 +121,11 @@ pub fn program_image(pidfd: &OwnedFd, pid: u32) -> Option<ProgramImage> {
 /// Whether the process behind a pidfd has not exited yet; a zombie counts as dead.
 ///
 /// Waiting for the descriptor to become readable is waiting for the process to end.
-pub fn is_alive(pidfd: impl AsFd) -> bool {
+pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     let pidfd = pidfd.as_fd();
     loop {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        match poll(
-            &mut fds,
-            Some(&Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-        ) {
+        match poll(&mut fds, Some(&Timespec::default())) {
             Ok(ready) => return ready == 0,
             Err(rustix::io::Errno::INTR) => {}
             // Memory of a process is never given up on a guess.
@@ -128,9 +134,8 @@ pub fn is_alive(pidfd: impl AsFd) -> bool {
     }
 }
 
-/// The name under which to show the process `pid`, if `/proc` tells.
-#[must_use]
-pub fn process_name(pid: u32) -> Option<String> {
+/// The name under which to show the process `pid`, if `/proc` has one.
+pub(crate) fn process_name(pid: u32) -> Option<String> {
     let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {
         let program = arguments.split(|&byte| byte == 0).next()?;
         let base = program.rsplit(|&byte| byte == b'/').next()?;
@@ -142,7 +147,6 @@ pub fn process_name(pid: u32) -> Option<String> {
     })
 }
 
-/// What `/proc` says about a process.
 struct Process {
     start_time: u64,
     name: Option<String>,
@@ -153,7 +157,7 @@ impl Process {
     fn read(pid: u32) -> Option<Self> {
         let stat = read_proc(pid, "stat")?;
         Some(Self {
-            start_time: parse_start_time(&stat)?,
+            start_time: parse_field(&stat, 22)?,
             name: process_name(pid),
             image: parse_image(&stat),
         })
@@ -192,17 +196,11 @@ fn open_unreused(pid: u32) -> Option<(OwnedFd, Process)> {
     (before.start_time == after.start_time).then_some((pidfd, after))
 }
 
-/// The beginning of a file of a process.
 fn read_proc(pid: u32, file: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
     file.take(MAX_PROC_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// Field 22 of `/proc/<pid>/stat`.
-fn parse_start_time(stat: &[u8]) -> Option<u64> {
-    parse_field(stat, 22)
 }
 
 /// Fields 26, 28 and 50 of `/proc/<pid>/stat`: zeros for who may not see them, and until an exec
@@ -228,18 +226,9 @@ fn parse_field(stat: &[u8], number: usize) -> Option<u64> {
 
 /// When a process started, by today's difference between the two clocks.
 fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
-    let since_boot = nanos(clock_gettime(ClockId::Boottime))?;
-    let since_1970 = nanos(clock_gettime(ClockId::Realtime))?;
-    since_1970
-        .checked_sub(since_boot)?
-        .checked_add(start_ticks.checked_mul(TICK_NANOS)?)
-}
-
-fn nanos(time: Timespec) -> Option<u64> {
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    seconds
-        .checked_mul(1_000_000_000)?
-        .checked_add(u64::try_from(time.tv_nsec).ok()?)
+    let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    let boot = unix_nanos().checked_sub(u64::try_from(since_boot.as_nanos()).ok()?)?;
+    boot.checked_add(start_ticks.checked_mul(TICK_NANOS)?)
 }
 
 /// Text that can be put on a line of its own, or none if nothing is left.
@@ -254,7 +243,7 @@ fn printable(bytes: &[u8]) -> Option<String> {
 }
 
 /// Characters that would end a line, drive a terminal, or hide or reorder text around them.
-fn is_deceptive(char: char) -> bool {
+pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(
             char,

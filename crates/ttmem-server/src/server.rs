@@ -1,19 +1,20 @@
-//! Putting the parts together, and taking them apart again.
+//! The configuration of a server, its start and its shutdown.
 
-use crate::config::ServerConfig;
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::journal::Journal;
-use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
-use crate::log::{Log, LogHandle, Note, StartLogError};
+use crate::ledger_thread::{self, Command, LedgerHandle, LedgerThreadConfig};
+use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
+    BindHttpError, BoundHttp, HttpConfig, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
     StartHttpError,
 };
-use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
+use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::EventfdFlags;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,31 +23,46 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 use ttmem_api::Timestamp;
+use ttmem_event::catalogue::BoardKind;
+use ttmem_event::legacy::BufferTypeNumbering;
 
-/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {
-    /// A socket could not be had.
     #[error(transparent)]
     Bind(#[from] BindSocketError),
-    /// The address for readers over TCP could not be had.
     #[error(transparent)]
     BindHttp(#[from] BindHttpError),
-    /// The folder of a socket could not be had.
     #[error(transparent)]
     RuntimeDir(#[from] EnsureRuntimeDirError),
-    /// The log could not be opened.
     #[error(transparent)]
     Log(#[from] StartLogError),
-    /// Readers cannot be served.
     #[error(transparent)]
     Http(#[from] StartHttpError),
-    /// The system refused something else.
     #[error("cannot set up {what}")]
     System {
         what: &'static str,
         source: io::Error,
     },
+}
+
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Where events go; errors always go to stderr.
+    pub target: LogTarget,
+    pub options: LogOptions,
+}
+
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Its sockets; each serves old clients, new clients and readers.
+    pub sockets: Vec<SocketConfig>,
+    /// Where readers are also served over TCP; `None` = nowhere.
+    pub http: Option<HttpConfig>,
+    /// The board in the machine; `None` = look into sysfs.
+    pub board: Option<BoardKind>,
+    pub log: LogConfig,
+    pub max_clients: usize,
+    pub buffer_types: BufferTypeNumbering,
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> StartServerError {
@@ -59,7 +75,7 @@ pub struct Server {
     ingest: Ingest,
     handle: ServerHandle,
     sockets: Vec<BoundSocket>,
-    keeper: JoinHandle<()>,
+    ledger_thread: JoinHandle<()>,
     sampler: Sampler,
     log: Log,
 }
@@ -73,16 +89,10 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Asks the server to end.
     pub fn stop(&self) {
         self.traffic.stop.store(true, Ordering::Release);
         // A failure means that it has ended already.
         let _ended = rustix::io::write(self.wake.as_ref(), &1_u64.to_ne_bytes());
-    }
-
-    #[must_use]
-    pub fn ledger(&self) -> &LedgerHandle {
-        &self.ledger
     }
 }
 
@@ -90,7 +100,7 @@ impl ServerHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
     /// INT and TERM end it, HUP reopens the log, USR1 prints a summary.
-    Obey,
+    Handle,
     /// Somebody else in the process does.
     Ignore,
 }
@@ -103,29 +113,26 @@ impl Server {
     pub fn start(config: ServerConfig, signals: Signals) -> Result<Self, StartServerError> {
         // Before any thread: they inherit the mask, so that only the descriptor gets them.
         let signals = match signals {
-            Signals::Obey => Some(catch_signals().map_err(system("signals"))?),
+            Signals::Handle => Some(catch_signals().map_err(system("signals"))?),
             Signals::Ignore => None,
         };
         raise_descriptor_limit();
         // Before the sockets: who reaches the server by those finds it by TCP as well.
         let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
-        let mut sockets = Vec::new();
-        for options in &config.sockets {
-            sockets.push(bind(options)?);
-        }
+        let sockets: Result<Vec<_>, _> = config.sockets.iter().map(bind).collect();
+        let sockets = sockets?;
         let listeners = sockets.iter().map(BoundSocket::try_clone_listener);
-        let listeners = listeners
-            .collect::<io::Result<_>>()
-            .map_err(system("the sockets"))?;
+        let listeners: io::Result<_> = listeners.collect();
+        let listeners = listeners.map_err(system("the sockets"))?;
 
         let log = Log::start(config.log.target.clone(), config.log.options)?;
         let devices = match config.board {
             Some(board) => devices_of_board(board),
             None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
         };
-        let wake = rustix::event::eventfd(0, eventfd_flags())
-            .map_err(|error| system("the wake-up")(error.into()))?;
-        let wake = Arc::new(wake);
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = rustix::event::eventfd(0, flags);
+        let wake = Arc::new(wake.map_err(|error| system("the wake-up")(error.into()))?);
         let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
         let noted_devices = devices
             .iter()
@@ -133,7 +140,7 @@ impl Server {
             .collect();
         let journal = Journal::default();
         let reader = journal.reader();
-        let (ledger, keeper) = keeper::start(KeeperConfig {
+        let (ledger, ledger_thread) = ledger_thread::start(LedgerThreadConfig {
             devices,
             log: log.handle(),
             answers,
@@ -150,17 +157,13 @@ impl Server {
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
         let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
         let (histories, places) = (Histories::default(), Places::default());
-        let sampler = Sampler::start(
-            ledger.clone(),
-            histories.clone(),
-            places.clone(),
-            crate::clock::unix_nanos,
-        )
-        .map_err(system("the history's thread"))?;
+        let now = crate::clock::unix_nanos;
+        let sampler = Sampler::start(ledger.clone(), histories.clone(), places.clone(), now)
+            .map_err(system("the history's thread"))?;
         let state = ReadState::new(ledger.clone(), source, reader, histories, places);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
         let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
-        log.handle().note(Note::Started {
+        log.handle().note(Note::ServerStarted {
             sockets: places_to_reach,
             devices: noted_devices,
         });
@@ -186,70 +189,60 @@ impl Server {
             ingest,
             handle,
             sockets,
-            keeper,
+            ledger_thread,
             sampler,
             log,
         })
     }
 
-    /// A way to reach it while it runs.
-    #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
-    /// Serves until it is told to stop, then takes everything down in order.
+    /// Serves until it is stopped, then takes everything down in order.
     ///
     /// # Errors
     /// When waiting for the sockets fails, or the ledger's thread did.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
-        // Nobody new gets in, then what was said is applied, then it is written down.
+        // Nobody new gets in, then what was reported is applied, then it is written to the log.
         drop(self.sockets);
         drop(self.ingest);
         drop(self.sampler);
         let _ended = self.handle.ledger.send(Command::Stop);
-        if self.keeper.join().is_err() {
+        if self.ledger_thread.join().is_err() {
             let reason = "the ledger's thread failed; totals were lost";
             self.log.handle().error(reason.to_owned());
             outcome = outcome.and(Err(io::Error::other(reason)));
         }
-        self.log.handle().note(Note::Stopped);
-        self.log.close();
+        self.log.handle().note(Note::ServerStopped);
+        drop(self.log);
         outcome
     }
 }
 
-fn eventfd_flags() -> rustix::event::EventfdFlags {
-    rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK
-}
-
 fn catch_signals() -> io::Result<SignalFd> {
-    let mut mask = SigSet::empty();
-    for signal in [
+    let mask = [
         Signal::SIGINT,
         Signal::SIGTERM,
         Signal::SIGHUP,
         Signal::SIGUSR1,
-    ] {
-        mask.add(signal);
-    }
+    ];
+    let mask = SigSet::from_iter(mask);
     mask.thread_block()?;
-    Ok(SignalFd::with_flags(
-        &mask,
-        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
-    )?)
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    Ok(SignalFd::with_flags(&mask, flags)?)
 }
 
-/// Each client costs two descriptors: its connection, and the one that tells of its death.
+/// Each client costs two descriptors: its connection and its pidfd.
 fn raise_descriptor_limit() {
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // Not being allowed to is no reason not to start.
-    let _refused = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    let _refused = setrlimit(Resource::Nofile, limit);
 }
 
-/// A number that tells this run of the server from every other.
+/// A number that distinguishes this run of the server from every other.
 fn instance_number() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -262,10 +255,8 @@ fn facts_source(
     log: LogHandle,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
-    let host = nix::unistd::gethostname()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
     let sockets = sockets.to_vec();
     let clients_limit = Some(config.max_clients as u64);
     let traffic = Arc::clone(traffic);

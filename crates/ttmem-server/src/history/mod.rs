@@ -1,29 +1,26 @@
 //! Totals of every device over time, in memory and bounded.
 //!
-//! A thread of its own looks at the ledger once a second and books what it finds in steps of a
-//! second, of ten seconds and of a minute. Readers copy out what they ask for. Nothing here is on
-//! the way of an event.
+//! A thread of its own reads the ledger once a second and books what it finds in steps of a
+//! second, of ten seconds and of a minute. Readers copy out what they ask for. No event waits
+//! for this.
 
-mod sample;
 mod sampler;
 mod tier;
 
 pub(crate) use sampler::Sampler;
 
-use sample::Sample;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tier::Tier;
+use tier::{Sample, Tier};
 use ttmem_api::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 use ttmem_ledger::DeviceKey;
 
 /// The most devices with a history: a machine has 32, and each costs a quarter of a megabyte.
 const MAX_DEVICES: usize = 128;
 
-/// The steps: so many seconds each, so many of them.
-const TIERS: [(u32, usize); 3] = [(1, 600), (10, 720), (60, 1440)];
+/// The seconds of a step, and how many steps are kept.
+const TIERS: [(u32, u32); 3] = [(1, 600), (10, 720), (60, 1440)];
 
-/// The histories of all devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Histories {
     kept: Arc<Mutex<Kept>>,
@@ -32,14 +29,13 @@ pub(crate) struct Histories {
 #[derive(Debug)]
 struct Kept {
     tiers: [Tier; TIERS.len()],
-    /// The places of devices in the tiers.
+    /// By their index in the tiers.
     devices: BTreeMap<DeviceKey, Named>,
 }
 
-/// A device with a history.
 #[derive(Clone, Debug)]
 struct Named {
-    place: usize,
+    index: usize,
     id: u32,
     unique_id: Option<u64>,
 }
@@ -68,12 +64,12 @@ impl Histories {
                 continue;
             }
             let named = kept.devices.entry(key.clone()).or_insert(Named {
-                place: next,
+                index: next,
                 id: *id,
                 unique_id: *unique_id,
             });
             named.id = *id;
-            samples.push((named.place, *sample));
+            samples.push((named.index, *sample));
         }
         for tier in &mut kept.tiers {
             tier.book(time, &samples);
@@ -83,13 +79,13 @@ impl Histories {
     /// The history of every device, so many seconds back, in the finest steps that reach so far.
     pub(crate) fn document(&self, time: Timestamp, seconds: u32) -> History {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let reaches = |tier: &&Tier| u64::from(tier.reach_seconds()) >= u64::from(seconds);
-        let tier = kept.tiers.iter().find(reaches);
+        let mut tiers = kept.tiers.iter();
+        let tier = tiers.find(|tier| tier.reach_seconds() >= seconds);
         let tier = tier.unwrap_or(&kept.tiers[TIERS.len() - 1]);
         let span = u64::from(seconds).saturating_mul(1_000_000_000);
         let first = tier.first_since(time.unix_nanos().saturating_sub(span));
         let devices = kept.devices.iter().map(|(key, named)| {
-            let samples = tier.of(named.place, first);
+            let samples = tier.of(named.index, first);
             let scope = match key {
                 DeviceKey::Unique(_) => None,
                 DeviceKey::Logical { visible, .. } => crate::read::words::known_text(visible),
@@ -99,7 +95,7 @@ impl Histories {
         History {
             schema: SCHEMA,
             time,
-            step_seconds: tier.step_seconds(),
+            step_seconds: tier.step_seconds,
             times: tier.times(first).map(Timestamp::from_unix_nanos).collect(),
             devices: devices.collect(),
         }
@@ -107,13 +103,8 @@ impl Histories {
 
     /// How far back the coarsest steps reach.
     pub(crate) fn longest_seconds() -> u32 {
-        TIERS
-            .iter()
-            .map(|(seconds, steps)| {
-                seconds.saturating_mul(u32::try_from(*steps).unwrap_or(u32::MAX))
-            })
-            .max()
-            .unwrap_or(0)
+        let reaches = TIERS.map(|(seconds, steps)| seconds * steps);
+        reaches.into_iter().max().unwrap_or(0)
     }
 }
 

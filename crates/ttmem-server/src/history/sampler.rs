@@ -1,8 +1,8 @@
-//! The thread that looks at the ledger once a second.
+//! The thread that samples the ledger once a second.
 
 use super::Histories;
-use super::sample::Sample;
-use crate::keeper::LedgerHandle;
+use super::tier::Sample;
+use crate::ledger_thread::LedgerHandle;
 use crate::read::Places;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use ttmem_ledger::{DeviceKey, Geometry, View};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where everything lies is worked out only so often that it takes a twentieth of the time.
+/// The geometry is computed only so often that it takes a twentieth of the time.
 const REST: u32 = 20;
 
 /// The thread; it ends when this is dropped.
@@ -26,10 +26,6 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// When the system has no thread left.
     pub(crate) fn start(
         ledger: LedgerHandle,
         histories: Histories,
@@ -40,12 +36,12 @@ impl Sampler {
         let thread = std::thread::Builder::new()
             .name("ttmem-history".to_owned())
             .spawn(move || {
-                let mut look = Look::default();
+                let mut observer = Observer::default();
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
                     let Some(view) = ledger.wait_for_view() else {
                         break;
                     };
-                    let found = look.at(&view, &places);
+                    let found = observer.observe(&view, &places);
                     histories.book(now(), &found);
                 }
             })?;
@@ -66,22 +62,26 @@ impl Drop for Sampler {
     }
 }
 
-/// What is remembered from look to look.
+/// What is remembered from sample to sample.
 #[derive(Debug, Default)]
-struct Look {
+struct Observer {
     dispatches: HashMap<DeviceKey, u64>,
-    /// Until then where everything lies is not worked out again.
+    /// Until then the geometry is not computed again.
     rests_until: Option<Instant>,
 }
 
-impl Look {
-    fn at(&mut self, view: &View, places: &Places) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
+impl Observer {
+    fn observe(
+        &mut self,
+        view: &View,
+        places: &Places,
+    ) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
         let geometry = self.geometry(view, places);
         let devices = view.devices.iter().enumerate();
         let found = devices.map(|(index, device)| {
             let charged = |class: Class| device.totals.class(class).charged.bytes();
-            let lies = geometry.as_ref().and_then(|all| all.devices.get(index));
-            let largest = |class: Class| lies?.classes[class.index()].largest_free_bytes;
+            let layout = geometry.as_ref().and_then(|all| all.devices.get(index));
+            let largest = |class: Class| layout?.classes[class.index()].largest_free_bytes;
             let dispatches = device.caches.dispatches;
             let before = self.dispatches.insert(device.key.clone(), dispatches);
             let sample = Sample {
@@ -89,21 +89,16 @@ impl Look {
                 l1: charged(Class::L1),
                 l1_small: charged(Class::L1Small),
                 trace: charged(Class::Trace),
-                occupied: lies.and_then(|lies| lies.occupied_bytes),
-                cb_resident: lies.and_then(|lies| lies.cb_resident_bytes),
+                occupied: layout.and_then(|layout| layout.occupied_bytes),
+                cb_resident: layout.and_then(|layout| layout.cb_resident_bytes),
                 cb_registered: device.totals.cb.registered.bytes(),
                 kernel_registered: device.totals.kernel.registered.bytes(),
                 dram_largest_free: largest(Class::Dram),
                 l1_largest_free: largest(Class::L1),
                 dispatches: dispatches.saturating_sub(before.unwrap_or(dispatches)),
             };
-            let facts = &device.facts;
-            (
-                device.key.clone(),
-                facts.logical_id,
-                facts.unique_id,
-                sample,
-            )
+            let (id, unique_id) = (device.facts.logical_id, device.facts.unique_id);
+            (device.key.clone(), id, unique_id, sample)
         });
         let found = found.collect();
         // Devices that are gone are not remembered.
@@ -112,7 +107,7 @@ impl Look {
         found
     }
 
-    /// Where everything lies, unless that took long and was worked out just now.
+    /// The geometry, unless computing it took long and was done just now.
     fn geometry(&mut self, view: &View, places: &Places) -> Option<Arc<Geometry>> {
         let begun = Instant::now();
         if self.rests_until.is_some_and(|until| begun < until) {

@@ -1,96 +1,117 @@
-//! Steps of one width: the newest so many of them.
+//! What is kept of each device: samples in steps of one width, the newest so many of them.
 
-use super::sample::Sample;
 use std::collections::VecDeque;
 
-/// Steps of one width, oldest first.
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Totals of a device: the highest within a step, but for the free blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub(super) dram: u64,
+    pub(super) l1: u64,
+    pub(super) l1_small: u64,
+    pub(super) trace: u64,
+    pub(super) occupied: Option<u64>,
+    pub(super) cb_resident: Option<u64>,
+    pub(super) cb_registered: u64,
+    pub(super) kernel_registered: u64,
+    /// The smallest within the step.
+    pub(super) dram_largest_free: Option<u64>,
+    /// The smallest within the step.
+    pub(super) l1_largest_free: Option<u64>,
+    /// Programs run in the step.
+    pub(super) dispatches: u64,
+}
+
+impl Sample {
+    /// Two samples of one step as one.
+    fn join(self, later: Self) -> Self {
+        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        Self {
+            dram: self.dram.max(later.dram),
+            l1: self.l1.max(later.l1),
+            l1_small: self.l1_small.max(later.l1_small),
+            trace: self.trace.max(later.trace),
+            occupied: self.occupied.max(later.occupied),
+            cb_resident: self.cb_resident.max(later.cb_resident),
+            cb_registered: self.cb_registered.max(later.cb_registered),
+            kernel_registered: self.kernel_registered.max(later.kernel_registered),
+            dram_largest_free: least(self.dram_largest_free, later.dram_largest_free),
+            l1_largest_free: least(self.l1_largest_free, later.l1_largest_free),
+            dispatches: self.dispatches.saturating_add(later.dispatches),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Tier {
-    step_nanos: u64,
-    steps: usize,
-    /// The ends of the steps.
-    times: VecDeque<u64>,
-    /// By device: the samples of the newest steps; a device that came late has fewer.
-    samples: Vec<VecDeque<Option<Sample>>>,
+    pub(super) step_seconds: u32,
+    max_steps: u32,
+    /// Oldest first.
+    steps: VecDeque<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    /// In nanoseconds since the epoch.
+    end: u64,
+    /// By device; one that came later has none.
+    samples: Vec<Option<Sample>>,
 }
 
 impl Tier {
-    pub(super) fn new(step_seconds: u32, steps: usize) -> Self {
+    pub(super) fn new(step_seconds: u32, max_steps: u32) -> Self {
         Self {
-            step_nanos: u64::from(step_seconds) * 1_000_000_000,
-            steps,
-            times: VecDeque::new(),
-            samples: Vec::new(),
+            step_seconds,
+            max_steps,
+            steps: VecDeque::new(),
         }
-    }
-
-    pub(super) fn step_seconds(&self) -> u32 {
-        u32::try_from(self.step_nanos / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
     /// How far back it reaches when it is full.
     pub(super) fn reach_seconds(&self) -> u32 {
-        let steps = u32::try_from(self.steps).unwrap_or(u32::MAX);
-        self.step_seconds().saturating_mul(steps)
+        self.step_seconds.saturating_mul(self.max_steps)
     }
 
     /// Books the samples of a time, by device.
     ///
     /// A clock that was set back books into the newest step: what is there stays in order.
     pub(super) fn book(&mut self, time: u64, found: &[(usize, Sample)]) {
-        let end = (time / self.step_nanos + 1).saturating_mul(self.step_nanos);
-        if self.times.back().is_none_or(|newest| *newest < end) {
-            self.begin(end);
+        let step_nanos = u64::from(self.step_seconds) * NANOS_PER_SECOND;
+        let end = (time / step_nanos + 1).saturating_mul(step_nanos);
+        if self.steps.back().is_none_or(|newest| newest.end < end) {
+            let samples = Vec::new();
+            self.steps.push_back(Step { end, samples });
+            if self.steps.len() > self.max_steps as usize {
+                self.steps.pop_front();
+            }
         }
+        let Some(newest) = self.steps.back_mut() else {
+            return;
+        };
         for (device, sample) in found {
-            if *device >= self.samples.len() {
-                self.samples.resize_with(device + 1, VecDeque::new);
+            if *device >= newest.samples.len() {
+                newest.samples.resize(device + 1, None);
             }
-            let kept = &mut self.samples[*device];
-            if kept.is_empty() {
-                kept.push_back(None);
-            }
-            if let Some(newest) = kept.back_mut() {
-                *newest = Some(newest.map_or(*sample, |before| before.join(*sample)));
-            }
+            let kept = &mut newest.samples[*device];
+            *kept = Some(kept.map_or(*sample, |before| before.join(*sample)));
         }
     }
 
-    fn begin(&mut self, end: u64) {
-        self.times.push_back(end);
-        for kept in &mut self.samples {
-            kept.push_back(None);
-        }
-        if self.times.len() > self.steps {
-            self.times.pop_front();
-        }
-        for kept in &mut self.samples {
-            if kept.len() > self.times.len() {
-                kept.pop_front();
-            }
-        }
-    }
-
-    /// The place of the first step that ends after a time.
+    /// The index of the first step that ends after a time.
     pub(super) fn first_since(&self, time: u64) -> usize {
-        self.times.partition_point(|end| *end <= time)
+        self.steps.partition_point(|step| step.end <= time)
     }
 
-    /// The ends of the steps from a place on.
+    /// The ends of the steps from an index on.
     pub(super) fn times(&self, first: usize) -> impl Iterator<Item = u64> {
-        self.times.range(first.min(self.times.len())..).copied()
+        self.steps.range(first..).map(|step| step.end)
     }
 
-    /// The samples of a device from a place on, one per step.
+    /// The samples of a device from an index on, one per step.
     pub(super) fn of(&self, device: usize, first: usize) -> Vec<Option<Sample>> {
-        let empty = VecDeque::new();
-        let kept = self.samples.get(device).unwrap_or(&empty);
-        let missing = self.times.len() - kept.len();
-        (first..self.times.len())
-            .map(|step| {
-                step.checked_sub(missing)
-                    .and_then(|at| kept.get(at).copied().flatten())
-            })
-            .collect()
+        let steps = self.steps.range(first..);
+        let samples = steps.map(|step| step.samples.get(device).copied().flatten());
+        samples.collect()
     }
 }

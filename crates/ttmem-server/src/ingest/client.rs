@@ -1,16 +1,16 @@
-//! What a client of the new protocol says, as commands for the ledger thread.
+//! The new protocol: frames of a client become commands for the ledger thread.
 
-use super::remains::{Handed, SegmentKind};
+use super::collected::Collected;
+use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::ProcessCommand;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
-use ttmem_event::{Definition, Event, EventKind, Source};
-use ttmem_ledger::Anomaly;
+use ttmem_event::{Definition, Event, EventKind};
+use ttmem_ledger::{Anomaly, ProcessIdentity};
 use ttmem_ring::recovery::MAX_RINGS;
 
 /// The most that one client may send as its whole state: eight million live entries.
@@ -21,71 +21,62 @@ pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 
 /// Descriptors that may wait for their frames: a read ends with the message that brings one, so
 /// that only a frame cut in two can leave one waiting.
-const MAX_ARRIVED: usize = 2;
+const MAX_DESCRIPTORS: usize = 2;
 
-/// Who a client says it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Introduced {
-    pub(super) instance: [u8; 16],
-    pub(super) claimed_pid: u32,
-    pub(super) source: Source,
-    pub(super) name: Arc<str>,
-    pub(super) visible_devices: Arc<str>,
-}
-
-/// Why a client's connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ClientError {
-    /// Its bytes are not the protocol's.
     #[error(transparent)]
     Decode(#[from] DecodeFrameError),
-    /// It did not introduce itself first.
     #[error("it sent a frame before its hello")]
-    NotIntroduced,
-    /// A frame came at the wrong time.
+    MissingHello,
     #[error("{0} out of place")]
     Misplaced(&'static str),
-    /// Its state is larger than any may be.
     #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
     ResyncTooLarge,
 }
 
-/// What reading frames led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum FrameOutcome {
     /// All frames so far are handled.
-    All,
-    /// It introduced itself: the caller finds the process and calls [`ClientTalk::accept`].
-    Hello(Introduced),
+    Consumed,
+    /// It introduced itself: the caller finds its process and sets [`ClientProtocol::progress`].
+    ///
+    /// The identity is as far as the client knows it, with the pid that it claims.
+    Hello(ProcessIdentity, u32),
     Goodbye,
 }
 
-/// The commands that frames led to.
-#[derive(Debug, Default)]
-pub(super) struct Collected {
-    pub(super) commands: Vec<Command>,
-    /// Memory that was handed over.
-    pub(super) handed: Vec<Handed>,
-    /// How far rings were received.
-    pub(super) drained: Vec<RingPosition>,
-    events: Vec<Event>,
-    /// Whether the client waits to hear that all is applied.
-    wants_answer: bool,
+/// What is known of a client from one connection to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientProgress {
+    /// The sequence number after the last event it sent.
+    pub(super) next_sequence: u64,
+    /// Whether its whole state is known; not so from the beginning of a resync to its end.
+    pub(super) synced: bool,
+    /// How to read its time stamps.
+    pub(super) clock: Clock,
 }
 
-#[derive(Debug)]
-pub(super) struct ClientTalk {
+impl Default for ClientProgress {
+    fn default() -> Self {
+        Self {
+            next_sequence: 0,
+            synced: false,
+            clock: Clock::UNIX_NANOS,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ClientProtocol {
     preamble: Vec<u8>,
     version: Option<u16>,
     reader: FrameReader,
-    process: Option<ProcessNumber>,
-    clock: Clock,
-    next_sequence: u64,
+    /// With what earlier connections brought; `None` until its process is known.
+    pub(super) progress: Option<ClientProgress>,
     resync: Option<Resync>,
-    /// Whether its whole state is known and it is not about to send another.
-    synced: bool,
     /// Descriptors whose frames are not read yet.
-    arrived: VecDeque<OwnedFd>,
+    descriptors: VecDeque<OwnedFd>,
     /// Segments handed over on this connection: rings, dictionaries.
     handed: [usize; 2],
     /// By ring: what is received with the next events or resync end.
@@ -101,33 +92,16 @@ struct Resync {
     bytes: usize,
 }
 
-impl ClientTalk {
-    pub(super) fn new() -> Self {
-        Self {
-            preamble: Vec::new(),
-            version: None,
-            reader: FrameReader::default(),
-            process: None,
-            clock: Clock::UNIX_NANOS,
-            next_sequence: 0,
-            resync: None,
-            synced: false,
-            arrived: VecDeque::new(),
-            handed: [0; 2],
-            draining: BTreeMap::new(),
-        }
-    }
-
+impl ClientProtocol {
     /// Takes descriptors that came beside bytes; those that cannot belong to a frame are closed.
     pub(super) fn take_descriptors(&mut self, descriptors: impl Iterator<Item = OwnedFd>) {
         for descriptor in descriptors {
-            if self.arrived.len() < MAX_ARRIVED {
-                self.arrived.push_back(descriptor);
+            if self.descriptors.len() < MAX_DESCRIPTORS {
+                self.descriptors.push_back(descriptor);
             }
         }
     }
 
-    /// Takes bytes from the connection.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
         if self.version.is_none() {
             let missing = PREAMBLE_BYTES - self.preamble.len();
@@ -142,65 +116,34 @@ impl ClientTalk {
         Ok(())
     }
 
-    /// Whether it has not introduced itself yet.
-    pub(super) fn is_undecided(&self) -> bool {
-        self.process.is_none()
-    }
-
-    /// The version both ends speak.
     pub(super) fn version(&self) -> u16 {
         self.version.unwrap_or(0)
     }
 
-    /// The process behind it is known: its events count from `next_sequence`, `synced` tells
-    /// whether its whole state is known from an earlier connection, `clock` is the last of those.
-    pub(super) fn accept(
-        &mut self,
-        process: ProcessNumber,
-        next_sequence: u64,
-        synced: bool,
-        clock: Clock,
-    ) {
-        self.process = Some(process);
-        self.next_sequence = next_sequence;
-        self.synced = synced;
-        self.clock = clock;
-    }
-
-    /// How to read its time stamps.
-    pub(super) fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// Bytes of its state that are kept aside.
     pub(super) fn resync_bytes(&self) -> usize {
         self.resync.as_ref().map_or(0, |resync| resync.bytes)
     }
 
-    /// Whether its whole state is known; not so from the beginning of a resync to its end.
-    pub(super) fn is_synced(&self) -> bool {
-        self.synced
-    }
-
-    /// The sequence number after the last event it sent.
-    pub(super) fn next_sequence(&self) -> u64 {
-        self.next_sequence
-    }
-
     /// Handles whole frames until there is a reason to stop.
-    pub(super) fn hear(&mut self, collected: &mut Collected) -> Result<Heard, ClientError> {
+    pub(super) fn read_frames(
+        &mut self,
+        collected: &mut Collected,
+    ) -> Result<FrameOutcome, ClientError> {
         while let Some(frame) = self.reader.next_frame()? {
-            let Some(process) = self.process else {
-                return match frame {
-                    Frame::Hello(hello) => Ok(Heard::Hello(Introduced {
-                        instance: hello.instance,
-                        claimed_pid: hello.pid,
-                        source: hello.source,
-                        name: hello.name.into(),
-                        visible_devices: hello.visible_devices.into(),
-                    })),
-                    _too_early => Err(ClientError::NotIntroduced),
+            let Some(progress) = &mut self.progress else {
+                let Frame::Hello(hello) = frame else {
+                    return Err(ClientError::MissingHello);
                 };
+                let identity = ProcessIdentity {
+                    pid: None,
+                    start_time: None,
+                    instance: Some(hello.instance),
+                    uid: 0,
+                    name: hello.name.into(),
+                    source: hello.source,
+                    visible_devices: hello.visible_devices.into(),
+                };
+                return Ok(FrameOutcome::Hello(identity, hello.pid));
             };
             match frame {
                 Frame::Hello(_) => return Err(ClientError::Misplaced("a second hello")),
@@ -211,40 +154,26 @@ impl ClientTalk {
                             resync.grow(definitions.iter().map(memory_bytes).sum())?;
                             resync.definitions.extend(definitions);
                         }
-                        None => {
-                            collected.flush(process, None);
-                            collected.commands.push(Command::Define {
-                                process,
-                                definitions,
-                            });
-                        }
+                        None => collected.push_for_process(ProcessCommand::Define(definitions)),
                     }
                 }
-                Frame::Clock(clock) => self.clock = clock,
+                Frame::Clock(clock) => progress.clock = clock,
                 Frame::Events {
                     first_sequence,
                     records,
                 } => {
-                    collected.wants_answer = true;
+                    collected.answers = 1;
                     if self.resync.is_some() {
                         return Err(ClientError::Misplaced("events"));
                     }
-                    take_events(
-                        &mut self.next_sequence,
-                        &self.clock,
-                        process,
-                        first_sequence,
-                        records,
-                        collected,
-                    );
+                    progress.decode_events(first_sequence, records, collected);
                     self.receive_drained(collected);
                 }
                 Frame::ResyncBegin => {
                     self.resync = Some(Resync::default());
                     // It had a reason to send its state: if it breaks off it is asked again.
-                    self.synced = false;
-                    collected.flush(process, None);
-                    collected.commands.push(Command::ResyncBegan { process });
+                    progress.synced = false;
+                    collected.push_for_process(ProcessCommand::ResyncBegan);
                 }
                 Frame::State(part) => {
                     let resync = self.resync.as_mut();
@@ -253,24 +182,26 @@ impl ClientTalk {
                     resync.state.extend_from_slice(part);
                 }
                 Frame::ResyncEnd(end) => {
-                    self.end_resync(process, end, collected)?;
+                    let resync = self.resync.take();
+                    let resync = resync.ok_or(ClientError::Misplaced("a resync end"))?;
+                    progress.next_sequence = end.next_sequence;
+                    progress.synced = true;
+                    collected.push_for_process(resync.complete(progress.clock, end));
+                    collected.answers = 1;
                     self.receive_drained(collected);
                 }
-                Frame::Flush => collected.wants_answer = true,
-                Frame::Goodbye(_goodbye) => {
-                    collected.flush(process, None);
-                    return Ok(Heard::Goodbye);
-                }
+                Frame::Flush => collected.answers = 1,
+                Frame::Goodbye(_goodbye) => return Ok(FrameOutcome::Goodbye),
                 Frame::Handover {
                     ring_bytes,
                     dictionary_bytes,
-                } => self.take_handover(process, ring_bytes, dictionary_bytes, collected),
+                } => self.accept_handover(ring_bytes, dictionary_bytes, collected),
                 Frame::Drained(positions) => {
                     for RingPosition { ring, position } in positions {
                         if usize::try_from(ring).is_ok_and(|ring| ring < MAX_RINGS) {
                             self.draining.insert(ring, position);
                         } else {
-                            collected.refuse(process);
+                            collected.refuse(Anomaly::Malformed);
                         }
                     }
                 }
@@ -282,9 +213,9 @@ impl ClientTalk {
         }
         if self.reader.pending_bytes() == 0 {
             // No frame is left that they could belong to.
-            self.arrived.clear();
+            self.descriptors.clear();
         }
-        Ok(Heard::All)
+        Ok(FrameOutcome::Consumed)
     }
 
     /// What was announced to be received is.
@@ -294,58 +225,30 @@ impl ClientTalk {
         collected.drained.extend(positions);
     }
 
-    fn take_handover(
+    fn accept_handover(
         &mut self,
-        process: ProcessNumber,
         ring_bytes: u64,
         dictionary_bytes: u64,
         collected: &mut Collected,
     ) {
-        let descriptor = self.arrived.pop_front();
+        let descriptor = self.descriptors.pop_front();
         let [rings, dictionaries] = &mut self.handed;
         let (kind, bytes, count) = match (ring_bytes, dictionary_bytes) {
             (1.., 0) => (SegmentKind::Rings, ring_bytes, rings),
             (0, 1..) => (SegmentKind::Dictionary, dictionary_bytes, dictionaries),
-            _neither_or_both => return collected.refuse(process),
+            _neither_or_both => return collected.refuse(Anomaly::Malformed),
         };
         let number = *count;
         // Also without a descriptor: the next one is the next one.
         *count = count.saturating_add(1);
-        if let Some(descriptor) = descriptor {
-            collected.handed.push(Handed {
+        collected
+            .handed
+            .extend(descriptor.map(|descriptor| HandedSegment {
                 kind,
                 number,
                 bytes,
                 descriptor,
-            });
-        }
-    }
-
-    fn end_resync(
-        &mut self,
-        process: ProcessNumber,
-        end: ResyncEnd,
-        collected: &mut Collected,
-    ) -> Result<(), ClientError> {
-        let resync = self
-            .resync
-            .take()
-            .ok_or(ClientError::Misplaced("a resync end"))?;
-        self.next_sequence = end.next_sequence;
-        collected.flush(process, None);
-        collected.commands.push(Command::Resync {
-            process,
-            resync: ttmem_ledger::Resync {
-                definitions: resync.definitions,
-                state: resync.state,
-                clock: self.clock,
-                lost_events: end.lost_events,
-                elided_events: end.elided_events,
-            },
-        });
-        collected.wants_answer = true;
-        self.synced = true;
-        Ok(())
+            }));
     }
 }
 
@@ -353,82 +256,44 @@ impl Resync {
     fn grow(&mut self, bytes: usize) -> Result<(), ClientError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_RESYNC_BYTES {
-            Err(ClientError::ResyncTooLarge)
-        } else {
-            Ok(())
+            return Err(ClientError::ResyncTooLarge);
         }
+        Ok(())
+    }
+
+    fn complete(self, clock: Clock, end: ResyncEnd) -> ProcessCommand {
+        ProcessCommand::Resync(ttmem_ledger::Resync {
+            definitions: self.definitions,
+            state: self.state,
+            clock,
+            lost_events: end.lost_events,
+            elided_events: end.elided_events,
+        })
     }
 }
 
-impl Collected {
-    /// A record that is no event of this protocol.
-    fn refuse(&mut self, process: ProcessNumber) {
-        self.commands.push(Command::Refuse {
-            process,
-            anomaly: Anomaly::Malformed,
-            count: 1,
-        });
-    }
-
-    /// Makes a command of the events so far; with an answer if the client waits for one.
-    pub(super) fn flush(
-        &mut self,
-        process: ProcessNumber,
-        acknowledge: Option<(SessionNumber, u64)>,
-    ) {
-        if !self.events.is_empty() || acknowledge.is_some() {
-            let events = std::mem::take(&mut self.events);
-            self.commands.push(Command::Events {
-                process,
-                events,
-                acknowledge,
-            });
+impl ClientProgress {
+    /// Takes the events of a batch: none twice, and none missing unnoticed.
+    fn decode_events(&mut self, first_sequence: u64, records: &[u8], collected: &mut Collected) {
+        let events = Frame::events(records);
+        let known = self.next_sequence.saturating_sub(first_sequence);
+        let missing = first_sequence.saturating_sub(self.next_sequence);
+        let end = first_sequence.saturating_add(events.len() as u64);
+        self.next_sequence = self.next_sequence.max(end);
+        if missing > 0 {
+            let kind = EventKind::EventsLost { count: missing };
+            let time = unix_nanos();
+            collected.events.push(Event { time, kind });
         }
-    }
-
-    /// Ends a read: the client is answered once, however many frames it sent.
-    pub(super) fn finish(
-        &mut self,
-        process: ProcessNumber,
-        session: SessionNumber,
-        next_sequence: u64,
-    ) -> bool {
-        let answer = std::mem::take(&mut self.wants_answer);
-        self.flush(process, answer.then_some((session, next_sequence)));
-        answer
-    }
-}
-
-/// Takes the events of a batch: none twice, and none missing unnoticed.
-fn take_events(
-    next_sequence: &mut u64,
-    clock: &Clock,
-    process: ProcessNumber,
-    first_sequence: u64,
-    records: &[u8],
-    collected: &mut Collected,
-) {
-    let events = Frame::events(records);
-    let count = events.len() as u64;
-    let decoded = |event: Event| Event {
-        time: clock.unix_nanos_at(event.time),
-        ..event
-    };
-    let known = next_sequence.saturating_sub(first_sequence);
-    let missing = first_sequence.saturating_sub(*next_sequence);
-    *next_sequence = (*next_sequence).max(first_sequence.saturating_add(count));
-    if missing > 0 {
-        let kind = EventKind::EventsLost { count: missing };
-        collected.events.push(Event {
-            time: unix_nanos(),
-            kind,
-        });
-    }
-    for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {
-        match event {
-            // Which words are this sender's own is for the ledger to know.
-            Ok(event) => collected.events.push(decoded(event)),
-            Err(_) => collected.refuse(process),
+        for event in events.skip(usize::try_from(known).unwrap_or(usize::MAX)) {
+            match event {
+                // Which words are this sender's own is for the ledger to know.
+                Ok(Event { time, kind }) => {
+                    let time = self.clock.unix_nanos_at(time);
+                    collected.events.push(Event { time, kind });
+                }
+                Err(_) => collected.refuse(Anomaly::Malformed),
+            }
         }
     }
 }

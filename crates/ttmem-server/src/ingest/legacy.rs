@@ -1,64 +1,52 @@
-//! What an old client says, as commands for the ledger thread.
+//! The old protocol: requests of a client become commands for the ledger thread.
 
+use super::collected::Collected;
 use super::session::MAX_OUTSTANDING;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
+use ttmem_api::HexId;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
 use ttmem_event::{Event, EventKind, KernelKind};
+use ttmem_ledger::Anomaly;
 
 #[derive(Debug, Default)]
-pub(super) struct LegacyTalk {
+pub(super) struct LegacyProtocol {
     framer: Framer,
     requests: VecDeque<(Generation, Request)>,
-    /// Nobody is left to answer: questions are passed over.
-    unheard: bool,
+    /// What it reported still counts, what it asked is not answered.
+    pub(super) peer_gone: bool,
 }
 
 /// What has to happen before an old client's next request can be handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Nothing: all requests are handled.
     Done,
     /// Its earlier questions must be answered.
     Answers,
-    /// The process behind it must be known: this is its first report.
-    Identity { claimed_pid: i32 },
+    /// The process behind it, which claims this pid, must be known: it is its first report.
+    Identity(i32),
 }
 
-/// Who asks, and how its numbers are read.
+/// Who sent the requests, and how their numbers are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) session: SessionNumber,
-    pub(super) process: Option<ProcessNumber>,
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
     pub(super) numbering: BufferTypeNumbering,
     pub(super) time: u64,
 }
 
-/// What handling requests led to.
-#[derive(Debug, Default)]
-pub(super) struct Handled {
-    pub(super) commands: Vec<Command>,
-    pub(super) asked: u32,
-    /// Reports that name no class or are no request, for the log.
-    pub(super) notes: Vec<Note>,
-}
-
-impl LegacyTalk {
-    /// Takes bytes from the connection.
+impl LegacyProtocol {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
-        let requests = &mut self.requests;
-        self.framer.push(bytes, &mut |generation, request| {
-            requests.push_back((generation, request));
-        })
+        self.framer.push(bytes, &mut sink(&mut self.requests))
     }
 
-    /// Whether a whole message waits for 20 ms of quiet to tell its size.
-    pub(super) fn wants_quiet(&self) -> bool {
+    /// Whether a whole message waits for a pause to confirm its size.
+    pub(super) fn awaits_pause(&self) -> bool {
         self.framer.awaits_pause()
     }
 
@@ -67,21 +55,12 @@ impl LegacyTalk {
         self.framer.generation().is_none()
     }
 
-    pub(super) fn quiet(&mut self) {
-        let requests = &mut self.requests;
-        self.framer
-            .pause(&mut |generation, request| requests.push_back((generation, request)));
-    }
-
-    /// The sender is gone: what it reported still counts, what it asked does not.
-    pub(super) fn stop_answering(&mut self) {
-        self.unheard = true;
+    pub(super) fn pause_passed(&mut self) {
+        self.framer.pause(&mut sink(&mut self.requests));
     }
 
     pub(super) fn finish(&mut self) -> Result<(), FramingError> {
-        let requests = &mut self.requests;
-        self.framer
-            .finish(&mut |generation, request| requests.push_back((generation, request)))
+        self.framer.finish(&mut sink(&mut self.requests))
     }
 
     /// Whether requests wait for answers to earlier ones.
@@ -90,133 +69,76 @@ impl LegacyTalk {
     }
 
     /// Turns requests into commands until there is a reason to pause.
-    pub(super) fn handle(&mut self, asker: &Asker, handled: &mut Handled) -> Pause {
-        let mut events = Vec::with_capacity(self.requests.len());
-        let pause = loop {
-            let Some((generation, request)) = self.requests.front() else {
+    pub(super) fn handle(&mut self, requester: &Requester, collected: &mut Collected) -> Pause {
+        loop {
+            let Some(&(generation, request)) = self.requests.front() else {
                 break Pause::Done;
             };
-            let (generation, request) = (*generation, *request);
-            if is_question(request.kind) {
-                if self.unheard {
-                    self.requests.pop_front();
-                    continue;
+            match request.kind {
+                RequestKind::Query | RequestKind::DeviceInfoQuery if self.peer_gone => {}
+                RequestKind::Query | RequestKind::DeviceInfoQuery => {
+                    if requester.outstanding + collected.answers >= MAX_OUTSTANDING {
+                        break Pause::Answers;
+                    }
+                    collected.answers += 1;
+                    let query = Command::LegacyQuery(requester.session, generation, request);
+                    collected.push(query);
                 }
-                if asker.outstanding + handled.asked >= MAX_OUTSTANDING {
-                    break Pause::Answers;
+                RequestKind::DumpRemaining => {
+                    collected.push(Command::Print(DumpKind::Remaining));
                 }
-            }
-            if is_report(request.kind) {
-                let Some(process) = asker.process else {
-                    break Pause::Identity {
-                        claimed_pid: request.process_id,
-                    };
-                };
-                match event_of(&request, asker.numbering) {
-                    Some(kind) => events.push(Event {
-                        time: asker.time,
-                        kind,
-                    }),
-                    None => {
-                        let anomaly = ttmem_ledger::Anomaly::InvalidClass;
-                        handled.commands.push(Command::Refuse {
-                            process,
-                            anomaly,
-                            count: 1,
-                        });
-                        handled.notes.push(Note::InvalidBufferType {
-                            pid: asker.pid,
+                RequestKind::DumpKernels => {
+                    collected.push(Command::Print(DumpKind::Kernels));
+                }
+                RequestKind::Response | RequestKind::DeviceInfoResponse => {
+                    collected.notes.push(Note::UnknownMessage {
+                        pid: requester.pid,
+                        message_type: request.kind.code(),
+                    });
+                    collected.refuse(Anomaly::Malformed);
+                }
+                RequestKind::Alloc
+                | RequestKind::Free
+                | RequestKind::CbAlloc
+                | RequestKind::CbFree
+                | RequestKind::KernelLoad
+                | RequestKind::KernelUnload => {
+                    if collected.process.is_none() {
+                        break Pause::Identity(request.process_id);
+                    }
+                    let time = requester.time;
+                    if let Some(kind) = event_of(&request, requester.numbering) {
+                        collected.events.push(Event { time, kind });
+                    } else {
+                        collected.notes.push(Note::InvalidBufferType {
+                            pid: requester.pid,
                             buffer_type: request.buffer_type,
-                            id: request.buffer_id,
+                            id: HexId(request.buffer_id),
                             device: request.device_id,
                         });
+                        collected.refuse(Anomaly::InvalidClass);
                     }
                 }
-            } else {
-                flush(asker, &mut events, handled);
-                ask(asker, generation, &request, handled);
             }
             self.requests.pop_front();
-        };
-        flush(asker, &mut events, handled);
-        pause
-    }
-}
-
-fn flush(asker: &Asker, events: &mut Vec<Event>, handled: &mut Handled) {
-    if let (Some(process), false) = (asker.process, events.is_empty()) {
-        let events = std::mem::take(events);
-        handled.commands.push(Command::Events {
-            process,
-            events,
-            acknowledge: None,
-        });
-    }
-}
-
-fn is_report(kind: RequestKind) -> bool {
-    matches!(
-        kind,
-        RequestKind::Alloc
-            | RequestKind::Free
-            | RequestKind::CbAlloc
-            | RequestKind::CbFree
-            | RequestKind::KernelLoad
-            | RequestKind::KernelUnload
-    )
-}
-
-fn is_question(kind: RequestKind) -> bool {
-    matches!(kind, RequestKind::Query | RequestKind::DeviceInfoQuery)
-}
-
-fn ask(asker: &Asker, generation: Generation, request: &Request, handled: &mut Handled) {
-    let (session, device) = (asker.session, request.device_id);
-    let command = match request.kind {
-        RequestKind::Query => Command::LegacyQuery {
-            session,
-            generation,
-            device,
-        },
-        RequestKind::DeviceInfoQuery => Command::LegacyDeviceInfo {
-            session,
-            generation,
-            device,
-        },
-        RequestKind::DumpRemaining => Command::Print(DumpKind::Remaining),
-        RequestKind::DumpKernels => Command::Print(DumpKind::Kernels),
-        other => {
-            // A reply that a client sent, as far as anything can be read into it.
-            handled.notes.push(Note::UnknownMessage {
-                pid: asker.pid,
-                message_type: other.code(),
-            });
-            let Some(process) = asker.process else { return };
-            let anomaly = ttmem_ledger::Anomaly::Malformed;
-            Command::Refuse {
-                process,
-                anomaly,
-                count: 1,
-            }
         }
-    };
-    handled.asked += u32::from(is_question(request.kind));
-    handled.commands.push(command);
+    }
+}
+
+fn sink(requests: &mut VecDeque<(Generation, Request)>) -> impl FnMut(Generation, Request) {
+    |generation, request| requests.push_back((generation, request))
 }
 
 /// A report as an event; `None` when it names no class.
 fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKind> {
     let (device, size_bytes, id) = (request.device_id, request.size, request.buffer_id);
     Some(match request.kind {
-        RequestKind::Alloc => {
-            let class = numbering.class(request.buffer_type)?;
-            EventKind::LegacyAllocated {
-                device,
-                class,
-                size_bytes,
-                id,
-            }
-        }
+        RequestKind::Alloc => EventKind::LegacyAllocated {
+            device,
+            class: numbering.class(request.buffer_type)?,
+            size_bytes,
+            id,
+        },
         RequestKind::Free => EventKind::LegacyFreed { device, id },
         RequestKind::CbAlloc => EventKind::LegacyCbAllocated {
             device,
@@ -228,15 +150,12 @@ fn event_of(request: &Request, numbering: BufferTypeNumbering) -> Option<EventKi
             size_bytes,
             id,
         },
-        RequestKind::KernelLoad => {
-            let kind = KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown);
-            EventKind::LegacyKernelLoaded {
-                device,
-                kind,
-                size_bytes,
-                id,
-            }
-        }
+        RequestKind::KernelLoad => EventKind::LegacyKernelLoaded {
+            device,
+            kind: KernelKind::from_code(request.buffer_type).unwrap_or(KernelKind::Unknown),
+            size_bytes,
+            id,
+        },
         RequestKind::KernelUnload => EventKind::LegacyKernelUnloaded { device, id },
         _no_report => return None,
     })

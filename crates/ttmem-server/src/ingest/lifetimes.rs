@@ -1,60 +1,58 @@
-//! When connections and processes come, end, and are let go.
+//! When connections and processes begin and end.
 
-use super::client::Introduced;
-use super::poll::{Interest, Token};
+use super::client::ClientProgress;
+use super::poll::Token;
 use super::processes::ProcessKey;
-use super::session::{ReadOutcome, Session, Talk};
-use super::{Closed, Ingest, MAX_PROCESSES, READ_BYTES};
+use super::session::{Protocol, ReadOutcome, Session};
+use super::{Closed, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::Note;
 use crate::peer::{self, Peer};
-use std::sync::Arc;
+use rustix::event::epoll::EventFlags;
 use std::time::Instant;
 use ttmem_event::Source;
-use ttmem_event::wire::{Clock, Frame, Welcome};
+use ttmem_event::wire::{Frame, Welcome};
 use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
 
 impl Ingest {
-    /// Finds or makes the process behind an old client's connection.
-    pub(super) fn identify_old(
+    /// Finds or adds the process behind an old client's connection.
+    pub(super) fn identify_legacy(
         &mut self,
         number: SessionNumber,
         claimed_pid: i32,
     ) -> Result<(), String> {
         let peer = self.peer(number)?;
-        let key = ProcessKey::of(&peer, None, number);
         let identity = ProcessIdentity {
-            pid: peer.pid,
-            start_time: peer.start_unix_nanos,
+            pid: None,
+            start_time: None,
             instance: None,
-            uid: peer.uid,
-            name: peer.name.as_str().into(),
+            uid: 0,
+            name: "".into(),
             source: Source::Legacy,
-            visible_devices: Arc::from(""),
+            visible_devices: "".into(),
         };
-        let process = match self.processes.number(&key) {
-            Some(process) => process,
-            None => self.join(key, peer, identity, i64::from(claimed_pid))?,
-        };
+        let key = ProcessKey::of(&peer, None, number);
+        let process = self.find_or_join(key, peer, identity, claimed_pid.into())?;
         self.attach(number, process);
         Ok(())
     }
 
-    /// Finds or makes the process behind a client and greets it.
+    /// Finds or adds the process behind a client and greets it.
     pub(super) fn welcome(
         &mut self,
         number: SessionNumber,
-        introduced: Introduced,
+        identity: ProcessIdentity,
+        claimed_pid: u32,
         now: Instant,
     ) -> Result<(), String> {
         let peer = self.peer(number)?;
-        let key = ProcessKey::of(&peer, Some(introduced.instance), number);
+        let key = ProcessKey::of(&peer, identity.instance, number);
         for replaced in self.processes.replaced_by(&key) {
             let sessions = self.sessions_of(replaced);
             // What it sent before it was replaced counts, and may have been its goodbye.
             for session in &sessions {
-                self.read_rest(*session, now);
+                self.read_remaining(*session, now);
             }
             self.depart(replaced, Departure::Replaced);
             // Nobody is behind them any more.
@@ -65,58 +63,33 @@ impl Ingest {
         // What it sent before it came back counts, and may have been its goodbye.
         if let Some(process) = self.processes.number(&key) {
             for earlier in self.sessions_of(process) {
-                self.read_rest(earlier, now);
+                self.read_remaining(earlier, now);
             }
         }
-        let known = self.processes.number(&key);
-        let process = match known {
-            Some(process) => process,
-            None => {
-                let name = if introduced.name.is_empty() {
-                    peer.name.as_str().into()
-                } else {
-                    introduced.name
-                };
-                let identity = ProcessIdentity {
-                    pid: peer.pid,
-                    start_time: peer.start_unix_nanos,
-                    instance: Some(introduced.instance),
-                    uid: peer.uid,
-                    name,
-                    source: introduced.source,
-                    visible_devices: introduced.visible_devices,
-                };
-                self.join(key, peer, identity, i64::from(introduced.claimed_pid))?
-            }
-        };
+        let process = self.find_or_join(key, peer, identity, claimed_pid.into())?;
         // Only one connection speaks for an instance: the newest.
         let earlier = self.sessions_of(process);
         self.attach(number, process);
         for session in earlier {
             self.close(session, None);
         }
-        let known = self.processes.get_mut(process);
-        let (next_sequence, synced, clock) = known.map_or((0, false, Clock::UNIX_NANOS), |entry| {
-            (entry.next_sequence, entry.synced, entry.clock)
-        });
-        let server_instance = self.config.server_instance;
+        let entry = self.processes.get_mut(process);
+        let progress = entry.map_or_else(ClientProgress::default, |entry| entry.progress);
         let Some(session) = self.sessions.get_mut(&number) else {
             return Ok(());
         };
-        let Talk::Client(talk) = &mut session.talk else {
+        let Protocol::Client(client) = &mut session.protocol else {
             return Ok(());
         };
-        talk.accept(process, next_sequence, synced, clock);
+        client.progress = Some(progress);
+        let welcome = Welcome {
+            version: client.version(),
+            needs_resync: !progress.synced,
+            server_instance: self.config.server_instance,
+            next_sequence: progress.next_sequence,
+        };
         let mut bytes = Vec::new();
-        Frame::put_welcome(
-            &mut bytes,
-            &Welcome {
-                version: talk.version(),
-                needs_resync: !synced,
-                server_instance,
-                next_sequence,
-            },
-        );
+        Frame::put_welcome(&mut bytes, &welcome);
         session.send(&bytes).map_err(|error| error.to_string())
     }
 
@@ -130,52 +103,45 @@ impl Ingest {
         peer::identify(&session.stream).map_err(|error| format!("cannot tell who it is: {error}"))
     }
 
-    pub(super) fn join(
+    fn find_or_join(
         &mut self,
         key: ProcessKey,
         peer: Peer,
-        identity: ProcessIdentity,
+        mut identity: ProcessIdentity,
         claimed_pid: i64,
     ) -> Result<ProcessNumber, String> {
+        if let Some(process) = self.processes.number(&key) {
+            return Ok(process);
+        }
         if self.processes.len() >= MAX_PROCESSES {
-            return Err(format!(
-                "{MAX_PROCESSES} processes are the most that can be known"
-            ));
+            let reason = format!("{MAX_PROCESSES} processes are the most that can be known");
+            return Err(reason);
         }
-        let process = self.processes.insert(key, peer.pidfd, peer.image);
-        if let Some(pidfd) = self
-            .processes
-            .get_mut(process)
-            .and_then(|entry| entry.pidfd.as_ref())
-        {
-            let added = self
-                .poller
-                .add(pidfd, Token::Process(process), Interest::READ);
-            if let Err(error) = added {
-                self.processes.remove(process);
-                return Err(format!("cannot watch the process: {error}"));
-            }
+        let process = self.processes.next_number();
+        if let Some(pidfd) = &peer.pidfd {
+            self.poller
+                .add(pidfd, Token::Process(process), EventFlags::IN)
+                .map_err(|error| format!("cannot watch the process: {error}"))?;
         }
-        self.send(Command::Join {
-            process,
-            identity,
-            claimed_pid,
-        });
+        identity.pid = peer.pid;
+        identity.start_time = peer.start_unix_nanos;
+        identity.uid = peer.uid;
+        if identity.name.is_empty() {
+            identity.name = peer.name.as_str().into();
+        }
+        self.processes.insert(process, key, peer);
+        self.send(Command::Join(process, identity, claimed_pid));
         Ok(process)
     }
 
-    pub(super) fn attach(&mut self, number: SessionNumber, process: ProcessNumber) {
+    fn attach(&mut self, number: SessionNumber, process: ProcessNumber) {
         if let Some(session) = self.sessions.get_mut(&number) {
             session.process = Some(process);
         }
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
-            let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
-            self.send(Command::State {
-                process,
-                state: ProcessState::Live,
-                connections,
-            });
+            let state = ProcessCommand::State(ProcessState::Live, entry.connections());
+            self.send_for(process, state);
         }
     }
 
@@ -189,13 +155,13 @@ impl Ingest {
         let Some(session) = self.sessions.remove(&number) else {
             return;
         };
-        self.show_traffic();
+        self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
-        if let Talk::Client(talk) = &session.talk {
-            self.aside_bytes -= talk.resync_bytes();
+        if let Protocol::Client(client) = &session.protocol {
+            self.resync_bytes -= client.resync_bytes();
         }
         if let Some(reason) = reason {
-            self.config.log.note(Note::Dropped {
+            self.config.log.note(Note::ConnectionClosed {
                 pid: session.pid,
                 reason,
             });
@@ -211,38 +177,34 @@ impl Ingest {
             return;
         };
         entry.sessions.retain(|session| *session != number);
-        let connections = u32::try_from(entry.sessions.len()).unwrap_or(u32::MAX);
-        if connections > 0 {
-            let state = ProcessState::Live;
-            return self.send(Command::State {
-                process,
-                state,
-                connections,
-            });
+        let connections = entry.connections();
+        let state = match connections {
+            0 if !entry.pidfd.as_ref().is_some_and(peer::is_alive) => {
+                return self.depart(process, Departure::Died);
+            }
+            0 => ProcessState::Detached,
+            _some => ProcessState::Live,
+        };
+        self.send_for(process, ProcessCommand::State(state, connections));
+        if connections == 0 {
+            self.check_for_exec(process);
+            // The connection is closed before the new program is in place.
+            for delay in EXEC_CHECKS {
+                self.set_timer(Instant::now() + delay, Timer::ExecCheck(process));
+            }
         }
-        let lives = entry.pidfd.as_ref().is_some_and(peer::is_alive);
-        if !lives {
-            return self.depart(process, Departure::Died);
-        }
-        let state = ProcessState::Detached;
-        self.send(Command::State {
-            process,
-            state,
-            connections: 0,
-        });
-        self.look_for_exec(process);
-        // The connection is closed before the new program is in place.
-        let now = Instant::now();
-        self.exec_soon.push(now, process);
-        self.exec_late.push(now, process);
     }
 
-    /// Lets a client go that another program took the place of, without a word of either.
-    pub(super) fn look_for_exec(&mut self, process: ProcessNumber) {
+    /// Lets a client go whose program was replaced by another that does not report.
+    pub(super) fn check_for_exec(&mut self, process: ProcessNumber) {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
-        if let ProcessKey::Client { pid, .. } = entry.key
+        if let ProcessKey::Local {
+            pid,
+            instance: Some(_),
+            ..
+        } = entry.key
             && entry.sessions.is_empty()
             && let (Some(then), Some(pidfd)) = (entry.image, &entry.pidfd)
             && peer::program_image(pidfd, pid).is_some_and(|now| now != then)
@@ -251,12 +213,9 @@ impl Ingest {
         }
     }
 
-    /// A process died: all that it sent before is read, then it is let go.
-    pub(super) fn bury(&mut self, process: ProcessNumber, now: Instant) {
-        let Some(entry) = self.processes.get_mut(process) else {
-            return;
-        };
-        for number in entry.sessions.clone() {
+    /// Reads all that a dead process sent before, then releases what it held.
+    pub(super) fn process_died(&mut self, process: ProcessNumber, now: Instant) {
+        for number in self.sessions_of(process) {
             self.drain(number, now);
         }
         self.depart(process, Departure::Died);
@@ -266,16 +225,16 @@ impl Ingest {
     ///
     /// Unless somebody else holds an old client's connection: a child of the dead.
     pub(super) fn drain(&mut self, number: SessionNumber, now: Instant) {
-        self.read_rest(number, now);
+        self.read_remaining(number, now);
         let held = self.sessions.get(&number).is_some_and(|session| {
-            matches!(session.talk, Talk::Legacy(_)) && session.peek().0 != ReadOutcome::End
+            matches!(session.protocol, Protocol::Legacy(_)) && session.peek().0 != ReadOutcome::End
         });
         if !held {
             return self.end(number);
         }
         self.finish_legacy(number);
         if let Some(session) = self.sessions.get_mut(&number) {
-            session.talk = Talk::Left;
+            session.protocol = Protocol::Orphaned;
             session.outstanding = 0;
         }
         self.update_interest(number);
@@ -283,66 +242,61 @@ impl Ingest {
 
     /// Reads what is in a connection, and no more: a child that inherited it may go on
     /// writing for ever.
-    pub(super) fn read_rest(&mut self, number: SessionNumber, now: Instant) {
-        // Its own room: another connection may be in the middle of being heard.
+    pub(super) fn read_remaining(&mut self, number: SessionNumber, now: Instant) {
+        // A buffer of its own: another connection may be in the middle of being read.
         let mut buffer = vec![0; READ_BYTES];
-        let mut left = self
-            .sessions
-            .get(&number)
-            .map_or(0, Session::readable_bytes);
+        let session = self.sessions.get(&number);
+        let mut left = session.map_or(0, Session::readable_bytes);
         while left > 0
             && let Some(session) = self.sessions.get_mut(&number)
         {
-            if let Talk::Legacy(talk) = &mut session.talk {
-                talk.stop_answering();
+            if let Protocol::Legacy(legacy) = &mut session.protocol {
+                legacy.peer_gone = true;
             }
             let window = left.min(buffer.len());
             let ReadOutcome::Bytes(count) = session.read(&mut buffer[..window]) else {
                 break;
             };
             left -= count;
-            self.hear(number, &buffer[..count], now);
+            self.receive(number, &buffer[..count], now);
         }
     }
 
     pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
-        let Some(entry) = self.processes.remove(process) else {
-            return;
-        };
+        if let Some((departure, _sessions)) = self.remove_process(process, departure) {
+            self.send_for(process, ProcessCommand::Depart(departure, unix_nanos()));
+        }
+    }
+
+    /// The ledger let a process go on request; if it reports again it is a new one.
+    pub(super) fn forget(&mut self, process: ProcessNumber) {
+        let removed = self.remove_process(process, Departure::Forgotten);
+        for number in removed.map_or(Vec::new(), |(_departure, sessions)| sessions) {
+            let session = self.sessions.get(&number);
+            if session.is_some_and(|session| matches!(session.protocol, Protocol::Client(_))) {
+                // It has to reconnect, and then sends all it holds.
+                self.close(number, None);
+            }
+        }
+    }
+
+    /// Removes a process after recovering what it left; how it ended, and its connections.
+    fn remove_process(
+        &mut self,
+        process: ProcessNumber,
+        departure: Departure,
+    ) -> Option<(Departure, Vec<SessionNumber>)> {
+        let entry = self.processes.remove(process)?;
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
-        let departure = self.recover(process, &entry.remains, &entry.clock, departure);
+        let clock = &entry.progress.clock;
+        let departure = self.recover(process, &entry.memory, clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;
             }
         }
-        self.send(Command::Depart {
-            process,
-            departure,
-            time: unix_nanos(),
-        });
-    }
-
-    /// The ledger let a process go on request; if it speaks again it is a new one.
-    pub(super) fn forget(&mut self, process: ProcessNumber) {
-        let Some(entry) = self.processes.remove(process) else {
-            return;
-        };
-        if let Some(pidfd) = &entry.pidfd {
-            let _closed = self.poller.remove(pidfd);
-        }
-        self.recover(process, &entry.remains, &entry.clock, Departure::Forgotten);
-        for number in entry.sessions {
-            let Some(session) = self.sessions.get_mut(&number) else {
-                continue;
-            };
-            session.process = None;
-            if matches!(session.talk, Talk::Client(_)) {
-                // It has to introduce itself anew, and then sends all it holds.
-                self.close(number, None);
-            }
-        }
+        Some((departure, entry.sessions))
     }
 }

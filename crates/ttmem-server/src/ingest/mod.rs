@@ -2,33 +2,36 @@
 //!
 //! One thread waits for all sockets, the deaths of processes, signals and the
 //! ledger thread's answers. It decodes what comes and sends commands; it never
-//! touches the ledger. Readers (HTTP) are told by their first byte and handed
-//! on untouched. This file is the loop; [`conversation`] is what a connection
-//! says, [`lifetimes`] when connections and processes come and go, [`remains`]
-//! what the dead left in memory.
+//! touches the ledger. Readers (HTTP) are recognised by their first byte and handed
+//! on untouched. This file is the loop; [`protocols`] handles what connections
+//! send, [`lifetimes`] when connections and processes come and go, [`recovery`]
+//! what dead processes left in memory.
 
 mod client;
-mod conversation;
-mod deadlines;
+mod collected;
 mod legacy;
 mod lifetimes;
 mod poll;
 mod processes;
-mod remains;
+mod protocols;
+mod recovery;
 mod session;
 
-use crate::config::ServerConfig;
-use crate::keeper::{Answer, Command, LedgerHandle, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{
+    Answer, Command, LedgerHandle, ProcessCommand, ProcessNumber, SessionNumber,
+};
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
+use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
-use deadlines::Deadlines;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use poll::{Interest, Poller, Ready, ReadyList, Token};
+use poll::{Poller, Token};
 use processes::Processes;
-use session::{MAX_OUTSTANDING, Session, Talk};
-use std::collections::HashMap;
+use rustix::event::epoll::EventFlags;
+use session::{MAX_OUTSTANDING, Protocol, Session};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -38,17 +41,19 @@ use std::time::{Duration, Instant};
 
 /// A first message of an old client that is complete in one of its sizes waits
 /// this long for more bytes before its size is believed.
-const QUIET: Duration = Duration::from_millis(20);
+const MESSAGE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a peer may take from its first byte to saying who it is.
-const INTRODUCTION: Duration = Duration::from_secs(10);
+/// How long a peer may take from its first byte to identifying itself.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When a process whose connection ended is looked at for another program in its place: soon,
+/// When a process whose connection ended is checked for another program in its place: soon,
 /// and once more on a machine that is busy.
-const EXEC_SOON: Duration = Duration::from_millis(50);
-const EXEC_LATE: Duration = Duration::from_secs(1);
+const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
-/// Connections beyond the limit that are kept just long enough to be told so.
+/// How long no connections are accepted after that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Connections beyond the limit that are kept just long enough to be refused properly.
 const SURPLUS: usize = 64;
 
 /// Bytes read from one connection before the others have their turn.
@@ -60,7 +65,7 @@ const BUSY_LOOP: Duration = Duration::from_micros(200);
 const GATHER: Duration = Duration::from_micros(50);
 const GATHER_BELOW_BYTES: usize = 32 << 10;
 
-/// Connections taken in before those that are there have their turn.
+/// Connections accepted before the existing ones have their turn.
 const ACCEPTS: usize = 64;
 
 /// Processes that may be known at once, connected or not.
@@ -81,15 +86,13 @@ pub(crate) fn answer_capacity(max_clients: usize) -> usize {
     (max_clients + SURPLUS) * per_session + 1024
 }
 
-/// Half of all descriptors: the other half is for connections and what tells of deaths.
+/// Half of all descriptors: the other half is for connections and pidfds.
 fn max_segments() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit / 2).unwrap_or(usize::MAX)
-    })
+    let half = limit.and_then(|limit| usize::try_from(limit / 2).ok());
+    half.unwrap_or(usize::MAX)
 }
 
-/// What the thread is given.
 #[derive(Debug)]
 pub(crate) struct IngestConfig {
     pub(crate) server: ServerConfig,
@@ -111,19 +114,24 @@ pub(crate) struct Ingest {
     sessions: HashMap<SessionNumber, Session>,
     last_session: u64,
     processes: Processes,
-    quiet: Deadlines<SessionNumber>,
-    introductions: Deadlines<SessionNumber>,
-    exec_soon: Deadlines<ProcessNumber>,
-    exec_late: Deadlines<ProcessNumber>,
-    accept_pause: Option<Instant>,
+    timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
     /// Bytes of states that clients are in the middle of sending.
-    aside_bytes: usize,
+    resync_bytes: usize,
     /// Descriptors of clients' memory that are held, and the most that are.
     segments: usize,
     max_segments: usize,
-    told_of_full_segments: bool,
+    segment_limit_logged: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A whole message may be complete.
+    MessagePause(SessionNumber),
+    Handshake(SessionNumber),
+    ExecCheck(ProcessNumber),
+    ResumeAccepting,
 }
 
 /// Why a connection ends, for the log; `None` when it simply ended.
@@ -132,48 +140,43 @@ type Closed = Option<String>;
 impl Ingest {
     pub(crate) fn new(config: IngestConfig) -> io::Result<Self> {
         let poller = Poller::new()?;
-        for (place, listener) in (0_u64..).zip(&config.listeners) {
-            poller.add(listener, Token::Listener(place), Interest::READ)?;
+        for (index, listener) in (0..).zip(&config.listeners) {
+            poller.add(listener, Token::Listener(index), EventFlags::IN)?;
         }
         if let Some(signals) = &config.signals {
-            poller.add(signals, Token::Signals, Interest::READ)?;
+            poller.add(signals, Token::Signals, EventFlags::IN)?;
         }
-        poller.add(config.wake.as_ref(), Token::Wake, Interest::READ)?;
+        poller.add(config.wake.as_ref(), Token::Wake, EventFlags::IN)?;
         Ok(Self {
             config,
             poller,
             sessions: HashMap::new(),
             last_session: 0,
             processes: Processes::default(),
-            quiet: Deadlines::new(QUIET),
-            introductions: Deadlines::new(INTRODUCTION),
-            exec_soon: Deadlines::new(EXEC_SOON),
-            exec_late: Deadlines::new(EXEC_LATE),
-            accept_pause: None,
+            timers: BinaryHeap::new(),
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
-            aside_bytes: 0,
+            resync_bytes: 0,
             segments: 0,
             max_segments: max_segments(),
-            told_of_full_segments: false,
+            segment_limit_logged: false,
         })
     }
 
-    /// Serves until a signal or the owner says stop.
+    /// Serves until a signal or the owner stops it.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut last_round = Instant::now();
-        let mut list = ReadyList::new();
+        let mut ready = Vec::with_capacity(256);
         while !self.config.traffic.stop.load(Ordering::Acquire) {
-            let timeout = self
-                .next_deadline()
-                .map(|due| due.saturating_duration_since(Instant::now()));
-            let ready = self.poller.wait(&mut list, timeout)?;
+            let due = self.timers.peek().map(|Reverse((due, _timer))| *due);
+            let timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
+            self.poller.wait(&mut ready, timeout)?;
             let now = Instant::now();
             self.bytes_this_round = 0;
-            for one in ready {
-                self.serve(one, now);
+            for event in ready.drain(..) {
+                self.serve(Token::decode(event.data), event.flags, now);
             }
-            self.pass_deadlines(Instant::now());
+            self.handle_timers(Instant::now());
             let few = (1..GATHER_BELOW_BYTES).contains(&self.bytes_this_round);
             if few && now.duration_since(last_round) < BUSY_LOOP {
                 std::thread::sleep(GATHER);
@@ -183,90 +186,87 @@ impl Ingest {
         Ok(())
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        [
-            self.quiet.next(),
-            self.introductions.next(),
-            self.exec_soon.next(),
-            self.exec_late.next(),
-            self.accept_pause,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn serve(&mut self, ready: Ready, now: Instant) {
-        match ready.token {
-            Token::Listener(place) => self.accept(place, now),
-            Token::Signals => self.obey_signals(),
-            Token::Wake => self.take_answers(),
+    fn serve(&mut self, token: Token, flags: EventFlags, now: Instant) {
+        match token {
+            Token::Listener(index) => self.accept(index, now),
+            Token::Signals => self.handle_signals(),
+            Token::Wake => self.send_answers(),
             Token::Session(number) => {
-                if ready.write {
+                if flags.intersects(EventFlags::OUT) {
                     let sent = self.sessions.get_mut(&number).map(Session::send_rest);
                     if let Some(Err(error)) = sent {
                         return self.close(number, Some(error.to_string()));
                     }
                     self.update_interest(number);
                 }
-                if ready.read {
+                // If the other end is gone, reading shows it.
+                if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
                     self.read_session(number, now);
                 }
             }
-            Token::Process(number) => self.bury(number, now),
+            Token::Process(number) => self.process_died(number, now),
         }
     }
 
-    fn pass_deadlines(&mut self, now: Instant) {
-        while let Some(number) = self.quiet.pop_due(now) {
-            let Some(session) = self.sessions.get_mut(&number) else {
-                continue;
-            };
-            // More came meanwhile: that has a deadline of its own.
-            let since = session.heard.map(|heard| now.duration_since(heard));
-            let is_quiet = since.is_none_or(|since| since >= QUIET);
-            if let Talk::Legacy(talk) = &mut session.talk
-                && talk.wants_quiet()
-                && is_quiet
-            {
-                talk.quiet();
-                self.handle_legacy(number);
-            }
-        }
-        while let Some(number) = self.introductions.pop_due(now) {
-            let undecided = self
-                .sessions
-                .get(&number)
-                .is_some_and(|session| match &session.talk {
-                    // Silence is no offence: an old client connects long before it reports,
-                    // and dies of SIGPIPE if it finds the connection closed.
-                    Talk::Silent => session.surplus,
-                    Talk::Left => false,
-                    Talk::Legacy(talk) => talk.is_undecided(),
-                    Talk::Client(talk) => talk.is_undecided(),
-                });
-            if undecided {
-                self.close(number, Some("it did not say who it is in time".to_owned()));
-            }
-        }
-        while let Some(process) = self
-            .exec_soon
-            .pop_due(now)
-            .or_else(|| self.exec_late.pop_due(now))
+    fn set_timer(&mut self, due: Instant, timer: Timer) {
+        self.timers.push(Reverse((due, timer)));
+    }
+
+    fn handle_timers(&mut self, now: Instant) {
+        while let Some(Reverse((due, timer))) = self.timers.peek().copied()
+            && due <= now
         {
-            self.look_for_exec(process);
-        }
-        if self.accept_pause.is_some_and(|until| until <= now) {
-            self.accept_pause = None;
-            for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-                let _gone = self
-                    .poller
-                    .change(listener, Token::Listener(place), Interest::READ);
+            self.timers.pop();
+            match timer {
+                Timer::MessagePause(number) => self.end_message_pause(number, now),
+                Timer::Handshake(number) => self.end_handshake(number),
+                Timer::ExecCheck(process) => self.check_for_exec(process),
+                Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
             }
         }
     }
 
-    fn obey_signals(&mut self) {
+    fn end_message_pause(&mut self, number: SessionNumber, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let is_idle = session
+            .last_read
+            .is_none_or(|last| now.duration_since(last) >= MESSAGE_PAUSE);
+        // If more came meanwhile, that has a timer of its own.
+        if let Protocol::Legacy(legacy) = &mut session.protocol
+            && legacy.awaits_pause()
+            && is_idle
+        {
+            legacy.pause_passed();
+            self.handle_legacy(number);
+        }
+    }
+
+    fn end_handshake(&mut self, number: SessionNumber) {
+        let Some(session) = self.sessions.get(&number) else {
+            return;
+        };
+        let undecided = match &session.protocol {
+            // Silence is no offence: an old client connects long before it reports,
+            // and dies of SIGPIPE if it finds the connection closed.
+            Protocol::Unknown => session.surplus,
+            Protocol::Orphaned => false,
+            Protocol::Legacy(legacy) => legacy.is_undecided(),
+            Protocol::Client(client) => client.progress.is_none(),
+        };
+        if undecided {
+            self.close(number, Some("it did not say who it is in time".to_owned()));
+        }
+    }
+
+    fn set_listener_interest(&self, flags: EventFlags) {
+        for (index, listener) in (0..).zip(&self.config.listeners) {
+            let _gone = self.poller.change(listener, Token::Listener(index), flags);
+        }
+    }
+
+    fn handle_signals(&mut self) {
         while let Some(Ok(Some(signal))) = self.config.signals.as_ref().map(SignalFd::read_signal) {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
             match Signal::try_from(number) {
@@ -285,19 +285,24 @@ impl Ingest {
         }
     }
 
-    fn accept(&mut self, place: u64, now: Instant) {
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
-        // Whoever connects without end must not keep the others from being read.
+    fn send_for(&self, process: ProcessNumber, command: ProcessCommand) {
+        self.send(Command::Process(process, command));
+    }
+
+    fn accept(&mut self, index: u64, now: Instant) {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        // A flood of connections must not keep the existing ones from being read.
         for _turn in 0..ACCEPTS {
-            let Some(listener) = self.config.listeners.get(place) else {
+            let Some(listener) = self.config.listeners.get(index) else {
                 return;
             };
             let stream = match listener.accept() {
                 Ok((stream, _address)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return self.pause_accepting(&error, now),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
+                    _other => return self.pause_accepting(&error, now),
+                },
             };
             let surplus = self.sessions.len() >= self.config.server.max_clients;
             if self.sessions.len() >= self.config.server.max_clients + SURPLUS {
@@ -308,81 +313,66 @@ impl Ingest {
             let number = SessionNumber(self.last_session);
             let registered = stream.set_nonblocking(true).and_then(|()| {
                 self.poller
-                    .add(&stream, Token::Session(number), Interest::READ)
+                    .add(&stream, Token::Session(number), EventFlags::IN)
             });
             if let Err(error) = registered {
-                self.config
-                    .log
-                    .error(format!("cannot serve a connection: {error}"));
+                let reason = format!("cannot serve a connection: {error}");
+                self.config.log.error(reason);
                 continue;
             }
             self.sessions.insert(number, Session::new(stream, surplus));
-            self.show_traffic();
+            self.publish_client_count();
             if surplus {
-                self.introductions.push(now, number);
+                self.set_timer(now + HANDSHAKE_TIMEOUT, Timer::Handshake(number));
             }
         }
     }
 
     /// Out of descriptors: trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        self.config
-            .log
-            .error(format!("cannot accept connections for a moment: {error}"));
-        for (place, listener) in (0_u64..).zip(&self.config.listeners) {
-            let _gone = self
-                .poller
-                .change(listener, Token::Listener(place), Interest::NONE);
-        }
-        self.accept_pause = Some(now + Duration::from_millis(200));
+        let reason = format!("cannot accept connections for a moment: {error}");
+        self.config.log.error(reason);
+        self.set_listener_interest(EventFlags::empty());
+        self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
     }
 
     fn count_refusal(&self) {
-        let refused = self.config.traffic.refused.fetch_add(1, Ordering::Relaxed);
+        let refused = 1 + self.config.traffic.refused.fetch_add(1, Ordering::Relaxed);
         // One line each time the count doubles: a flood must not become a flood of lines.
-        if (refused + 1).is_power_of_two() {
+        if refused.is_power_of_two() {
             let most = self.config.server.max_clients;
-            let reason = format!(
-                "{most} clients are the most (--max-clients); {} refused so far",
-                refused + 1
-            );
-            self.config.log.note(Note::Refused { pid: None, reason });
+            let reason =
+                format!("{most} clients are the most (--max-clients); {refused} refused so far");
+            let note = Note::ConnectionRefused { pid: None, reason };
+            self.config.log.note(note);
         }
     }
 
-    fn show_traffic(&self) {
-        self.config
-            .traffic
-            .clients
-            .store(self.sessions.len() as u64, Ordering::Relaxed);
+    fn publish_client_count(&self) {
+        let clients = &self.config.traffic.clients;
+        clients.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
-    fn take_answers(&mut self) {
+    fn send_answers(&mut self) {
         let mut counter = [0; 8];
         // Only resets the counter; what matters is in the channel.
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
         while let Ok(answer) = self.config.answers.try_recv() {
             match answer {
-                Answer::Bytes {
-                    session: number,
-                    bytes,
-                } => {
+                Answer::Bytes(number, bytes) => {
                     let Some(session) = self.sessions.get_mut(&number) else {
                         continue;
                     };
                     session.outstanding = session.outstanding.saturating_sub(1);
                     if let Err(error) = session.send(&bytes) {
                         self.close(number, Some(error.to_string()));
-                        continue;
-                    }
-                    match session.talk {
-                        Talk::Legacy(_) => self.handle_legacy(number),
-                        Talk::Client(_) | Talk::Silent | Talk::Left => {
-                            self.update_interest(number);
-                        }
+                    } else if matches!(session.protocol, Protocol::Legacy(_)) {
+                        self.handle_legacy(number);
+                    } else {
+                        self.update_interest(number);
                     }
                 }
-                Answer::Forgotten { process } => self.forget(process),
+                Answer::Forgotten(process) => self.forget(process),
             }
         }
     }
@@ -391,18 +381,23 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        let wanted = session.wanted();
-        let told = std::mem::replace(&mut session.interest, wanted);
-        if wanted == told {
+        let wanted = session.wanted_interest();
+        let previous = std::mem::replace(&mut session.interest, wanted);
+        if wanted == previous {
             return;
         }
         let (stream, token) = (&session.stream, Token::Session(number));
-        // That a peer left is told whether or not one asks: who is not to be read yet is not
-        // waited for at all, or the loop would spin until it is.
-        let _closed = match (told, wanted) {
-            (_told, Interest::NONE) => self.poller.remove(stream),
-            (Interest::NONE, _wanted) => self.poller.add(stream, token, wanted),
-            _both => self.poller.change(stream, token, wanted),
+        // epoll reports that a peer left even if nothing is waited for: who is not to be read yet
+        // is taken out, or the loop would spin.
+        let _closed = if wanted.is_empty() {
+            self.poller.remove(stream)
+        } else if previous.is_empty() {
+            self.poller.add(stream, token, wanted)
+        } else {
+            self.poller.change(stream, token, wanted)
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,24 @@
 //! The processes behind the connections.
 //!
-//! A process is its pid as the kernel tells it, its start time, and the instance
-//! id of its handshake; never the pid it claims. Where the kernel tells no pid
+//! A process is its pid as the kernel reports it, its start time, and the instance
+//! id of its handshake; never the pid it claims. Where the kernel shows no pid
 //! (another namespace), the connection itself is the identity. A process stays
 //! known after its connections ended for as long as it lives.
 
-use super::remains::Remains;
-use crate::keeper::{ProcessNumber, SessionNumber};
+use super::client::ClientProgress;
+use super::recovery::HandedMemory;
+use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer::{Peer, ProgramImage};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use ttmem_event::wire::Clock;
 
-/// What tells one process from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProcessKey {
-    /// An old sender; all its connections are one process.
-    Old { pid: u32, start_time: u64 },
-    Client {
+    Local {
         pid: u32,
         start_time: u64,
-        instance: [u8; 16],
+        /// That of a client's handshake; all connections of an old sender are one process.
+        instance: Option<[u8; 16]>,
     },
     /// A client whose pid cannot be seen: it comes back under the same instance.
     Foreign { uid: u32, instance: [u8; 16] },
@@ -31,50 +29,59 @@ pub(super) enum ProcessKey {
 impl ProcessKey {
     /// The key of a peer; `instance` is that of a client's handshake.
     pub(super) fn of(peer: &Peer, instance: Option<[u8; 16]>, session: SessionNumber) -> Self {
+        let uid = peer.uid;
         match (peer.pid, peer.start_time, instance) {
-            (Some(pid), Some(start_time), None) => Self::Old { pid, start_time },
-            (Some(pid), Some(start_time), Some(instance)) => Self::Client {
+            (Some(pid), Some(start_time), instance) => Self::Local {
                 pid,
                 start_time,
                 instance,
             },
-            (_, _, Some(instance)) => Self::Foreign {
-                uid: peer.uid,
-                instance,
-            },
+            (_, _, Some(instance)) => Self::Foreign { uid, instance },
             (_, _, None) => Self::Connection(session),
         }
     }
 
-    /// The pid, where one is seen.
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
-            Self::Old { pid, .. } | Self::Client { pid, .. } => Some(*pid),
+            Self::Local { pid, .. } => Some(*pid),
             Self::Foreign { .. } | Self::Connection(_) => None,
         }
     }
+
+    /// Whether both are clients that ran in one process: the newer one replaced the other by exec.
+    fn is_replaced_by(&self, other: &Self) -> bool {
+        let Self::Local {
+            instance: Some(instance),
+            pid,
+            start_time,
+        } = *other
+        else {
+            return false;
+        };
+        matches!(*self, Self::Local { pid: p, start_time: s, instance: Some(i) }
+            if (p, s) == (pid, start_time) && i != instance)
+    }
 }
 
-/// A process that may hold something.
 #[derive(Debug)]
 pub(super) struct ProcessEntry {
     pub(super) key: ProcessKey,
     pub(super) sessions: Vec<SessionNumber>,
-    /// Tells when it dies; without one only its connection tells.
+    /// Becomes readable when it dies; without one only its connection shows that.
     pub(super) pidfd: Option<OwnedFd>,
-    /// The next sequence number that a client is expected to send.
-    pub(super) next_sequence: u64,
-    /// Whether a client's whole state was ever received.
-    pub(super) synced: bool,
-    /// How to read a client's time stamps.
-    pub(super) clock: Clock,
-    /// Tells when its program was replaced by exec.
+    /// Changes when its program is replaced by exec.
     pub(super) image: Option<ProgramImage>,
+    pub(super) progress: ClientProgress,
     /// What a client recorded, for when it can no longer send it.
-    pub(super) remains: Remains,
+    pub(super) memory: HandedMemory,
 }
 
-/// All processes that may hold something.
+impl ProcessEntry {
+    pub(super) fn connections(&self) -> u32 {
+        u32::try_from(self.sessions.len()).unwrap_or(u32::MAX)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     entries: HashMap<ProcessNumber, ProcessEntry>,
@@ -95,27 +102,23 @@ impl Processes {
         self.entries.get_mut(&number)
     }
 
-    pub(super) fn insert(
-        &mut self,
-        key: ProcessKey,
-        pidfd: Option<OwnedFd>,
-        image: Option<ProgramImage>,
-    ) -> ProcessNumber {
+    /// A number that no process had before.
+    pub(super) fn next_number(&mut self) -> ProcessNumber {
         self.last += 1;
-        let number = ProcessNumber(self.last);
+        ProcessNumber(self.last)
+    }
+
+    pub(super) fn insert(&mut self, number: ProcessNumber, key: ProcessKey, peer: Peer) {
         let entry = ProcessEntry {
             key,
             sessions: Vec::new(),
-            pidfd,
-            next_sequence: 0,
-            synced: false,
-            clock: Clock::UNIX_NANOS,
-            image,
-            remains: Remains::default(),
+            pidfd: peer.pidfd,
+            image: peer.image,
+            progress: ClientProgress::default(),
+            memory: HandedMemory::default(),
         };
         self.entries.insert(number, entry);
         self.numbers.insert(key, number);
-        number
     }
 
     pub(super) fn remove(&mut self, number: ProcessNumber) -> Option<ProcessEntry> {
@@ -124,33 +127,11 @@ impl Processes {
         Some(entry)
     }
 
-    /// Other instances that ran under the same pid: a program that was replaced by exec.
     pub(super) fn replaced_by(&self, key: &ProcessKey) -> Vec<ProcessNumber> {
-        let ProcessKey::Client {
-            pid,
-            start_time,
-            instance,
-        } = *key
-        else {
-            return Vec::new();
-        };
-        let is_other = |other: &ProcessKey| match *other {
-            ProcessKey::Client {
-                pid: p,
-                start_time: s,
-                instance: i,
-            } => (p, s) == (pid, start_time) && i != instance,
-            ProcessKey::Old { .. } | ProcessKey::Foreign { .. } | ProcessKey::Connection(_) => {
-                false
-            }
-        };
-        let mut found: Vec<ProcessNumber> = self
-            .numbers
-            .iter()
-            .filter(|(other, _number)| is_other(other))
-            .map(|(_other, number)| *number)
-            .collect();
-        found.sort_unstable();
-        found
+        let numbers = self.numbers.iter();
+        let replaced = numbers.filter(|(other, _number)| other.is_replaced_by(key));
+        let mut replaced: Vec<_> = replaced.map(|(_other, number)| *number).collect();
+        replaced.sort_unstable();
+        replaced
     }
 }

@@ -1,13 +1,12 @@
-//! One connection: what it speaks and what is still to be sent to it.
+//! One connection: its protocol and what is still to be sent to it.
 
-use super::client::ClientTalk;
-use super::legacy::LegacyTalk;
-use super::poll::Interest;
-use crate::keeper::ProcessNumber;
-use nix::sys::socket::{getsockopt, sockopt};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, SendFlags, recvmsg,
-};
+use super::client::ClientProtocol;
+use super::legacy::LegacyProtocol;
+use crate::ledger_thread::ProcessNumber;
+use crate::peer;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
@@ -20,14 +19,14 @@ pub(super) const MAX_OUTSTANDING: u32 = 8;
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
-pub(super) enum Talk {
-    /// Nothing yet. Old clients connect long before they first report.
-    Silent,
-    Legacy(Box<LegacyTalk>),
-    Client(Box<ClientTalk>),
+pub(super) enum Protocol {
+    /// Nothing came yet. Old clients connect long before they first report.
+    Unknown,
+    Legacy(Box<LegacyProtocol>),
+    Client(Box<ClientProtocol>),
     /// Its process is dead and a child holds the connection: what comes is read and
     /// dropped, because closing would kill an old client's child at its next report.
-    Left,
+    Orphaned,
 }
 
 #[derive(Debug)]
@@ -35,23 +34,19 @@ pub(super) struct Session {
     pub(super) stream: UnixStream,
     /// The pid of the peer, for the log only.
     pub(super) pid: Option<u32>,
-    pub(super) talk: Talk,
+    pub(super) protocol: Protocol,
     /// The process behind it, once it matters.
     pub(super) process: Option<ProcessNumber>,
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
     pub(super) outstanding: u32,
-    /// When its last bytes came.
-    pub(super) heard: Option<Instant>,
-    /// What epoll was last told.
-    pub(super) interest: Interest,
+    pub(super) last_read: Option<Instant>,
+    pub(super) interest: EventFlags,
     unsent: Vec<u8>,
 }
 
-/// What reading a connection came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
-    /// So many bytes.
     Bytes(usize),
     Empty,
     End,
@@ -59,18 +54,16 @@ pub(super) enum ReadOutcome {
 
 impl Session {
     pub(super) fn new(stream: UnixStream, surplus: bool) -> Self {
-        // 0 is a peer in a namespace that ours cannot see.
-        let credentials = getsockopt(&stream, sockopt::PeerCredentials).ok();
-        let pid = credentials.and_then(|credentials| u32::try_from(credentials.pid()).ok());
+        let credentials = peer::credentials(&stream).ok();
         Self {
             stream,
-            pid: pid.filter(|pid| *pid != 0),
-            talk: Talk::Silent,
+            pid: credentials.and_then(|credentials| credentials.pid),
+            protocol: Protocol::Unknown,
             process: None,
             surplus,
             outstanding: 0,
-            heard: None,
-            interest: Interest::READ,
+            last_read: None,
+            interest: EventFlags::IN,
             unsent: Vec::new(),
         }
     }
@@ -79,7 +72,7 @@ impl Session {
     pub(super) fn peek(&self) -> (ReadOutcome, u8) {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let outcome = outcome(|| {
+        let outcome = retry_interrupted(|| {
             let (_bytes, count) = rustix::net::recv(&self.stream, &mut byte, flags)?;
             Ok(count)
         });
@@ -88,31 +81,28 @@ impl Session {
 
     /// Reads bytes, and from a client also the descriptors beside them.
     ///
-    /// Nobody else's descriptors are taken: the system closes them.
+    /// The system closes those that anybody else sends.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
-        let stream = &self.stream;
-        let Talk::Client(talk) = &mut self.talk else {
-            return outcome(|| {
-                let (_bytes, count) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
-                Ok(count)
-            });
-        };
-        outcome(|| {
+        retry_interrupted(|| {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut beside = RecvAncillaryBuffer::new(&mut room);
+            let mut ancillary = match &self.protocol {
+                Protocol::Client(_) => RecvAncillaryBuffer::new(&mut room),
+                _no_descriptors => RecvAncillaryBuffer::default(),
+            };
             let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
             let buffers = &mut [IoSliceMut::new(buffer)];
-            let RecvMsg { bytes, .. } = recvmsg(stream, buffers, &mut beside, flags)?;
-            for message in beside.drain() {
-                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                    talk.take_descriptors(descriptors);
+            let received = recvmsg(&self.stream, buffers, &mut ancillary, flags)?;
+            if let Protocol::Client(client) = &mut self.protocol {
+                for message in ancillary.drain() {
+                    if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                        client.take_descriptors(descriptors);
+                    }
                 }
             }
-            Ok(bytes)
+            Ok(received.bytes)
         })
     }
 
-    /// How many bytes can be read now.
     pub(super) fn readable_bytes(&self) -> usize {
         let bytes = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -130,10 +120,10 @@ impl Session {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(&self.stream, &self.unsent[sent..], flags) {
                 Ok(count) => sent += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
                 // It is gone; what it sent before is still to be read, up to the end.
-                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                Err(Errno::PIPE | Errno::CONNRESET) => {
                     self.unsent.clear();
                     return Ok(());
                 }
@@ -147,27 +137,30 @@ impl Session {
         Ok(())
     }
 
-    /// What epoll should wait for now.
-    pub(super) fn wanted(&self) -> Interest {
-        let held_back = match &self.talk {
-            Talk::Legacy(talk) => talk.is_held_back(),
-            Talk::Silent | Talk::Client(_) | Talk::Left => false,
+    /// Whether it may be read: not before its earlier questions are answered.
+    pub(super) fn is_readable(&self) -> bool {
+        let held_back = match &self.protocol {
+            Protocol::Legacy(legacy) => legacy.is_held_back(),
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
-        Interest {
-            read: self.outstanding < MAX_OUTSTANDING && !held_back,
-            write: !self.unsent.is_empty(),
-        }
+        self.outstanding < MAX_OUTSTANDING && !held_back
+    }
+
+    pub(super) fn wanted_interest(&self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.is_readable());
+        flags.set(EventFlags::OUT, !self.unsent.is_empty());
+        flags
     }
 }
 
-/// What a read came to.
-fn outcome(mut read: impl FnMut() -> rustix::io::Result<usize>) -> ReadOutcome {
+fn retry_interrupted(mut read: impl FnMut() -> rustix::io::Result<usize>) -> ReadOutcome {
     loop {
         match read() {
             Ok(0) => return ReadOutcome::End,
             Ok(count) => return ReadOutcome::Bytes(count),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return ReadOutcome::Empty,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return ReadOutcome::Empty,
             // A reset after the last bytes were read is an end like any other.
             Err(_reset) => return ReadOutcome::End,
         }

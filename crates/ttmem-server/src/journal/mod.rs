@@ -43,42 +43,39 @@ pub(crate) struct Batch {
     /// Whether they were read from the memory of a dead process.
     pub(crate) recovered: bool,
     pub(crate) events: Vec<Event>,
-    /// What was wrong with events, by their place in the batch; sorted.
+    /// What was wrong with events, by their index in the batch; sorted.
     pub(crate) anomalies: Vec<(usize, Anomaly)>,
 }
 
 impl Batch {
-    /// The places of the events behind an id.
+    /// The indices of the events after an id.
     pub(crate) fn behind(&self, id: u64) -> Range<usize> {
         let known = id.saturating_add(1).saturating_sub(self.first_id);
         let known = usize::try_from(known).unwrap_or(usize::MAX);
         known.min(self.events.len())..self.events.len()
     }
 
-    /// What was wrong with an event.
-    pub(crate) fn anomaly(&self, place: usize) -> Option<Anomaly> {
-        let found = self.anomalies.binary_search_by_key(&place, |(at, _)| *at);
+    pub(crate) fn anomaly(&self, index: usize) -> Option<Anomaly> {
+        let found = self.anomalies.binary_search_by_key(&index, |(at, _)| *at);
         found.ok().map(|at| self.anomalies[at].1)
     }
 
-    /// An event as readers see it.
-    pub(crate) fn event(&self, place: usize, names: &Names) -> StreamEvent {
-        let event = &self.events[place];
+    pub(crate) fn event(&self, index: usize, names: &Names) -> StreamEvent {
+        let event = &self.events[index];
         StreamEvent {
-            id: self.first_id + place as u64,
+            id: self.first_id + index as u64,
             applied: Timestamp::from_unix_nanos(self.applied),
             event: LastEvent {
                 time: Timestamp::from_unix_nanos(event.time),
                 pid: self.pid,
-                process: names.process(),
+                process: names.process.clone(),
                 recovered: self.recovered,
                 event: event.kind.json_name(),
-                fields: names.fields(&event.kind, self.anomaly(place)),
+                fields: names.fields(&event.kind, self.anomaly(index)),
             },
         }
     }
 
-    /// The last `count` events by themselves.
     fn last(&self, count: usize) -> Self {
         let from = self.events.len().saturating_sub(count);
         let anomalies = self.anomalies.iter();
@@ -93,7 +90,7 @@ impl Batch {
     }
 }
 
-/// A batch with what its ids stand for, for whoever reads it when its process may be gone.
+/// A batch with what its ids stand for: its process may be gone when it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedBatch {
     pub(crate) batch: Arc<Batch>,
@@ -123,7 +120,7 @@ impl History {
         self.batches.back().and_then(|batch| batch.pid)
     }
 
-    /// Lets go of the rest of the oldest batch, which may be large.
+    /// Drops the rest of the oldest batch, which may be large.
     fn trim(&mut self) {
         let excess = self.events.saturating_sub(KEPT_OF_PROCESS);
         if let Some(oldest) = self.batches.front_mut()
@@ -147,7 +144,7 @@ impl History {
         last
     }
 
-    /// The last `count` events, each by its batch and its place in there.
+    /// The last `count` events, each by its batch and its index in there.
     fn places(&self, count: usize) -> impl Iterator<Item = (&Batch, usize)> {
         let skipped = self.events.saturating_sub(count.min(KEPT_OF_PROCESS));
         let batches = self.batches.iter();
@@ -182,7 +179,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Access to what is kept, for any thread.
     pub(crate) fn reader(&self) -> JournalReader {
         self.reader.clone()
     }
@@ -267,12 +263,12 @@ impl Last {
 }
 
 /// What is kept, for any thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct JournalReader {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     kept: Mutex<Kept>,
     /// The newest id; 0 before the first event.
@@ -281,7 +277,6 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest of all processes.
     batches: VecDeque<Arc<Batch>>,
     events: usize,
     processes: Vec<History>,
@@ -321,33 +316,21 @@ pub(crate) struct Since {
     pub(crate) batches: Vec<Arc<Batch>>,
 }
 
-impl Default for JournalReader {
-    fn default() -> Self {
-        let (newest, _nobody) = watch::channel(0);
-        let kept = Mutex::default();
-        Self {
-            shared: Arc::new(Shared { kept, newest }),
-        }
-    }
-}
-
 impl JournalReader {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         let kept = self.shared.kept.lock();
         kept.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of the newest event.
     pub(crate) fn newest(&self) -> u64 {
         *self.shared.newest.borrow()
     }
 
-    /// Changes when there are newer events.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.shared.newest.subscribe()
     }
 
-    /// The last `count` events of a process, or of each: take a view behind this to name them.
+    /// The last `count` events of a process, or of each: take a view after this to name them.
     pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Last {
         let kept = self.kept();
         let wanted = |other: Option<u32>| pid.is_none() || other == pid;
@@ -363,7 +346,7 @@ impl JournalReader {
         }
     }
 
-    /// The events behind an id, about `count` of them.
+    /// The events after an id, about `count` of them.
     pub(crate) fn since(&self, id: u64, count: usize) -> Since {
         let kept = self.kept();
         let oldest = kept.batches.front().map_or(1, |batch| batch.first_id);

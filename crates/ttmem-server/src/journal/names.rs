@@ -15,7 +15,7 @@ use ttmem_ledger::{Anomaly, ProcessRef};
 /// What the ids in some events of a process stand for; by default nothing is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    process: Option<String>,
+    pub(super) process: Option<String>,
     known: HashMap<FieldValue, Shown>,
 }
 
@@ -72,11 +72,6 @@ impl Names {
             process: words::known_text(&process.facts.identity.name),
             known,
         }
-    }
-
-    /// The name of the process.
-    pub(super) fn process(&self) -> Option<String> {
-        self.process.clone()
     }
 
     /// The fields of an event; what was wrong with it comes first.

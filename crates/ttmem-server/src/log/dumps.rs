@@ -1,7 +1,7 @@
 //! What is held, as the text that a dump request or a signal prints.
 //!
 //! The old server's layout, but complete: every buffer, circular buffer and kernel, largest
-//! first. All of it is worked out on a [`View`], on a thread of the log: a dump of a
+//! first. All of it is computed from a [`View`], on a thread of the log: a dump of a
 //! million rows delays the log and nothing else.
 
 mod holdings;
@@ -9,27 +9,24 @@ mod kernels;
 mod remaining;
 mod summary;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 use ttmem_ledger::{Device, DeviceKey, View};
 
-use super::shown::Outside;
+use super::display::Escaped;
 
-/// Rows of one kind that a dump lists for each device, unless told otherwise.
-pub const DEFAULT_DUMP_LIMIT: usize = 1000;
+/// Rows of one kind that a dump in the log lists for each device.
+pub(super) const DUMP_LIMIT: usize = 1000;
 
 /// Rows that one dump lists in all: a few megabytes of text, whatever clients hold.
 const MAX_ROWS: usize = 50_000;
 
-/// Columns of the box around a title.
 const BOX_COLUMNS: usize = 64;
 
-/// What is to be printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DumpKind {
-    /// Everything that is still held.
     Remaining,
     Kernels,
     /// Totals, anomalies and whether the books agree.
@@ -40,15 +37,8 @@ impl DumpKind {
     pub const ALL: [Self; 3] = [Self::Remaining, Self::Kernels, Self::Summary];
 }
 
-/// The text of a dump; ages are counted up to `now_nanos`, in nanoseconds since the epoch.
-#[must_use]
-pub fn render(kind: DumpKind, view: &View, now_nanos: u64) -> String {
-    render_limited(kind, view, now_nanos, DEFAULT_DUMP_LIMIT)
-}
-
-/// The text of a dump that lists at most `limit` rows of a kind for each device.
-#[must_use]
-pub fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
+/// The text of a dump: at most `limit` rows of a kind for each device, ages up to `now_nanos`.
+pub(super) fn render(kind: DumpKind, view: &View, now_nanos: u64, limit: usize) -> String {
     let mut out = String::new();
     let limit = RowLimit {
         per_list: limit,
@@ -63,7 +53,6 @@ pub fn render_limited(kind: DumpKind, view: &View, now_nanos: u64, limit: usize)
     out
 }
 
-/// How many rows may still be listed.
 #[derive(Debug, Clone, Copy)]
 struct RowLimit {
     per_list: usize,
@@ -80,57 +69,35 @@ impl RowLimit {
 }
 
 /// A title in a box of double lines.
-struct Titled(&'static str);
-
-impl fmt::Display for Titled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inside = BOX_COLUMNS - 2;
-        writeln!(f, "╔{:═<inside$}╗", "")?;
-        writeln!(f, "║{:^inside$}║", self.0)?;
-        writeln!(f, "╚{:═<inside$}╝", "")
-    }
+fn write_title(out: &mut String, title: &str) -> fmt::Result {
+    let inside = BOX_COLUMNS - 2;
+    writeln!(out, "╔{:═<inside$}╗", "")?;
+    writeln!(out, "║{title:^inside$}║")?;
+    writeln!(out, "╚{:═<inside$}╝", "")
 }
 
-/// The devices with their place in the view, by logical id.
+/// The devices with their index in the view, by logical id.
 fn sorted_devices(view: &View) -> Vec<(u32, &Device)> {
     let mut devices: Vec<_> = (0..).zip(&view.devices).collect();
-    devices.sort_by_key(|(place, device)| (device.facts.logical_id, *place));
+    devices.sort_by_key(|(index, device)| (device.facts.logical_id, *index));
     devices
 }
 
-/// A device's number, with what tells it from another of the same number.
-struct Label<'v> {
-    device: &'v Device,
-    is_ambiguous: bool,
-}
-
-impl<'v> Label<'v> {
-    fn of(device: &'v Device, view: &View) -> Self {
-        let logical_id = device.facts.logical_id;
-        let devices = view.devices.iter();
-        let mut same = devices.filter(|other| other.facts.logical_id == logical_id);
-        let is_ambiguous = same.nth(1).is_some();
-        Self {
-            device,
-            is_ambiguous,
-        }
+/// A device's number, with what distinguishes it from another of the same number.
+fn label(device: &Device, view: &View) -> String {
+    let logical_id = device.facts.logical_id;
+    let devices = view.devices.iter();
+    let same = devices.filter(|other| other.facts.logical_id == logical_id);
+    if same.count() < 2 {
+        return logical_id.to_string();
     }
-}
-
-impl fmt::Display for Label<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.device.facts.logical_id)?;
-        if !self.is_ambiguous {
-            return Ok(());
+    match &device.key {
+        DeviceKey::Unique(unique_id) => format!("{logical_id} (unique id {unique_id:#x})"),
+        DeviceKey::Logical { visible, .. } if visible.is_empty() => {
+            format!("{logical_id} (of all devices)")
         }
-        match &self.device.key {
-            DeviceKey::Unique(unique_id) => write!(f, " (unique id {unique_id:#x})"),
-            DeviceKey::Logical { visible, .. } if visible.is_empty() => {
-                f.write_str(" (of all devices)")
-            }
-            DeviceKey::Logical { visible, .. } => {
-                write!(f, " (of visible devices {})", Outside(visible))
-            }
+        DeviceKey::Logical { visible, .. } => {
+            format!("{logical_id} (of visible devices {})", Escaped(visible))
         }
     }
 }

@@ -1,14 +1,15 @@
-//! What the log can say: effects of events, and the server's own notes.
+//! What the log is made of: effects of events, and the server's own notes.
 //!
 //! The ledger thread and the sessions make these; the log's threads turn them into text. They carry
-//! figures and no finished text, so that making one costs those threads next to nothing. A note
-//! says by itself how it looks in JSON.
+//! figures and no finished text, so that making one costs those threads next to nothing.
 
 use serde::{Serialize, Serializer};
+use ttmem_api::HexId;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, EventKind};
 use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
 
+use super::dumps::DumpKind;
 use crate::journal::Batch;
 use crate::read::snapshot::released_at;
 use crate::read::words;
@@ -17,9 +18,7 @@ use crate::read::words;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogEntry {
     pub effect: Effect,
-    /// The pid of the process, where the server can see it.
     pub pid: Option<u32>,
-    /// The logical id of the device, if it concerns one.
     pub device: Option<u32>,
 }
 
@@ -32,7 +31,6 @@ impl LogEntry {
         }
     }
 
-    /// Whether it belongs on the error stream.
     pub(super) fn is_error(&self) -> bool {
         match &self.effect.change {
             Change::Contradicted { anomaly, event } => is_error(*anomaly, event),
@@ -41,10 +39,9 @@ impl LogEntry {
     }
 }
 
-/// Whether an event of a batch belongs on the error stream.
-pub(super) fn is_error_at(batch: &Batch, place: usize) -> bool {
-    let anomaly = batch.anomaly(place);
-    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[place].kind))
+pub(super) fn is_error_at(batch: &Batch, index: usize) -> bool {
+    let anomaly = batch.anomaly(index);
+    anomaly.is_some_and(|anomaly| is_error(anomaly, &batch.events[index].kind))
 }
 
 /// Whether an event belongs on the error stream: an old sender's report that made no sense.
@@ -81,107 +78,92 @@ pub(super) fn is_routine(event: &EventKind) -> bool {
     )
 }
 
-/// Something that the server itself has to say.
+/// A message of the server itself. In JSON its variant is the event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Note {
-    #[serde(rename = "server_started")]
-    Started {
+    ServerStarted {
         /// Where it listens: paths, and the URL for readers over TCP.
         sockets: Vec<String>,
-        /// The devices it knows of.
         devices: Vec<NotedDevice>,
     },
-    #[serde(rename = "server_stopped")]
-    Stopped,
-    #[serde(rename = "process_joined")]
-    Joined {
+    ServerStopped,
+    ProcessJoined {
         pid: Option<u32>,
         /// Its name, as it or the system calls it.
         name: String,
     },
     /// The connections of a process ended, but it lives and keeps what it holds.
-    #[serde(rename = "process_detached")]
-    Detached { pid: Option<u32> },
-    /// A detached process is connected again.
-    #[serde(rename = "process_returned")]
-    Returned { pid: Option<u32> },
-    /// A process was let go.
-    #[serde(rename = "process_departed")]
-    Departed {
+    ProcessDetached {
+        pid: Option<u32>,
+    },
+    ProcessReturned {
+        pid: Option<u32>,
+    },
+    ProcessDeparted {
         pid: Option<u32>,
         /// Why, and what it released.
         #[serde(rename = "released", serialize_with = "as_released")]
         exit: Exit,
     },
-    /// A connection was not accepted.
-    #[serde(rename = "connection_refused")]
-    Refused {
-        /// The pid of the peer.
+    ConnectionRefused {
         pid: Option<u32>,
         reason: String,
     },
     /// A connection was closed for what it sent.
-    #[serde(rename = "connection_closed")]
-    Dropped {
-        /// The pid of the peer.
+    ConnectionClosed {
         pid: Option<u32>,
         reason: String,
     },
     /// An old sender reported a buffer in a class that does not exist.
     InvalidBufferType {
-        /// The pid of the sender.
         pid: Option<u32>,
         buffer_type: u8,
-        #[serde(serialize_with = "in_hex")]
-        id: u64,
+        id: HexId,
         /// The device number it sent.
         device: i32,
     },
     /// An old sender sent a message that only a server sends.
     UnknownMessage {
-        /// The pid of the sender.
         pid: Option<u32>,
         message_type: u8,
     },
     /// Something of the server's own went wrong, and it carries on.
-    #[serde(rename = "server_failed")]
-    Failed {
-        /// What, and what that means.
+    ServerFailed {
         reason: String,
     },
-    /// Log lines cannot be written.
-    LogFailed { reason: String },
+    LogFailed {
+        reason: String,
+    },
+    LogGap {
+        lines: u64,
+        reason: String,
+    },
+    Dump {
+        kind: DumpKind,
+        text: String,
+    },
 }
 
 impl Note {
-    /// Whether the note belongs on the error stream.
-    #[must_use]
     pub fn is_error(&self) -> bool {
-        match self {
-            Self::Refused { .. }
-            | Self::Dropped { .. }
-            | Self::InvalidBufferType { .. }
-            | Self::UnknownMessage { .. }
-            | Self::Failed { .. }
-            | Self::LogFailed { .. } => true,
-            Self::Started { .. }
-            | Self::Stopped
-            | Self::Joined { .. }
-            | Self::Detached { .. }
-            | Self::Returned { .. }
-            | Self::Departed { .. } => false,
-        }
+        matches!(
+            self,
+            Self::ConnectionRefused { .. }
+                | Self::ConnectionClosed { .. }
+                | Self::InvalidBufferType { .. }
+                | Self::UnknownMessage { .. }
+                | Self::ServerFailed { .. }
+                | Self::LogFailed { .. }
+        )
     }
 }
 
-/// A device that the server knows of when it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotedDevice {
     pub id: u32,
     #[serde(serialize_with = "by_name")]
     pub arch: Option<Arch>,
-    /// What its DRAM can hold.
     pub dram_bytes: Option<u64>,
     /// The L1 of all its compute cores.
     pub l1_bytes: Option<u64>,
@@ -204,10 +186,6 @@ impl From<&DeviceFacts> for NotedDevice {
 
 fn as_released<S: Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
     released_at(exit).serialize(serializer)
-}
-
-fn in_hex<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    ttmem_api::HexId(*id).serialize(serializer)
 }
 
 fn by_name<S: Serializer>(arch: &Option<Arch>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,34 +1,23 @@
 //! JSON lines: one object per line, for programs.
 //!
-//! An event is written in the form of the read API, a note in the form that its type says. Every
-//! other line that a log can have is one of [`OwnLine`]: a reader must find nothing but objects.
+//! An event is written in the form of the read API, a note in the form of its type.
 
 use serde::Serialize;
 use std::fmt::Write as _;
 use ttmem_api::Timestamp;
 
-use super::dumps::DumpKind;
+use super::entry::Note;
 
-/// What the log says of itself.
 #[derive(Debug, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum OwnLine<'a> {
-    LogGap { lines: u64, reason: &'a str },
-    Dump { kind: DumpKind, text: &'a str },
-}
-
-/// A line that does not have its time by itself.
-#[derive(Debug, Serialize)]
-struct Timed<'a, T> {
+struct TimedNote<'a> {
     time: Timestamp,
     #[serde(flatten)]
-    line: &'a T,
+    note: &'a Note,
 }
 
-/// Appends a line with its time.
-pub(super) fn write_timed<T: Serialize>(out: &mut String, time_nanos: u64, line: &T) {
+pub(super) fn write_note(out: &mut String, time_nanos: u64, note: &Note) {
     let time = Timestamp::from_unix_nanos(time_nanos);
-    write_line(out, &Timed { time, line });
+    write_line(out, &TimedNote { time, note });
 }
 
 pub(super) fn write_line<T: Serialize>(out: &mut String, line: &T) {

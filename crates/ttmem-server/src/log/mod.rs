@@ -1,4 +1,4 @@
-//! The server's log: what it says, how that looks, and where the text goes.
+//! The server's log: what is in it, how that looks, and where the text goes.
 //!
 //! The ledger thread and the sessions hand over [`LogEntry`]s or batches of the journal, [`Note`]s
 //! and views; the threads of the [`Log`], one for each output, make text of them and write it. Nothing here
@@ -6,6 +6,7 @@
 //! stalls, a pipe that breaks or a disk that fills costs log lines, which are counted and
 //! reported, and nothing else.
 
+mod display;
 mod dumps;
 mod entry;
 mod json;
@@ -14,13 +15,12 @@ mod number;
 mod output;
 mod plain;
 mod queue;
-mod shown;
-mod start;
+mod threads;
 mod writer;
 
-pub use dumps::{DEFAULT_DUMP_LIMIT, DumpKind, render, render_limited};
+pub(crate) use display::OrUnknown;
+pub use dumps::DumpKind;
 pub use entry::{LogEntry, Note, NotedDevice};
-pub use number::{CppDouble, kilobytes, megabytes};
 pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
-pub use start::{CLOSE_WAIT, Log, LogFormat, LogOptions, LogTarget, StartLogError};
+pub use threads::{Log, LogFormat, LogOptions, LogTarget, StartLogError};

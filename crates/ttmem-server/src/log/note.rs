@@ -5,47 +5,53 @@ use std::fmt::{self, Write as _};
 use ttmem_event::catalogue::Arch;
 use ttmem_ledger::{Departure, Exit, Released};
 
+use super::display::{Escaped, OrUnknown};
 use super::entry::{Note, NotedDevice};
 use super::number::megabytes;
-use super::shown::{Known, Outside};
 
-/// Appends the lines of a note.
 pub(super) fn write_note(out: &mut String, note: &Note) {
     write_lines(out, note).expect("a String takes any text");
 }
 
 fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
     match note {
-        Note::Started { sockets, devices } => {
+        Note::ServerStarted { sockets, devices } => {
             write_devices(out, devices)?;
             writeln!(out, "🚀 Allocation Server started")?;
             for socket in sockets {
-                writeln!(out, "   Listening on: {}", Outside(socket))?;
+                writeln!(out, "   Listening on: {}", Escaped(socket))?;
             }
             writeln!(out, "   Press Ctrl+C to stop")
         }
-        Note::Stopped => writeln!(out, "🛑 Allocation Server stopped"),
-        Note::Joined { pid, name } => {
-            writeln!(out, "✓ [PID {}] Connected ({})", Known(*pid), Outside(name))
+        Note::ServerStopped => writeln!(out, "🛑 Allocation Server stopped"),
+        Note::ProcessJoined { pid, name } => {
+            writeln!(
+                out,
+                "✓ [PID {}] Connected ({})",
+                OrUnknown(*pid),
+                Escaped(name)
+            )
         }
-        Note::Detached { pid } => writeln!(
+        Note::ProcessDetached { pid } => writeln!(
             out,
             "⚠ [PID {}] Disconnected while alive: what it holds is kept",
-            Known(*pid)
+            OrUnknown(*pid)
         ),
-        Note::Returned { pid } => writeln!(out, "✓ [PID {}] Connected again", Known(*pid)),
-        Note::Departed { pid, exit } => write_departure(out, Known(*pid), exit),
-        Note::Refused { pid, reason } => writeln!(
+        Note::ProcessReturned { pid } => {
+            writeln!(out, "✓ [PID {}] Connected again", OrUnknown(*pid))
+        }
+        Note::ProcessDeparted { pid, exit } => write_departure(out, OrUnknown(*pid), exit),
+        Note::ConnectionRefused { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection refused: {}",
-            Known(*pid),
-            Outside(reason)
+            OrUnknown(*pid),
+            Escaped(reason)
         ),
-        Note::Dropped { pid, reason } => writeln!(
+        Note::ConnectionClosed { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection closed: {}",
-            Known(*pid),
-            Outside(reason)
+            OrUnknown(*pid),
+            Escaped(reason)
         ),
         Note::InvalidBufferType {
             buffer_type,
@@ -54,18 +60,24 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             ..
         } => writeln!(
             out,
-            "⚠️  Invalid buffer_type {buffer_type} for buffer {id} on device {device}"
+            "⚠️  Invalid buffer_type {buffer_type} for buffer {} on device {device}",
+            id.0
         ),
         Note::UnknownMessage { message_type, .. } => {
             writeln!(out, "Unknown message type: {message_type}")
         }
-        Note::Failed { reason } | Note::LogFailed { reason } => {
-            writeln!(out, "{}", Outside(reason))
+        Note::ServerFailed { reason } | Note::LogFailed { reason } => {
+            writeln!(out, "{}", Escaped(reason))
         }
+        // One wording for any number, so that one pattern finds them all.
+        Note::LogGap { lines, reason } => {
+            writeln!(out, "… {lines} log lines were not written: {reason}")
+        }
+        Note::Dump { text, .. } => out.write_str(text),
     }
 }
 
-fn write_departure(out: &mut String, pid: Known<u32>, exit: &Exit) -> fmt::Result {
+fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::Result {
     let Released {
         buffers,
         buffer_bytes,
@@ -119,8 +131,8 @@ fn write_devices(out: &mut String, devices: &[NotedDevice]) -> fmt::Result {
             "   Device {}: {} ({}GB DRAM, {}MB L1)",
             device.id,
             arch_name(device.arch),
-            Known(device.dram_bytes.map(|bytes| bytes >> 30)),
-            Known(device.l1_bytes.map(|bytes| bytes >> 20)),
+            OrUnknown(device.dram_bytes.map(|bytes| bytes >> 30)),
+            OrUnknown(device.l1_bytes.map(|bytes| bytes >> 20)),
         )?;
         match device.remote {
             Some(true) => out.push_str(" [Remote]"),

@@ -6,15 +6,11 @@
 
 use std::fmt;
 
-/// Bytes as megabytes of 2^20, the C++ way.
-#[must_use]
-pub fn megabytes(bytes: u64) -> CppDouble {
+pub(super) fn megabytes(bytes: u64) -> CppDouble {
     CppDouble(bytes as f64 / f64::from(1 << 20))
 }
 
-/// Bytes as kilobytes of 2^10, the C++ way.
-#[must_use]
-pub fn kilobytes(bytes: u64) -> CppDouble {
+pub(super) fn kilobytes(bytes: u64) -> CppDouble {
     CppDouble(bytes as f64 / f64::from(1 << 10))
 }
 
@@ -23,7 +19,7 @@ pub fn kilobytes(bytes: u64) -> CppDouble {
 /// The text is exactly that of C's `printf("%g", value)` for every value, including its
 /// half-to-even rounding of exact ties, which are common among byte counts divided by 2^20.
 #[derive(Debug, Clone, Copy)]
-pub struct CppDouble(f64);
+pub(super) struct CppDouble(f64);
 
 impl fmt::Display for CppDouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,13 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Size at which a log file is rotated unless told otherwise, in bytes.
 pub const DEFAULT_MAX_BYTES: u64 = 64 << 20;
 
-/// Number of log files unless told otherwise, the one being written included.
 pub const DEFAULT_MAX_FILES: u32 = 4;
 
-/// Which file the log goes to and how much of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFileOptions {
     /// The file being written; rotated ones have `.1`, `.2`, … appended.
@@ -37,7 +34,6 @@ pub struct LogFileOptions {
 }
 
 impl LogFileOptions {
-    /// The default amount of log at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -47,7 +43,6 @@ impl LogFileOptions {
     }
 }
 
-/// Why a log file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenLogFileError {
     /// The system refused; a symbolic link at the path counts as that.
@@ -58,12 +53,12 @@ pub enum OpenLogFileError {
     NotRegular { path: PathBuf },
 }
 
-/// Where the text of a thread goes.
 #[derive(Debug)]
 pub(super) struct Output {
     file: File,
     size_bytes: u64,
-    name: String,
+    /// Of the destination, for messages.
+    pub(super) name: String,
     /// Set for a file of our own.
     options: Option<LogFileOptions>,
 }
@@ -90,12 +85,7 @@ impl Output {
         })
     }
 
-    /// The name of the destination for messages.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Opens a file anew by its path, as after an external rotation; keeps the old one if that
+    /// Reopens a file by its path, as after an external rotation; keeps the old one if that
     /// fails. A stream stays what it is.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Some(options) = &self.options {
@@ -115,7 +105,8 @@ impl Output {
             && self.size_bytes > 0
             && self.size_bytes.saturating_add(length) > options.max_bytes
         {
-            self.rotate(&options.clone())
+            let (path, max_files) = (options.path.clone(), options.max_files);
+            self.rotate(&path, max_files)
                 .map_err(|source| WriteFailure { written: 0, source })?;
         }
         let result = write_all(self.file.as_fd(), text);
@@ -127,25 +118,17 @@ impl Output {
         result
     }
 
-    fn rotate(
-        &mut self,
-        LogFileOptions {
-            path, max_files, ..
-        }: &LogFileOptions,
-    ) -> io::Result<()> {
+    fn rotate(&mut self, path: &Path, max_files: u32) -> io::Result<()> {
         if self.is_at(path)? {
-            let rotated = max_files.saturating_sub(1);
-            if rotated == 0 {
+            if max_files <= 1 {
                 fs::remove_file(path)?;
-            } else {
-                // The rename onto the last number drops what was there.
-                for number in (1..rotated).rev() {
-                    match fs::rename(numbered(path, number), numbered(path, number + 1)) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => {}
-                    }
+            }
+            // The rename onto the last number drops what was there.
+            for number in (1..max_files).rev() {
+                match fs::rename(numbered(path, number - 1), numbered(path, number)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
                 }
-                fs::rename(path, numbered(path, 1))?;
             }
         }
         self.reopen()
@@ -162,18 +145,24 @@ impl Output {
     }
 }
 
-/// `path` with `.number` appended.
+/// `path` with `.number` appended; the file being written has number 0 and no suffix.
 fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
-/// Opens a regular file without following a link, and says how long it is.
+/// Opens a regular file without following a link; with its length.
 fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
     let failed = |source| OpenLogFileError::Open {
         path: path.to_owned(),
         source,
+    };
+    let not_regular = || OpenLogFileError::NotRegular {
+        path: path.to_owned(),
     };
     // NONBLOCK has no effect on a regular file; it keeps a pipe at the path from hanging us.
     let flags = OFlags::WRONLY
@@ -184,30 +173,21 @@ fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
         | OFlags::NOCTTY
         | OFlags::NONBLOCK;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
-    let file = match rustix::fs::open(path, flags, mode) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NXIO | Errno::ISDIR) => {
-            return Err(OpenLogFileError::NotRegular {
-                path: path.to_owned(),
-            });
-        }
-        Err(errno) => return Err(failed(errno.into())),
-    };
+    let fd = rustix::fs::open(path, flags, mode).map_err(|errno| match errno {
+        Errno::NXIO | Errno::ISDIR => not_regular(),
+        errno => failed(errno.into()),
+    })?;
+    let file = File::from(fd);
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(OpenLogFileError::NotRegular {
-            path: path.to_owned(),
-        });
+        return Err(not_regular());
     }
     Ok((file, metadata.len()))
 }
 
-/// A write that ended early, and how far it came.
 #[derive(Debug)]
 pub(super) struct WriteFailure {
-    /// Bytes that did get out.
     pub(super) written: usize,
-    /// Why the next one did not.
     pub(super) source: io::Error,
 }
 
@@ -215,29 +195,20 @@ pub(super) struct WriteFailure {
 fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     let mut written = 0;
     while written < bytes.len() {
-        let errno = match rustix::io::write(fd, &bytes[written..]) {
-            Ok(0) => {
-                return Err(WriteFailure {
-                    written,
-                    source: io::ErrorKind::WriteZero.into(),
-                });
-            }
-            Ok(count) => {
-                written += count;
-                continue;
-            }
-            Err(Errno::INTR) => continue,
-            // Whoever shares the stream with us may have made it non-blocking.
-            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None) {
-                Ok(_) | Err(Errno::INTR) => continue,
-                Err(errno) => errno,
-            },
-            Err(errno) => errno,
+        let outcome = match rustix::io::write(fd, &bytes[written..]) {
+            Ok(0) => Err(Errno::IO),
+            // Another process that shares the stream may have made it non-blocking.
+            Err(Errno::AGAIN) => poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(|_| 0),
+            outcome => outcome,
         };
-        return Err(WriteFailure {
-            written,
-            source: errno.into(),
-        });
+        match outcome {
+            Ok(count) => written += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => {
+                let source = errno.into();
+                return Err(WriteFailure { written, source });
+            }
+        }
     }
     Ok(())
 }

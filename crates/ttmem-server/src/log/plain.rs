@@ -10,9 +10,9 @@ use ttmem_event::event::FieldValue;
 use ttmem_event::{CoresId, DeviceId, EventKind, KernelKind, MeshId, TextId};
 use ttmem_ledger::{Anomaly, Change};
 
+use super::display::OrUnknown;
 use super::entry::LogEntry;
 use super::number::{kilobytes, megabytes};
-use super::shown::Known;
 
 /// Appends the lines of an entry; none if only `verbose` logs show it.
 ///
@@ -23,19 +23,9 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
     }
 }
 
-/// Appends the line of an event that contradicts the ledger.
-pub(super) fn write_refusal(
-    out: &mut String,
-    pid: Option<u32>,
-    anomaly: Anomaly,
-    event: &EventKind,
-) {
-    write_anomaly(out, Known(pid), anomaly, event).expect("a String takes any text");
-}
-
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
-    let pid = Known(entry.pid);
-    let device = Known(entry.device);
+    let pid = OrUnknown(entry.pid);
+    let device = OrUnknown(entry.device);
     match entry.effect.change {
         Change::BufferBooked {
             class,
@@ -52,8 +42,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
             if references > 1 {
                 write!(out, ", ref_count={references}")?;
             }
-            out.push_str(")\n");
-            Ok(())
+            writeln!(out, ")")
         }
         Change::BufferReleased {
             id,
@@ -66,10 +55,9 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 "✗ [PID {pid}] Freed buffer {id:#x} on device {device} ({bytes} bytes, "
             )?;
             match references {
-                0 => out.push_str("FINAL)\n"),
-                left => writeln!(out, "ref_count={left} remaining)")?,
+                0 => writeln!(out, "FINAL)"),
+                left => writeln!(out, "ref_count={left} remaining)"),
             }
-            Ok(())
         }
         Change::CbBooked {
             bytes, total_bytes, ..
@@ -110,8 +98,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                     ", Binary Size: {binary} KB, Cores: {cores}, Total L1: {total} KB"
                 )?;
             }
-            out.push('\n');
-            Ok(())
+            writeln!(out)
         }
         Change::KernelReleased {
             kind,
@@ -141,7 +128,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
 
 /// An event that changes no bytes.
 fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt::Result {
-    let pid = Known(entry.pid);
+    let pid = OrUnknown(entry.pid);
     match *event {
         EventKind::DeviceOpened { device } => {
             let device = entry.device.unwrap_or(device.0);
@@ -194,7 +181,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
             ..
         } => {
             let (mesh, class) = (mesh.0, class.name());
-            let cause = FailureCause::of(per_bank_bytes, free_bytes, largest_free_bytes).name();
+            let cause = failure_cause(per_bank_bytes, free_bytes, largest_free_bytes);
             writeln!(
                 out,
                 "⚠ [PID {pid}] Allocation failed: {requested_bytes} bytes of {class} on mesh \
@@ -240,7 +227,7 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
 /// An event that contradicts the ledger; for old reports in the old server's words.
 fn write_anomaly(
     out: &mut String,
-    pid: Known<u32>,
+    pid: OrUnknown<u32>,
     anomaly: Anomaly,
     event: &EventKind,
 ) -> fmt::Result {
@@ -301,35 +288,18 @@ pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
     }
 }
 
-/// Why an allocator had no room, as far as its figures tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FailureCause {
-    Capacity,
-    /// Enough is free, but not in one piece.
-    Fragmentation,
-    /// The figures would have allowed it.
-    Unknown,
-}
-
-impl FailureCause {
-    /// The cause by the figures of one bank.
-    pub(super) const fn of(needed_bytes: u64, free_bytes: u64, largest_free_bytes: u64) -> Self {
-        if free_bytes < needed_bytes {
-            Self::Capacity
-        } else if largest_free_bytes < needed_bytes {
-            Self::Fragmentation
-        } else {
-            Self::Unknown
-        }
-    }
-
-    /// The word for JSON and text.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Capacity => "capacity",
-            Self::Fragmentation => "fragmentation",
-            Self::Unknown => "unknown",
-        }
+/// Why an allocator had no room, as far as the figures of one bank tell.
+const fn failure_cause(
+    needed_bytes: u64,
+    free_bytes: u64,
+    largest_free_bytes: u64,
+) -> &'static str {
+    if free_bytes < needed_bytes {
+        "capacity"
+    } else if largest_free_bytes < needed_bytes {
+        "fragmentation"
+    } else {
+        "unknown"
     }
 }
 

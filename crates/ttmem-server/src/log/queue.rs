@@ -13,16 +13,14 @@ use ttmem_ledger::View;
 
 use super::dumps::DumpKind;
 use super::entry::{LogEntry, Note, is_error_at};
-use super::start::LogOptions;
+use super::threads::LogOptions;
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
 
-/// What a queue holds at most.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Batches of entries, notes and dumps.
+pub(super) struct QueueLimits {
     pub(super) messages: usize,
-    /// Entries above which no further batch is taken.
+    /// Entries above which no further batch is accepted.
     pub(super) entries: usize,
 }
 
@@ -31,14 +29,13 @@ pub(super) struct Limits {
 pub struct LogHandle {
     pub(super) events: Queue,
     pub(super) errors: Queue,
-    /// Whether errors stand among the events as well.
     pub(super) errors_in_events: bool,
-    pub(super) options: LogOptions,
+    pub(crate) options: LogOptions,
 }
 
-/// The sending side of one output's queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
+    max_entries: usize,
     pub(super) sender: Sender<Message>,
     pub(super) shared: Arc<Shared>,
 }
@@ -46,15 +43,13 @@ pub(super) struct Queue {
 /// What bypasses the queue, which may be full.
 ///
 /// All accesses are relaxed: each field stands for itself, and the queue orders the messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
-    max_entries: usize,
     pub(super) queued_entries: AtomicUsize,
-    /// Lines that found no room and that no line has mentioned yet.
-    pub(super) unmentioned: AtomicU64,
+    /// Lines that found no room and that no line has reported yet.
+    pub(super) unreported: AtomicU64,
     /// Lines that were not written, since the start.
     pub(super) lost: AtomicU64,
-    /// The output is to be opened anew.
     pub(super) reopen: AtomicBool,
     /// The thread waits for its output.
     pub(super) is_writing: AtomicBool,
@@ -68,53 +63,34 @@ struct PendingDumps {
     views: [Option<(u64, View)>; DumpKind::ALL.len()],
 }
 
-#[derive(Debug)]
-pub(super) struct Message {
-    /// Lines lost since the message before this one.
-    pub(super) lost_before: u64,
-    pub(super) body: Body,
-}
+/// With the number of lines that were lost since the message before it.
+pub(super) type Message = (u64, Body);
 
 #[derive(Debug)]
 pub(super) enum Body {
     Entries(Vec<LogEntry>),
-    Batches {
-        batches: Vec<NamedBatch>,
-        /// Events in them that are to be written.
-        count: usize,
-    },
-    Note {
-        time_nanos: u64,
-        note: Note,
-    },
-    /// The place of a dump; a newer request of its kind takes its view away.
-    Dump {
-        kind: DumpKind,
-        request: u64,
-    },
+    /// With how many of their events are to be written.
+    Batches(Vec<NamedBatch>, usize),
+    /// With its time in nanoseconds since the epoch.
+    Note(u64, Note),
+    /// The place of a dump, and its request; a newer one of its kind takes its view away.
+    Dump(DumpKind, u64),
     /// Nothing but a reason to look at [`Shared`].
     Wake,
     Close,
 }
 
 impl Body {
-    /// How many entries it has, as far as these are limited.
     pub(super) fn entries(&self) -> usize {
         match self {
             Self::Entries(entries) => entries.len(),
-            Self::Batches { count, .. } => *count,
-            Self::Note { .. } | Self::Dump { .. } | Self::Wake | Self::Close => 0,
+            Self::Batches(_, count) => *count,
+            Self::Note(..) | Self::Dump(..) | Self::Wake | Self::Close => 0,
         }
     }
 }
 
 impl LogHandle {
-    /// How the log looks and what it leaves out.
-    #[must_use]
-    pub fn options(&self) -> LogOptions {
-        self.options
-    }
-
     /// Takes entries in their order, or counts them; never waits.
     pub fn entries(&self, entries: Vec<LogEntry>) {
         let errors = entries.iter().filter(|entry| entry.is_error());
@@ -128,37 +104,33 @@ impl LogHandle {
     /// Takes batches with `count` events in their order, or counts them; never waits.
     pub(crate) fn batches(&self, batches: Vec<NamedBatch>, count: usize) {
         let errors = |named: &NamedBatch| {
-            let places = named.batch.anomalies.iter().map(|(place, _)| *place);
-            places
-                .filter(|place| is_error_at(&named.batch, *place))
-                .count()
+            let anomalies = named.batch.anomalies.iter();
+            let errors = anomalies.filter(|(index, _)| is_error_at(&named.batch, *index));
+            errors.count()
         };
         let error_count = batches.iter().map(errors).sum();
         if error_count > 0 {
             let wrong = batches.iter().filter(|named| errors(named) > 0);
-            self.errors.push(Body::Batches {
-                batches: wrong.cloned().collect(),
-                count: error_count,
-            });
+            let wrong = Body::Batches(wrong.cloned().collect(), error_count);
+            self.errors.push(wrong);
         }
-        self.events.push(Body::Batches { batches, count });
+        self.events.push(Body::Batches(batches, count));
     }
 
     /// Takes a note, or counts it; never waits.
     pub fn note(&self, note: Note) {
         let time_nanos = unix_nanos();
         if note.is_error() {
-            let note = note.clone();
-            self.errors.push(Body::Note { time_nanos, note });
+            self.errors.push(Body::Note(time_nanos, note.clone()));
         }
         if self.errors_in_events || !note.is_error() {
-            self.events.push(Body::Note { time_nanos, note });
+            self.events.push(Body::Note(time_nanos, note));
         }
     }
 
     /// Takes what went wrong with the server itself, as a note.
     pub fn error(&self, reason: String) {
-        self.note(Note::Failed { reason });
+        self.note(Note::ServerFailed { reason });
     }
 
     /// Has a dump printed, in place of an earlier one of its kind that is still waiting.
@@ -172,91 +144,80 @@ impl LogHandle {
         // Letting a large view go takes time: not under the lock.
         drop(superseded);
         // One that finds no room loses its place, and is printed when the queue is empty.
-        self.events.try_send(Body::Dump { kind, request });
+        self.events.try_send(Body::Dump(kind, request));
     }
 
-    /// Counts entries that will never be written; the log says so where they are missing.
-    pub fn left_out(&self, count: u64) {
-        self.events.left_out(count);
+    /// Counts entries that will never be written; the log reports them where they are missing.
+    pub fn count_lost(&self, count: u64) {
+        self.events.count_lost(count);
     }
 
-    /// Has a log file opened anew by its path, as after an external rotation.
+    /// Reopens a log file by its path, as after an external rotation.
     pub fn reopen(&self) {
         self.events.shared.reopen.store(true, Ordering::Relaxed);
         self.events.wake();
     }
 
     /// Lines of events and errors that were not written, since the start.
-    #[must_use]
     pub fn elided(&self) -> u64 {
         self.events.lost() + self.errors.lost()
     }
 }
 
 impl Queue {
-    /// A queue and its receiving side.
-    pub(super) fn new(limits: Limits) -> (Self, Receiver<Message>) {
+    pub(super) fn new(limits: QueueLimits) -> (Self, Receiver<Message>) {
         let (sender, receiver) = bounded(limits.messages);
-        let shared = Arc::new(Shared {
+        let queue = Self {
             max_entries: limits.entries,
-            queued_entries: AtomicUsize::new(0),
-            unmentioned: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            reopen: AtomicBool::new(false),
-            is_writing: AtomicBool::new(false),
-            dumps: Mutex::default(),
-        });
-        (Self { sender, shared }, receiver)
+            sender,
+            shared: Arc::default(),
+        };
+        (queue, receiver)
     }
 
     /// Takes what has lines, or counts them; never waits.
     pub(super) fn push(&self, body: Body) {
         let entries = body.entries();
         let queued = &self.shared.queued_entries;
-        if entries > 0 && queued.load(Ordering::Relaxed) >= self.shared.max_entries {
-            return self.left_out(entries as u64);
+        if entries > 0 && queued.load(Ordering::Relaxed) >= self.max_entries {
+            return self.count_lost(entries as u64);
         }
         queued.fetch_add(entries, Ordering::Relaxed);
         if !self.try_send(body) {
             queued.fetch_sub(entries, Ordering::Relaxed);
-            self.left_out(entries.max(1) as u64);
+            self.count_lost(entries.max(1) as u64);
         }
     }
 
     /// Queues a message; false if there is no room.
     fn try_send(&self, body: Body) -> bool {
-        let unmentioned = &self.shared.unmentioned;
+        let unreported = &self.shared.unreported;
         // Reading before swapping keeps the usual case, no loss, from writing a shared line.
-        let lost_before = match unmentioned.load(Ordering::Relaxed) {
+        let lost_before = match unreported.load(Ordering::Relaxed) {
             0 => 0,
-            _ => unmentioned.swap(0, Ordering::Relaxed),
+            _ => unreported.swap(0, Ordering::Relaxed),
         };
-        let is_queued = self.sender.try_send(Message { lost_before, body }).is_ok();
+        let is_queued = self.sender.try_send((lost_before, body)).is_ok();
         if !is_queued {
-            unmentioned.fetch_add(lost_before, Ordering::Relaxed);
+            unreported.fetch_add(lost_before, Ordering::Relaxed);
             self.wake();
         }
         is_queued
     }
 
     #[cold]
-    fn left_out(&self, lines: u64) {
+    fn count_lost(&self, lines: u64) {
         self.shared.lost.fetch_add(lines, Ordering::Relaxed);
-        self.shared.unmentioned.fetch_add(lines, Ordering::Relaxed);
+        self.shared.unreported.fetch_add(lines, Ordering::Relaxed);
         self.wake();
     }
 
     /// Makes the thread look at the shared fields, which it may have done just too early.
     fn wake(&self) {
-        let message = Message {
-            lost_before: 0,
-            body: Body::Wake,
-        };
         // A full queue makes it look anyway.
-        self.sender.try_send(message).ok();
+        self.sender.try_send((0, Body::Wake)).ok();
     }
 
-    /// Lines that were not written so far.
     pub(super) fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }

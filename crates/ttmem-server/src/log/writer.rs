@@ -3,20 +3,18 @@
 //! Text that the output refuses is counted by line, and a notice with the count takes its place as
 //! soon as text gets through again.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 use ttmem_ledger::View;
 
-use super::dumps::{DumpKind, render};
+use super::dumps::{DUMP_LIMIT, DumpKind, render};
 use super::entry::{LogEntry, Note, is_error_at, is_routine};
-use super::json::{self, OwnLine};
 use super::output::Output;
 use super::queue::{Body, Message, Queue, Shared};
-use super::start::{LogFormat, LogOptions};
-use super::{note, plain};
+use super::threads::{LogFormat, LogOptions};
+use super::{json, note, plain};
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
 
@@ -25,16 +23,13 @@ const BATCH_BYTES: usize = 64 << 10;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Which lines an output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
     Everything,
-    /// What is no error.
     Events,
     Errors,
 }
 
-/// What the thread of an output owns.
 pub(super) struct Writer {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
@@ -48,7 +43,7 @@ pub(super) struct Writer {
     failure: Option<Failure>,
 }
 
-/// An output that refused text and has not taken any since.
+/// An output that refused text and has not accepted any since.
 struct Failure {
     reason: String,
     lost_lines: u64,
@@ -77,11 +72,10 @@ impl Writer {
         }
     }
 
-    /// Writes until the queue is closed.
     pub(super) fn run(mut self) {
         // Without a sender there is nobody left to close either.
         while let Ok(message) = self.receiver.recv() {
-            if !self.take_waiting(message) {
+            if !self.write_batch(message) {
                 break;
             }
         }
@@ -90,30 +84,30 @@ impl Writer {
     }
 
     /// Writes down a message and what else is waiting, up to a batch; false if one is the last.
-    pub(super) fn take_waiting(&mut self, message: Message) -> bool {
-        let mut is_open = self.take(message);
+    pub(super) fn write_batch(&mut self, message: Message) -> bool {
+        let mut is_open = self.handle(message);
         while is_open && self.batch.len() < BATCH_BYTES {
             let Ok(message) = self.receiver.try_recv() else {
                 self.catch_up();
                 break;
             };
-            is_open = self.take(message);
+            is_open = self.handle(message);
         }
         self.write_out();
         is_open
     }
 
-    fn take(&mut self, Message { lost_before, body }: Message) -> bool {
-        self.mention(lost_before);
+    fn handle(&mut self, (lost_before, body): Message) -> bool {
+        self.write_lost(lost_before);
         let queued = &self.shared.queued_entries;
         queued.fetch_sub(body.entries(), Ordering::Relaxed);
         match body {
             Body::Entries(entries) => entries.iter().for_each(|entry| self.write_entry(entry)),
-            Body::Batches { batches, .. } => {
+            Body::Batches(batches, _count) => {
                 batches.iter().for_each(|batch| self.write_events(batch));
             }
-            Body::Note { time_nanos, note } => self.write_note(time_nanos, &note),
-            Body::Dump { kind, request } => {
+            Body::Note(time_nanos, note) => self.write_note(time_nanos, &note),
+            Body::Dump(kind, request) => {
                 if let Some(view) = self.shared.take_dump(kind, Some(request)) {
                     self.write_dump(kind, &view);
                 }
@@ -126,8 +120,8 @@ impl Writer {
 
     /// Prints what found no place in the queue.
     fn catch_up(&mut self) {
-        let lost = self.shared.unmentioned.swap(0, Ordering::Relaxed);
-        self.mention(lost);
+        let lost = self.shared.unreported.swap(0, Ordering::Relaxed);
+        self.write_lost(lost);
         for kind in DumpKind::ALL {
             if let Some(view) = self.shared.take_dump(kind, None) {
                 self.write_dump(kind, &view);
@@ -144,28 +138,20 @@ impl Writer {
     }
 
     fn write_events(&mut self, NamedBatch { batch, names }: &NamedBatch) {
-        for (place, event) in batch.events.iter().enumerate() {
-            let anomaly = batch.anomaly(place);
-            if anomaly.is_none() && !self.options.verbose && is_routine(&event.kind) {
-                continue;
+        for (index, event) in batch.events.iter().enumerate() {
+            let is_shown = self.options.verbose || !is_routine(&event.kind);
+            if is_shown || batch.anomaly(index).is_some() {
+                self.write(is_error_at(batch, index), |out| {
+                    json::write_line(out, &batch.event(index, names));
+                });
             }
-            let format = self.options.format;
-            self.write(is_error_at(batch, place), |out| match (format, anomaly) {
-                (LogFormat::Json, _) => json::write_line(out, &batch.event(place, names)),
-                (LogFormat::Plain, Some(anomaly)) => {
-                    plain::write_refusal(out, batch.pid, anomaly, &event.kind);
-                }
-                // Sound events come by their effects.
-                (LogFormat::Plain, None) => {}
-            });
         }
     }
 
     fn write_note(&mut self, time_nanos: u64, note: &Note) {
         let format = self.options.format;
-        self.write(note.is_error(), |out| match format {
-            LogFormat::Plain => note::write_note(out, note),
-            LogFormat::Json => json::write_timed(out, time_nanos, note),
+        self.write(note.is_error(), |out| {
+            append_note(out, format, time_nanos, note);
         });
     }
 
@@ -187,20 +173,16 @@ impl Writer {
 
     fn write_dump(&mut self, kind: DumpKind, view: &View) {
         let now = unix_nanos();
-        let text = &render(kind, view, now);
-        match self.options.format {
-            LogFormat::Plain => self.batch.push_str(text),
-            LogFormat::Json => {
-                json::write_timed(&mut self.batch, now, &OwnLine::Dump { kind, text })
-            }
-        }
+        let text = render(kind, view, now, DUMP_LIMIT);
+        let dump = Note::Dump { kind, text };
+        append_note(&mut self.batch, self.options.format, now, &dump);
     }
 
-    /// Says how much is missing here.
-    fn mention(&mut self, lines: u64) {
+    /// Reports how much is missing here.
+    fn write_lost(&mut self, lines: u64) {
         if lines > 0 {
-            let reason = "the log cannot keep up";
-            write_gap(&mut self.batch, self.options.format, lines, reason);
+            let reason = "they came faster than they could be written";
+            append_gap(&mut self.batch, self.options.format, lines, reason);
         }
     }
 
@@ -230,7 +212,7 @@ impl Writer {
                 notice.push('\n');
             }
             let format = self.options.format;
-            write_gap(&mut notice, format, failure.lost_lines, &failure.reason);
+            append_gap(&mut notice, format, failure.lost_lines, &failure.reason);
             if let Err(again) = self.output.write_all(notice.as_bytes()) {
                 let lines = line_count(text);
                 failure.lost_lines += lines;
@@ -247,7 +229,7 @@ impl Writer {
             let reason = with_causes(&new.source);
             self.report(format!(
                 "cannot write the log to {}: {reason}; lines are lost until that ends",
-                self.output.name(),
+                self.output.name,
             ));
             let inside_line = written.last().is_some_and(|&byte| byte != b'\n');
             self.failure = Some(Failure {
@@ -260,24 +242,21 @@ impl Writer {
 
     fn report(&self, reason: String) {
         if let Some(reports) = &self.reports {
-            reports.push(Body::Note {
-                time_nanos: unix_nanos(),
-                note: Note::LogFailed { reason },
-            });
+            reports.push(Body::Note(unix_nanos(), Note::LogFailed { reason }));
         }
     }
 }
 
-/// Appends that lines are missing here.
-fn write_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
+fn append_note(out: &mut String, format: LogFormat, time_nanos: u64, note: &Note) {
     match format {
-        // One wording for any number, so that one pattern finds them all.
-        LogFormat::Plain => writeln!(out, "… {lines} log lines were not written: {reason}")
-            .expect("a String takes any text"),
-        LogFormat::Json => {
-            json::write_timed(out, unix_nanos(), &OwnLine::LogGap { lines, reason });
-        }
+        LogFormat::Plain => note::write_note(out, note),
+        LogFormat::Json => json::write_note(out, time_nanos, note),
     }
+}
+
+fn append_gap(out: &mut String, format: LogFormat, lines: u64, reason: &str) {
+    let reason = reason.to_owned();
+    append_note(out, format, unix_nanos(), &Note::LogGap { lines, reason });
 }
 
 fn line_count(text: &[u8]) -> u64 {

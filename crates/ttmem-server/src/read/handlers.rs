@@ -12,7 +12,7 @@ use super::select::{self, SelectError, Selection};
 use super::snapshot::{device_detail, processes, released, snapshot};
 use super::words;
 use crate::history::Histories;
-use crate::keeper::ForgetError;
+use crate::ledger_thread::ForgetError;
 use crate::stream::Pace;
 use axum::body::Body;
 use axum::extract::Path;

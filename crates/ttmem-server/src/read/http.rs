@@ -9,7 +9,7 @@ use super::places::Places;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::journal::JournalReader;
-use crate::keeper::LedgerHandle;
+use crate::ledger_thread::LedgerHandle;
 use crate::stream::Streams;
 use axum::body::Body;
 use axum::extract::{Extension, FromRequestParts, Query, State};

@@ -15,7 +15,7 @@ mod tcp;
 use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
 use crate::journal::{Batch, Journal, JournalReader};
-use crate::keeper::{Command, ForgetError, LedgerHandle};
+use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
 use crate::stream::Streams;
 use crossbeam_channel::bounded;
 use std::os::unix::net::UnixListener;
@@ -246,7 +246,7 @@ fn keeper_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
     thread::spawn(move || {
         for command in queue {
             let mut ledger = ledger.lock().unwrap();
-            publisher.change();
+            publisher.invalidate();
             match command {
                 Command::Publish => {}
                 Command::CatchUp { reply } => reply.send(()).unwrap(),
@@ -262,9 +262,9 @@ fn keeper_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                 }
                 other => panic!("readers do not ask {other:?}"),
             }
-            publisher.serve(&mut ledger);
+            publisher.publish_if_requested(&mut ledger);
             // What the test does with the ledger by itself is announced by nobody.
-            publisher.change();
+            publisher.invalidate();
         }
     });
     handle

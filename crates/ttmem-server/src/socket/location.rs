@@ -1,11 +1,11 @@
-//! Where the socket lies when the user does not say.
+//! Where the socket is by default.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::place::FileKind;
+use super::path::file_kind;
 
 /// The path that clients of the old protocol have compiled in.
 pub const LEGACY_SOCKET_PATH: &str = "/tmp/tt_allocation_server.sock";
@@ -16,7 +16,6 @@ const SOCKET_NAME: &str = "ttmem.sock";
 ///
 /// `xdg_runtime_dir` is the value of that environment variable; one that is not an absolute path
 /// is ignored, as the specification of the variable demands.
-#[must_use]
 pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf {
     let directory = match xdg_runtime_dir
         .map(Path::new)
@@ -29,15 +28,13 @@ pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf
     directory.join(SOCKET_NAME)
 }
 
-/// Why a directory is not fit to hold the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum EnsureRuntimeDirError {
-    /// It is not there and cannot be made.
     #[error("cannot create the directory {}", path.display())]
     Create { path: PathBuf, source: io::Error },
     /// Something else has its name; a link is not followed.
     #[error("{} is {kind}, not a directory", path.display())]
-    NotADirectory { path: PathBuf, kind: FileKind },
+    NotADirectory { path: PathBuf, kind: &'static str },
     /// Another user could replace the socket in it.
     #[error("the directory {} belongs to uid {uid}; choose another --socket", path.display())]
     OtherOwner { path: PathBuf, uid: u32 },
@@ -60,27 +57,17 @@ pub fn ensure_runtime_dir(path: &Path) -> Result<(), EnsureRuntimeDirError> {
         _ => {}
     }
     let found = std::fs::symlink_metadata(path).map_err(failed)?;
+    let path = path.to_owned();
+    let (kind, uid, mode) = (file_kind(found.mode()), found.uid(), found.mode() & 0o777);
     if !found.is_dir() {
-        let kind = FileKind::of_mode(found.mode());
-        return Err(EnsureRuntimeDirError::NotADirectory {
-            path: path.to_owned(),
-            kind,
-        });
+        Err(EnsureRuntimeDirError::NotADirectory { path, kind })
+    } else if uid != rustix::process::geteuid().as_raw() {
+        Err(EnsureRuntimeDirError::OtherOwner { path, uid })
+    } else if mode & 0o022 != 0 {
+        Err(EnsureRuntimeDirError::Writable { path, mode })
+    } else {
+        Ok(())
     }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(EnsureRuntimeDirError::OtherOwner {
-            path: path.to_owned(),
-            uid: found.uid(),
-        });
-    }
-    if found.mode() & 0o022 != 0 {
-        let mode = found.mode() & 0o777;
-        return Err(EnsureRuntimeDirError::Writable {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The server's Unix socket: where it lies, and how it gets and leaves there.
+//! The server's Unix socket: its path, and how it is put there and removed.
 //!
 //! Used once at start-up and once at shutdown, by `main`'s thread. Paths may lie in `/tmp`, where
 //! anyone can put anything: nothing here follows a link, nothing removes what is not a dead
@@ -8,13 +8,12 @@ mod bind;
 mod error;
 mod location;
 mod lock;
-mod place;
+mod path;
 mod probe;
 
-pub use bind::{BindOptions, BoundSocket, bind};
+pub use bind::{BoundSocket, SocketConfig, bind};
 pub use error::BindSocketError;
 pub use location::{
     EnsureRuntimeDirError, LEGACY_SOCKET_PATH, default_socket_path, ensure_runtime_dir,
 };
-pub use place::FileKind;
 pub use probe::Holder;

@@ -5,31 +5,26 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::peer::process_name;
+use crate::peer::{Credentials, credentials, process_name};
 
-/// What a socket file turned out to be.
 #[derive(Debug)]
 pub(super) enum Probe {
     /// Someone listens; the credentials are those at the time of `listen`.
-    Served(Option<UnixCredentials>),
+    Served(Option<Credentials>),
     Stale,
-    /// The file itself is gone.
     Missing,
-    /// It cannot be told.
     Unclear(io::Error),
 }
 
-/// Tries to connect to the socket at `path`.
 pub(super) fn probe(path: &Path) -> Probe {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let attempt = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|socket| connect(&socket, &SocketAddrUnix::new(path)?).map(|()| socket));
     match attempt {
-        Ok(socket) => Probe::Served(getsockopt(&socket, sockopt::PeerCredentials).ok()),
+        Ok(socket) => Probe::Served(credentials(&socket).ok()),
         // Its queue of connections is full; or it is a datagram socket in use.
         Err(Errno::AGAIN | Errno::PROTOTYPE) => Probe::Served(None),
         Err(Errno::CONNREFUSED) => Probe::Stale,
@@ -48,19 +43,14 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The server that answered a probe.
-    pub(super) fn of_credentials(credentials: UnixCredentials) -> Self {
-        let pid = u32::try_from(credentials.pid())
-            .ok()
-            .filter(|&pid| pid != 0);
+    pub(super) fn of_credentials(Credentials { pid, uid }: Credentials) -> Self {
         Self {
             pid,
             name: pid.and_then(process_name),
-            uid: Some(credentials.uid()),
+            uid: Some(uid),
         }
     }
 
-    /// The process that wrote its pid into a lock file.
     pub(super) fn of_pid(pid: Option<u32>) -> Self {
         let directory = pid.and_then(|pid| std::fs::metadata(format!("/proc/{pid}")).ok());
         Self {

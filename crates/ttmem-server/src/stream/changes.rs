@@ -3,7 +3,7 @@
 use super::{Reader, Waited, foreign_gap, gap, message};
 use crate::clock::unix_nanos;
 use crate::journal::JournalReader;
-use crate::keeper::LedgerHandle;
+use crate::ledger_thread::LedgerHandle;
 use crate::read::snapshot::device_scope;
 use axum::body::Bytes;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ mod raw;
 pub(crate) use body::StreamBody;
 
 use crate::journal::JournalReader;
-use crate::keeper::LedgerHandle;
+use crate::ledger_thread::LedgerHandle;
 use axum::body::Bytes;
 use changes::Ticker;
 use std::convert::Infallible;

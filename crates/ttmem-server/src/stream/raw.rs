@@ -2,7 +2,7 @@
 
 use super::{Reader, Waited, foreign_gap, gap, put_message};
 use crate::journal::{Batch, JournalReader, Names};
-use crate::keeper::LedgerHandle;
+use crate::ledger_thread::LedgerHandle;
 use axum::body::Bytes;
 use std::sync::Arc;
 use std::time::Duration;

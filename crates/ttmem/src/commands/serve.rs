@@ -21,7 +21,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
         }
     }
     let config = config(options, socket, default_path())?;
-    let server = Server::start(config, Signals::Obey).map_err(explained)?;
+    let server = Server::start(config, Signals::Handle).map_err(explained)?;
     server.run().context("the server failed")
 }
 
@@ -62,7 +62,7 @@ pub(super) fn config(
     let sockets = paths.into_iter().map(|path| SocketConfig {
         path,
         mode: options.socket_mode,
-        group: options.socket_group,
+        group: options.socket_group.map(|gid| gid.as_raw()),
     });
     Ok(ServerConfig {
         sockets: sockets.collect(),

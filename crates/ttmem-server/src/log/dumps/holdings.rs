@@ -1,10 +1,13 @@
 //! The rows of one device, collected from all processes.
 
 use std::cmp::Reverse;
+use std::fmt::{self, Write as _};
 
 use ttmem_event::{Class, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{BufferRow, ProcessView, View};
+
+use super::RowLimit;
 
 /// Something that a process holds on a device.
 #[derive(Debug, Clone, Copy)]
@@ -98,21 +101,33 @@ fn processes_on(view: &View, device: u32) -> impl Iterator<Item = (&ProcessView,
         .filter_map(move |process| Some((process, process.device_slot(device)?)))
 }
 
-/// Keeps the `shown` largest rows, largest first; equal ones by id.
+/// Writes the largest rows, largest first and equal ones by id, and how many are left out.
 ///
 /// Only those are sorted: of a million rows a dump shows a thousand.
-pub(super) fn keep_largest<T>(
-    rows: &mut Vec<T>,
-    shown: usize,
+pub(super) fn write_largest<T>(
+    out: &mut String,
+    mut rows: Vec<T>,
+    limit: &mut RowLimit,
+    indent: &str,
     size_and_id: impl Fn(&T) -> (u64, u64),
-) {
+    write_row: impl Fn(&mut String, &T) -> fmt::Result,
+) -> fmt::Result {
     let order = |row: &T| {
         let (size, id) = size_and_id(row);
         (Reverse(size), id)
     };
-    if shown < rows.len() {
+    let count = rows.len();
+    let shown = limit.take(count);
+    if shown < count {
         rows.select_nth_unstable_by_key(shown, order);
         rows.truncate(shown);
     }
     rows.sort_by_key(order);
+    for row in &rows {
+        write_row(out, row)?;
+    }
+    match count - shown {
+        0 => Ok(()),
+        hidden => writeln!(out, "{indent}… and {hidden} more"),
+    }
 }

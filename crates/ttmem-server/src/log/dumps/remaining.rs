@@ -6,11 +6,11 @@ use ttmem_event::Class;
 use ttmem_ledger::program::{Cb, Kernel};
 use ttmem_ledger::{BufferRow, Totals, View};
 
-use super::holdings::{self, Held, keep_largest};
-use super::{Label, RowLimit, Titled, sorted_devices};
+use super::holdings::{self, Held, write_largest};
+use super::{RowLimit, label, sorted_devices, write_title};
+use crate::log::display::OrUnknown;
 use crate::log::number::{kilobytes, megabytes};
 use crate::log::plain::kernel_kind;
-use crate::log::shown::Known;
 
 pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::Result {
     let totals = || view.devices.iter().map(|device| &device.totals);
@@ -21,20 +21,20 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
     let kernels: u64 = totals().map(|totals| totals.kernel.count).sum();
 
     writeln!(out, "📋 Received DUMP_REMAINING request...")?;
-    write!(out, "{}", Titled("REMAINING ALLOCATED BUFFERS"))?;
+    write_title(out, "REMAINING ALLOCATED BUFFERS")?;
     writeln!(out, "Total tracked allocations: {buffers}\n")?;
     if buffers + cbs + kernels == 0 {
         writeln!(out, "✓ No buffers remaining - perfect cleanup!")?;
     } else {
-        for (place, device) in sorted_devices(view) {
+        for (index, device) in sorted_devices(view) {
             let totals = &device.totals;
             let classes = totals.classes.iter();
             let count: u64 = classes.map(|class| class.buffers).sum();
             if count + totals.cb.count + totals.kernel.count == 0 {
                 continue;
             }
-            writeln!(out, "Device {}:", Label::of(device, view))?;
-            write_device(out, view, place, &device.totals, &mut limit)?;
+            writeln!(out, "Device {}:", label(device, view))?;
+            write_device(out, view, index, &device.totals, &mut limit)?;
             out.push('\n');
         }
         writeln!(out, "Total remaining buffers: {buffers}")?;
@@ -48,11 +48,11 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
 fn write_device(
     out: &mut String,
     view: &View,
-    place: u32,
+    index: u32,
     totals: &Totals,
     limit: &mut RowLimit,
 ) -> fmt::Result {
-    for (class, rows) in Class::ALL.iter().zip(holdings::buffers(view, place)) {
+    for (class, rows) in Class::ALL.iter().zip(holdings::buffers(view, index)) {
         let bytes = totals.class(*class).charged.bytes();
         let size_and_id = |held: &Held<'_, BufferRow>| (held.row.charged_bytes(), held.row.id);
         let heading = (class.name(), "buffers", bytes);
@@ -60,11 +60,11 @@ fn write_device(
     }
     let heading = ("CB", "CBs", totals.cb.registered.bytes());
     let size_and_id = |held: &Held<'_, Cb>| (held.row.total_bytes(), held.row.address);
-    let rows = holdings::cbs(view, place);
+    let rows = holdings::cbs(view, index);
     write_list(out, heading, rows, limit, write_cb, size_and_id)?;
     let heading = ("KERNEL", "kernels", totals.kernel.registered.bytes());
     let size_and_id = |held: &Held<'_, Kernel>| (held.row.total_bytes, held.row.id.0);
-    let rows = holdings::kernels(view, place);
+    let rows = holdings::kernels(view, index);
     write_list(out, heading, rows, limit, write_kernel, size_and_id)
 }
 
@@ -72,25 +72,17 @@ fn write_device(
 fn write_list<T>(
     out: &mut String,
     (name, unit, bytes): (&str, &str, u64),
-    mut rows: Vec<T>,
+    rows: Vec<T>,
     limit: &mut RowLimit,
     write_row: impl Fn(&mut String, &T) -> fmt::Result,
     size_and_id: impl Fn(&T) -> (u64, u64),
 ) -> fmt::Result {
-    let count = rows.len();
-    if count == 0 {
+    if rows.is_empty() {
         return Ok(());
     }
-    let total = megabytes(bytes);
+    let (count, total) = (rows.len(), megabytes(bytes));
     writeln!(out, "  {name}: {count} {unit}, {total} MB total")?;
-    keep_largest(&mut rows, limit.take(count), size_and_id);
-    for row in &rows {
-        write_row(out, row)?;
-    }
-    match count - rows.len() {
-        0 => Ok(()),
-        hidden => writeln!(out, "    … and {hidden} more"),
-    }
+    write_largest(out, rows, limit, "    ", size_and_id, write_row)
 }
 
 fn write_buffer(out: &mut String, held: &Held<'_, BufferRow>) -> fmt::Result {
@@ -99,7 +91,7 @@ fn write_buffer(out: &mut String, held: &Held<'_, BufferRow>) -> fmt::Result {
         "    - Buffer {:#x}: {} KB (PID {}, ref_count={})",
         held.row.id,
         kilobytes(held.row.charged_bytes()),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         held.row.references
     )
 }
@@ -111,7 +103,7 @@ fn write_cb(out: &mut String, held: &Held<'_, Cb>) -> fmt::Result {
         "    - CB {:#x}: {} KB (PID {}, {}",
         cb.address,
         kilobytes(cb.total_bytes()),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         cb.kind.name()
     )?;
     // Old senders name neither program nor cores.
@@ -119,8 +111,7 @@ fn write_cb(out: &mut String, held: &Held<'_, Cb>) -> fmt::Result {
         let (program, cores) = (program.id.0, cb.core_count);
         write!(out, ", program {program}, {cores} cores")?;
     }
-    out.push_str(")\n");
-    Ok(())
+    writeln!(out, ")")
 }
 
 fn write_kernel(out: &mut String, held: &Held<'_, Kernel>) -> fmt::Result {
@@ -130,7 +121,7 @@ fn write_kernel(out: &mut String, held: &Held<'_, Kernel>) -> fmt::Result {
         "    - Kernel {:#x}: {} KB (PID {}, {})",
         kernel.id.0,
         kilobytes(kernel.total_bytes),
-        Known(held.pid()),
+        OrUnknown(held.pid()),
         kernel_kind(kernel.kind)
     )
 }

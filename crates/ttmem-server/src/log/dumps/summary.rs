@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use ttmem_event::{Class, KernelKind};
 use ttmem_ledger::{Anomalies, Totals, View};
 
-use super::{Label, sorted_devices};
+use super::{label, sorted_devices};
 use crate::log::number::kilobytes;
 use crate::log::plain::kernel_kind;
 
@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             continue;
         }
         active += buffers;
-        writeln!(out, "  Device {}:", Label::of(device, view))?;
+        writeln!(out, "  Device {}:", label(device, view))?;
         writeln!(out, "    Buffers: {buffers}")?;
         write_totals(out, totals)?;
     }
@@ -66,11 +66,10 @@ fn write_anomalies(out: &mut String, anomalies: &Anomalies) -> fmt::Result {
         write!(out, "{separator}{} {count}", anomaly.name())?;
         separator = ", ";
     }
-    out.push_str(")\n");
-    Ok(())
+    writeln!(out, ")")
 }
 
-/// Whether every total equals the live set, counted anew.
+/// Whether every total equals a recount of the live set.
 fn write_audit(out: &mut String, view: &View) -> fmt::Result {
     match view.audit() {
         Ok(()) => writeln!(out, "  Audit: ✓ every total equals the live set"),

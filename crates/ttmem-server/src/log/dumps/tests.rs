@@ -151,6 +151,16 @@ fn tracked() -> Ledger {
     ledger
 }
 
+fn title_box(title: &str) -> String {
+    let mut out = String::new();
+    write_title(&mut out, title).unwrap();
+    out
+}
+
+fn rendered(kind: DumpKind, view: &View, now_nanos: u64) -> String {
+    render(kind, view, now_nanos, DUMP_LIMIT)
+}
+
 #[test]
 fn boxes_are_as_wide_as_they_say() {
     for title in [
@@ -158,7 +168,7 @@ fn boxes_are_as_wide_as_they_say() {
         "DETAILED KERNEL ALLOCATIONS",
         "",
     ] {
-        let text = Titled(title).to_string();
+        let text = title_box(title);
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths, [64, 64, 64], "{text}");
     }
@@ -166,7 +176,7 @@ fn boxes_are_as_wide_as_they_say() {
 
 #[test]
 fn remaining_lists_everything_largest_first() {
-    let text = render(DumpKind::Remaining, &legacy().view(), 0);
+    let text = rendered(DumpKind::Remaining, &legacy().view(), 0);
     let expected = "\
 📋 Received DUMP_REMAINING request...
 ╔══════════════════════════════════════════════════════════════╗
@@ -201,7 +211,7 @@ Total remaining CBs: 1, kernels: 2
 fn nothing_remaining_is_said() {
     let mut ledger = Ledger::new(Limits::default());
     join(&mut ledger, 1, Source::Legacy);
-    let text = render(DumpKind::Remaining, &ledger.view(), 0);
+    let text = rendered(DumpKind::Remaining, &ledger.view(), 0);
     assert!(text.contains(
         "Total tracked allocations: 0\n\n✓ No buffers remaining - perfect cleanup!\n\
          📋 DUMP_REMAINING complete.\n"
@@ -222,17 +232,17 @@ fn long_lists_are_cut_and_say_so() {
         );
     }
     let view = ledger.view();
-    let text = render(DumpKind::Remaining, &view, 0);
+    let text = rendered(DumpKind::Remaining, &view, 0);
     assert_eq!(text.matches("    - Buffer ").count(), 1000);
     assert!(text.contains("  DRAM: 1200 buffers, "));
     assert!(text.contains("\n    … and 200 more\n"));
-    let text = render_limited(DumpKind::Remaining, &view, 0, 3);
+    let text = render(DumpKind::Remaining, &view, 0, 3);
     // The first of the largest.
     for id in [6, 13, 20] {
         assert!(text.contains(&format!("    - Buffer {id:#x}: 7 KB (PID 77, ")));
     }
     assert!(text.contains("\n    … and 1197 more\n"));
-    let text = render_limited(DumpKind::Remaining, &view, 0, 0);
+    let text = render(DumpKind::Remaining, &view, 0, 0);
     assert!(text.contains("\n    … and 1200 more\n"));
 }
 
@@ -248,7 +258,7 @@ fn a_dump_has_an_end_on_any_number_of_devices() {
 
 #[test]
 fn kernels_are_told_in_detail() {
-    let text = render(DumpKind::Kernels, &tracked().view(), 31 * SECOND);
+    let text = rendered(DumpKind::Kernels, &tracked().view(), 31 * SECOND);
     let rule = "─".repeat(57);
     let device = |id: u32| {
         format!(
@@ -268,7 +278,7 @@ fn kernels_are_told_in_detail() {
 "
         )
     };
-    let title = Titled("DETAILED KERNEL ALLOCATIONS");
+    let title = title_box("DETAILED KERNEL ALLOCATIONS");
     let (first, second) = (device(0), device(1));
     assert_eq!(
         text,
@@ -281,13 +291,13 @@ fn kernels_are_told_in_detail() {
 
 #[test]
 fn kernels_of_old_senders_have_a_type_and_no_more() {
-    let text = render(DumpKind::Kernels, &legacy().view(), SECOND);
+    let text = rendered(DumpKind::Kernels, &legacy().view(), SECOND);
     assert!(text.contains("📊 Device 0 - Total: 0.964844 MB (2 kernels)\n"));
     assert!(text.contains(
         "  │ Kernel ID: 0x60\n  │   Type:      Fabric\n  │   Size:      896 KB\n  \
          │   Owner PID: 77\n  │   Age:       0 seconds\n  │\n  │ Kernel ID: 0x61\n"
     ));
-    let cut = render_limited(DumpKind::Kernels, &legacy().view(), SECOND, 1);
+    let cut = render(DumpKind::Kernels, &legacy().view(), SECOND, 1);
     assert!(cut.contains("  │\n  │ … and 1 more\n  └"));
 }
 
@@ -295,7 +305,7 @@ fn kernels_of_old_senders_have_a_type_and_no_more() {
 fn the_summary_is_complete() {
     let mut ledger = legacy();
     ledger.refuse(0, Anomaly::Malformed, 1);
-    let text = render(DumpKind::Summary, &ledger.view(), 0);
+    let text = rendered(DumpKind::Summary, &ledger.view(), 0);
     let expected = "\
 📊 Current Statistics:
   Device 0:
@@ -336,15 +346,15 @@ fn a_device_with_nothing_but_circular_buffers_is_listed() {
     };
     apply(&mut ledger, process, cb);
     let view = ledger.view();
-    assert!(render(DumpKind::Summary, &view, 0).contains("  Device 2:\n    Buffers: 0\n"));
-    let remaining = render(DumpKind::Remaining, &view, 0);
+    assert!(rendered(DumpKind::Summary, &view, 0).contains("  Device 2:\n    Buffers: 0\n"));
+    let remaining = rendered(DumpKind::Remaining, &view, 0);
     assert!(remaining.contains("Device 2:\n  CB: 1 CBs, "));
     assert!(!remaining.contains("perfect cleanup"));
 }
 
 #[test]
 fn storage_of_programs_names_them() {
-    let text = render(DumpKind::Remaining, &tracked().view(), 0);
+    let text = rendered(DumpKind::Remaining, &tracked().view(), 0);
     assert_eq!(
         text.matches("    - CB 0x19000: 32 KB (PID 5, local, program 9, 16 cores)\n")
             .count(),
@@ -368,7 +378,7 @@ fn devices_of_one_number_are_told_apart() {
         });
         apply(&mut ledger, process, allocated(0, Class::Dram, 1, 1024));
     }
-    let text = render(DumpKind::Remaining, &ledger.view(), 0);
+    let text = rendered(DumpKind::Remaining, &ledger.view(), 0);
     assert!(text.contains("Device 0 (of all devices):\n"), "{text}");
     assert!(text.contains("Device 0 (of visible devices 4,5\\u{a}):\n"));
     assert!(text.contains("(PID ?, ref_count=1)"));

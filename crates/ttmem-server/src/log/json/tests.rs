@@ -1,7 +1,6 @@
 //! Lines that a JSON reader takes, with the keys that readers were promised.
 
 use super::*;
-use crate::log::entry::Note;
 use serde_json::{Value as Json, json};
 use ttmem_ledger::{Departure, DeviceFacts, Exit, Released};
 
@@ -12,9 +11,9 @@ fn parse(line: &str) -> Json {
     serde_json::from_str(line).unwrap()
 }
 
-fn object(line: &impl Serialize) -> Json {
+fn object(note: &Note) -> Json {
     let mut out = String::new();
-    write_timed(&mut out, 1, line);
+    write_note(&mut out, 1, note);
     parse(&out)
 }
 
@@ -23,14 +22,14 @@ fn any_text_survives_and_none_steers_a_terminal() {
     let all: String = (0..=0x2100).filter_map(char::from_u32).collect();
     let mut line = String::new();
     let reason = all.clone();
-    write_timed(&mut line, 0, &Note::LogFailed { reason });
+    write_note(&mut line, 0, &Note::LogFailed { reason });
     assert!(!line.trim_end().contains(char::is_control));
     assert_eq!(parse(&line)["reason"], all);
 }
 
 #[test]
 fn notes_are_objects_too() {
-    let joined = Note::Joined {
+    let joined = Note::ProcessJoined {
         pid: Some(7),
         name: "a\"b\n".to_owned(),
     };
@@ -49,12 +48,12 @@ fn notes_are_objects_too() {
             ..Released::default()
         },
     };
-    let departed = object(&Note::Departed { pid: None, exit });
+    let departed = object(&Note::ProcessDeparted { pid: None, exit });
     assert_eq!(departed["event"], "process_departed");
     assert_eq!(departed["released"]["reason"], "died");
     assert_eq!(departed["released"]["buffers"], 3);
     assert_eq!(departed.get("pid"), Some(&Json::Null));
-    let started = object(&Note::Started {
+    let started = object(&Note::ServerStarted {
         sockets: vec!["/run/a".to_owned(), "http://[::1]:9".to_owned()],
         devices: vec![(&DeviceFacts::default()).into()],
     });
@@ -64,10 +63,10 @@ fn notes_are_objects_too() {
     let invalid = object(&Note::InvalidBufferType {
         pid: Some(7),
         buffer_type: 9,
-        id: u64::MAX,
+        id: ttmem_api::HexId(u64::MAX),
         device: -1,
     });
     assert_eq!(invalid["event"], "invalid_buffer_type");
     assert_eq!(invalid["id"], "0xffffffffffffffff");
-    assert_eq!(object(&Note::Stopped)["event"], "server_stopped");
+    assert_eq!(object(&Note::ServerStopped)["event"], "server_stopped");
 }

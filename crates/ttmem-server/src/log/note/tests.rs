@@ -11,7 +11,7 @@ fn text(note: &Note) -> String {
 }
 
 fn departed(departure: Departure, released: Released) -> String {
-    text(&Note::Departed {
+    text(&Note::ProcessDeparted {
         pid: Some(1_714_322),
         exit: Exit {
             time: 0,
@@ -71,7 +71,7 @@ fn other_departures_take_one_line() {
 #[test]
 fn the_start_lists_sockets_and_devices() {
     let sockets = vec!["/tmp/tt_allocation_server.sock".to_owned()];
-    let started = text(&Note::Started {
+    let started = text(&Note::ServerStarted {
         sockets: sockets.clone(),
         devices: Vec::new(),
     });
@@ -99,7 +99,7 @@ fn the_start_lists_sockets_and_devices() {
     });
     let devices = [wormhole, DeviceFacts::default()];
     let devices = devices.iter().map(NotedDevice::from).collect();
-    let started = text(&Note::Started { sockets, devices });
+    let started = text(&Note::ServerStarted { sockets, devices });
     let lines: Vec<&str> = started.lines().collect();
     assert_eq!(
         lines[..3],
@@ -115,9 +115,9 @@ fn the_start_lists_sockets_and_devices() {
 fn single_lines() {
     let pid = Some(7);
     for (note, expected, is_error) in [
-        (Note::Stopped, "🛑 Allocation Server stopped\n", false),
+        (Note::ServerStopped, "🛑 Allocation Server stopped\n", false),
         (
-            Note::Joined {
+            Note::ProcessJoined {
                 pid,
                 name: "py\nthon".to_owned(),
             },
@@ -125,17 +125,17 @@ fn single_lines() {
             false,
         ),
         (
-            Note::Detached { pid },
+            Note::ProcessDetached { pid },
             "⚠ [PID 7] Disconnected while alive: what it holds is kept\n",
             false,
         ),
         (
-            Note::Returned { pid: None },
+            Note::ProcessReturned { pid: None },
             "✓ [PID ?] Connected again\n",
             false,
         ),
         (
-            Note::Refused {
+            Note::ConnectionRefused {
                 pid,
                 reason: "64 clients are connected".to_owned(),
             },
@@ -143,7 +143,7 @@ fn single_lines() {
             true,
         ),
         (
-            Note::Dropped {
+            Note::ConnectionClosed {
                 pid,
                 reason: "message type 99 is not one of 1 to 12".to_owned(),
             },
@@ -154,7 +154,7 @@ fn single_lines() {
             Note::InvalidBufferType {
                 pid,
                 buffer_type: 96,
-                id: 2_560_032,
+                id: ttmem_api::HexId(2_560_032),
                 device: 3,
             },
             "⚠️  Invalid buffer_type 96 for buffer 2560032 on device 3\n",

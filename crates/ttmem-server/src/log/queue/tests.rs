@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::log::output::{LogFileOptions, Output};
-use crate::log::start::{end, spawn};
+use crate::log::threads::{end, spawn};
 use crate::log::writer::{Share, Writer};
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-const ROOMY: Limits = Limits {
+const ROOMY: QueueLimits = QueueLimits {
     messages: 1 << 16,
     entries: 1 << 20,
 };
@@ -26,7 +26,7 @@ fn stream(fd: impl Into<OwnedFd>) -> Output {
 }
 
 /// A queue, its writer that does not run yet, and where that one reports failures.
-fn pair(limits: Limits, output: Output) -> (Queue, Writer, Receiver<Message>) {
+fn pair(limits: QueueLimits, output: Output) -> (Queue, Writer, Receiver<Message>) {
     let (reports, reported) = Queue::new(ROOMY);
     let (queue, receiver) = Queue::new(limits);
     let received = (&queue, receiver);
@@ -36,35 +36,24 @@ fn pair(limits: Limits, output: Output) -> (Queue, Writer, Receiver<Message>) {
 }
 
 /// A queue whose writer runs, and what its thread's end disconnects.
-fn start(limits: Limits, output: Output) -> (Queue, Receiver<()>, Receiver<Message>) {
+fn start(limits: QueueLimits, output: Output) -> (Queue, Receiver<()>, Receiver<Message>) {
     let (queue, writer, reported) = pair(limits, output);
     (queue, spawn("log-test", writer).unwrap(), reported)
 }
 
 fn text(line: &str) -> Body {
-    Body::Note {
-        time_nanos: 0,
-        note: Note::Failed {
-            reason: line.to_owned(),
-        },
-    }
+    let reason = line.to_owned();
+    Body::Note(0, Note::ServerFailed { reason })
 }
 
 /// Has a line written, or given up, before it returns.
 fn write(writer: &mut Writer, line: &str) {
-    let message = Message {
-        lost_before: 0,
-        body: text(line),
-    };
-    assert!(writer.take_waiting(message));
+    assert!(writer.write_batch((0, text(line))));
 }
 
 fn report(reports: &Receiver<Message>) -> String {
-    match reports.try_recv().unwrap().body {
-        Body::Note {
-            note: Note::LogFailed { reason },
-            ..
-        } => reason,
+    match reports.try_recv().unwrap().1 {
+        Body::Note(_, Note::LogFailed { reason }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -78,7 +67,10 @@ fn read_to_end(mut reader: PipeReader) -> String {
 /// The number in a notice, if the line is one.
 fn noticed(line: &str) -> Option<u64> {
     let (number, rest) = line.strip_prefix("… ")?.split_once(' ')?;
-    assert_eq!(rest, "log lines were not written: the log cannot keep up");
+    assert_eq!(
+        rest,
+        "log lines were not written: they came faster than they could be written"
+    );
     Some(number.parse().unwrap())
 }
 
@@ -98,7 +90,7 @@ fn a_line_is_one_write_and_appears_at_once() {
 #[test]
 fn lines_that_find_no_room_are_counted_where_they_are_missing() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let limits = Limits {
+    let limits = QueueLimits {
         messages: 4,
         ..ROOMY
     };
@@ -141,7 +133,7 @@ fn lines_that_find_no_room_are_counted_where_they_are_missing() {
 #[test]
 fn the_last_gap_is_mentioned_without_a_further_event() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let limits = Limits {
+    let limits = QueueLimits {
         messages: 1,
         ..ROOMY
     };

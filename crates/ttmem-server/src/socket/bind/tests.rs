@@ -13,10 +13,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::peer::process_name;
-use crate::socket::FileKind;
 
-fn options(path: &Path) -> BindOptions {
-    BindOptions {
+fn options(path: &Path) -> SocketConfig {
+    SocketConfig {
         path: path.to_owned(),
         mode: 0o600,
         group: None,
@@ -70,7 +69,7 @@ fn assert_served_by_us(error: &BindSocketError) {
 #[test]
 fn listens_with_its_mode_and_leaves_nothing_behind() {
     let (dir, path) = directory();
-    let bound = bind(&BindOptions {
+    let bound = bind(&SocketConfig {
         mode: 0o666,
         ..options(&path)
     })
@@ -81,11 +80,11 @@ fn listens_with_its_mode_and_leaves_nothing_behind() {
         0o666
     );
     assert_eq!(bound.path(), path);
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
 
-    let idle = bound.listener().accept().unwrap_err();
+    let idle = bound.listener.accept().unwrap_err();
     assert_eq!(idle.kind(), io::ErrorKind::WouldBlock);
-    let flags = rustix::io::fcntl_getfd(bound.listener()).unwrap();
+    let flags = rustix::io::fcntl_getfd(&bound.listener).unwrap();
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
 
     drop(bound);
@@ -102,8 +101,8 @@ fn gives_the_socket_to_a_group() {
     } else {
         rustix::process::getegid().as_raw()
     };
-    let group = Some(Gid::from_raw(gid));
-    let bound = bind(&BindOptions {
+    let group = Some(gid);
+    let bound = bind(&SocketConfig {
         mode: 0o660,
         group,
         ..options(&path)
@@ -113,8 +112,8 @@ fn gives_the_socket_to_a_group() {
     assert_eq!((metadata.gid(), metadata.mode() & 0o777), (gid, 0o660));
     drop(bound);
     if !is_root {
-        let group = Some(Gid::from_raw(0));
-        let error = bind(&BindOptions {
+        let group = Some(0);
+        let error = bind(&SocketConfig {
             group,
             ..options(&path)
         })
@@ -132,7 +131,7 @@ fn a_second_server_is_told_about_the_first() {
     let (dir, path) = directory();
     let first = bind(&options(&path)).unwrap();
     assert_served_by_us(&bind(&options(&path)).unwrap_err());
-    assert!(reaches(&path, first.listener()));
+    assert!(reaches(&path, &first.listener));
     assert_eq!(names_in(&dir), ["server.sock", "server.sock.lock"]);
 }
 
@@ -149,8 +148,8 @@ fn a_server_without_a_lock_file_is_noticed() {
 #[test]
 fn a_lock_holder_counts_even_without_a_socket() {
     let (dir, path) = directory();
-    let place = Place::open(&path).unwrap();
-    let lock = place.lock().unwrap();
+    let socket = Arc::new(SocketPath::open(&path).unwrap());
+    let lock = LockFile::acquire(&socket).unwrap();
     assert_served_by_us(&bind(&options(&path)).unwrap_err());
     make_stale(&path);
     assert_served_by_us(&bind(&options(&path)).unwrap_err());
@@ -166,19 +165,19 @@ fn what_a_crash_left_is_taken_over() {
     let before = fs::metadata(&path).unwrap().ino();
     let bound = bind(&options(&path)).unwrap();
     assert_ne!(fs::metadata(&path).unwrap().ino(), before);
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
     assert_eq!(names_in(&dir), ["server.sock", "server.sock.lock"]);
 }
 
 fn place_lock(path: &Path) -> PathBuf {
-    Place::open(path).unwrap().lock_path()
+    SocketPath::open(path).unwrap().lock_path()
 }
 
 #[test]
 fn what_is_no_socket_is_never_touched() {
     let (dir, path) = directory();
     let victim = dir.path().join("victim");
-    let refused_as = |expected: FileKind| {
+    let refused_as = |expected: &str| {
         let before = fs::symlink_metadata(&path).unwrap();
         match bind(&options(&path)) {
             Err(BindSocketError::NotASocket { kind, .. }) => assert_eq!(kind, expected),
@@ -190,34 +189,34 @@ fn what_is_no_socket_is_never_touched() {
     };
 
     symlink(&victim, &path).unwrap();
-    refused_as(FileKind::Link);
+    refused_as("a symbolic link");
     assert!(!victim.exists(), "a dangling link was followed");
     make_stale(&victim);
-    refused_as(FileKind::Link);
+    refused_as("a symbolic link");
     fs::remove_file(&victim).unwrap();
     let live = UnixListener::bind(&victim).unwrap();
-    refused_as(FileKind::Link);
+    refused_as("a symbolic link");
     drop(live);
     fs::remove_file(&path).unwrap();
 
     fs::write(&path, "precious").unwrap();
-    refused_as(FileKind::Regular);
+    refused_as("a regular file");
     assert_eq!(fs::read(&path).unwrap(), b"precious");
     fs::remove_file(&path).unwrap();
 
     fs::create_dir(&path).unwrap();
-    refused_as(FileKind::Directory);
+    refused_as("a directory");
     fs::remove_dir(&path).unwrap();
 
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RWXU).unwrap();
-    refused_as(FileKind::Pipe);
+    refused_as("a pipe");
 }
 
 #[test]
 fn what_appears_at_the_last_moment_is_put_back() {
     let (dir, path) = directory();
-    let place = Place::open(&path).unwrap();
-    let prepared = Prepared::new(&place, &options(&path)).unwrap();
+    let socket = SocketPath::open(&path).unwrap();
+    let (prepared, _listener) = TemporarySocket::listen(&socket, &options(&path)).unwrap();
     fs::write(&path, "precious").unwrap();
     assert!(!prepared.move_to_free_name().unwrap());
     assert!(!prepared.replace_stale(0).unwrap());
@@ -262,7 +261,7 @@ fn of_twenty_starters_one_wins() {
             }
         }
         assert_eq!(winners.len(), 1);
-        assert!(reaches(&path, winners[0].listener()));
+        assert!(reaches(&path, &winners[0].listener));
         drop(winners);
         assert!(names_in(&dir).is_empty());
     }
@@ -290,7 +289,7 @@ fn paths_are_limited_by_the_address() {
     let longest = deep.join("server.sock");
     assert_eq!(longest.as_os_str().as_bytes().len(), 107);
     let bound = bind(&options(&longest)).unwrap();
-    assert!(reaches(&longest, bound.listener()));
+    assert!(reaches(&longest, &bound.listener));
 
     let error = bind(&options(&deep.join("server.socks"))).unwrap_err();
     assert!(
@@ -361,7 +360,7 @@ fn unusable_paths_are_told_apart() {
         matches!(
             error,
             BindSocketError::LockNotRegular {
-                kind: FileKind::Link,
+                kind: "a symbolic link",
                 ..
             }
         ),
@@ -436,5 +435,5 @@ fn another_users_stale_socket_in_a_sticky_directory_is_explained() {
 
     // The superuser may take it over all the same.
     let bound = bind(&options(&path)).unwrap();
-    assert!(reaches(&path, bound.listener()));
+    assert!(reaches(&path, &bound.listener));
 }

@@ -1,7 +1,7 @@
 //! The newest view of the ledger: the ledger thread publishes it, readers take it.
 //!
-//! A view is current until the next change begins, and whoever asks meanwhile takes it without
-//! waking anybody. Those who ask later wait for the next one and share it. A reader waits here and
+//! A view is current until the next change begins, and readers who ask meanwhile get it
+//! without waking anybody. Those who ask later wait for the next one and share it. A reader waits here and
 //! not in the command queue, so it is served after the command at hand, however many are queued.
 //! Everything that was acknowledged before it asked is in its view: a change is announced before it
 //! begins, and acknowledged after that.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use ttmem_ledger::{Ledger, View};
 
-/// Where views are taken. See [`Publisher`] for the other end.
+/// The readers' end. See [`Publisher`] for the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Published(Arc<Mutex<State>>);
 
@@ -25,21 +25,21 @@ struct State {
 impl Published {
     /// A view of all that was acknowledged so far. `wake` is called if the ledger thread may not
     /// know that somebody waits.
-    pub(crate) fn take(&self, wake: impl FnOnce()) -> oneshot::Receiver<Arc<View>> {
-        let (give, taken) = oneshot::channel();
+    pub(crate) fn request(&self, wake: impl FnOnce()) -> oneshot::Receiver<Arc<View>> {
+        let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
         if let Some(view) = &state.current {
             // The receiver is here.
-            let _held = give.send(Arc::clone(view));
+            let _held = sender.send(Arc::clone(view));
         } else if !state.ended {
-            state.waiting.push(give);
+            state.waiting.push(sender);
             let is_first = state.waiting.len() == 1;
             drop(state);
             if is_first {
                 wake();
             }
         }
-        taken
+        receiver
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -63,14 +63,13 @@ impl Publisher {
     }
 
     /// A change begins: from now on readers wait for the view after it.
-    pub(crate) fn change(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         if self.current.take().is_some() {
             self.published.state().current = None;
         }
     }
 
-    /// Publishes a view if somebody waits for one.
-    pub(crate) fn serve(&mut self, ledger: &mut Ledger) {
+    pub(crate) fn publish_if_requested(&mut self, ledger: &mut Ledger) {
         if !self.published.state().waiting.is_empty() {
             self.publish(ledger);
         }
@@ -82,9 +81,9 @@ impl Publisher {
         let view = self.current.get_or_insert_with(|| Arc::new(ledger.view()));
         let mut state = self.published.state();
         state.current = Some(Arc::clone(view));
-        for give in state.waiting.drain(..) {
+        for sender in state.waiting.drain(..) {
             // Who went away needs no view.
-            let _gone = give.send(Arc::clone(view));
+            let _gone = sender.send(Arc::clone(view));
         }
         Arc::clone(view)
     }
@@ -112,30 +111,30 @@ mod tests {
         let published = Published::default();
         let mut publisher = Publisher::new(published.clone());
         let woken = Cell::new(0);
-        let take = || published.take(|| woken.set(woken.get() + 1));
+        let request = || published.request(|| woken.set(woken.get() + 1));
 
-        let (mut first, mut second) = (take(), take());
+        let (mut first, mut second) = (request(), request());
         assert_eq!(woken.get(), 1, "one of those who wait is enough");
         assert_eq!(first.try_recv().err(), Some(TryRecvError::Empty));
-        publisher.serve(&mut ledger);
+        publisher.publish_if_requested(&mut ledger);
         let first = first.try_recv().unwrap();
         assert!(Arc::ptr_eq(&first, &second.try_recv().unwrap()));
-        assert!(Arc::ptr_eq(&first, &take().try_recv().unwrap()));
+        assert!(Arc::ptr_eq(&first, &request().try_recv().unwrap()));
         assert_eq!(woken.get(), 1, "what is current wakes nobody");
 
-        publisher.change();
-        let mut during = take();
+        publisher.invalidate();
+        let mut during = request();
         ledger.configure_device(DeviceFacts::default());
         assert_eq!(during.try_recv().err(), Some(TryRecvError::Empty));
-        publisher.serve(&mut ledger);
+        publisher.publish_if_requested(&mut ledger);
         // The next change takes nothing from who waited for the one before.
-        publisher.change();
+        publisher.invalidate();
         assert_eq!(during.try_recv().unwrap().devices.len(), 1);
         assert_eq!((first.devices.len(), woken.get()), (0, 2));
 
-        let mut last = take();
+        let mut last = request();
         drop(publisher);
         assert_eq!(last.try_recv().err(), Some(TryRecvError::Closed));
-        assert_eq!(take().try_recv().err(), Some(TryRecvError::Closed));
+        assert_eq!(request().try_recv().err(), Some(TryRecvError::Closed));
     }
 }

@@ -8,7 +8,8 @@
 
 use super::Ingest;
 use crate::clock::unix_nanos;
-use crate::keeper::{Command, ProcessNumber};
+use crate::ledger_thread::{ProcessCommand, ProcessNumber};
+use crate::log::OrUnknown;
 use rustix::fs::{FileType, SealFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,45 +46,39 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order in which they are read: events refer to definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SegmentKind {
-    Rings,
     Dictionary,
+    Rings,
 }
 
-/// A segment that came with a handover frame.
 #[derive(Debug)]
-pub(super) struct Handed {
+pub(super) struct HandedSegment {
     pub(super) kind: SegmentKind,
     /// Which of its kind, counted from 0 on each connection.
     pub(super) number: usize,
-    /// Bytes, as the frame says.
+    /// Its length, as the frame claims it.
     pub(super) bytes: u64,
     pub(super) descriptor: OwnedFd,
 }
 
-/// Why memory that was handed over is not kept.
 #[derive(Debug, thiserror::Error)]
 enum KeepSegmentError {
     #[error("it is number {0} of its kind, more than are kept")]
     Number(usize),
-    /// It is larger than any may be.
     #[error("{0} bytes are more than any may have")]
     TooLarge(u64),
-    /// It is no memory file.
     #[error("it is no memory file: {0}")]
     NoMemory(rustix::io::Errno),
-    /// It is a memory of another kind.
     #[error("it is no regular file")]
     Irregular,
     #[error("it is not sealed against a change of its length")]
     Unsealed,
-    /// It is longer or shorter than its frame says.
     #[error("it has {actual} bytes and not {claimed}")]
     Length { claimed: u64, actual: i64 },
 }
 
-/// Sealed memory of a process.
 #[derive(Debug)]
 struct Segment {
     file: File,
@@ -91,7 +86,7 @@ struct Segment {
 }
 
 impl Segment {
-    fn check(handed: Handed) -> Result<Self, KeepSegmentError> {
+    fn check(handed: HandedSegment) -> Result<Self, KeepSegmentError> {
         let (most, most_bytes) = match handed.kind {
             SegmentKind::Rings => (MAX_RING_SEGMENTS, MAX_RING_SEGMENT_BYTES),
             SegmentKind::Dictionary => (MAX_DICTIONARY_SEGMENTS, MAX_DICTIONARY_SEGMENT_BYTES),
@@ -140,21 +135,14 @@ impl Segment {
 
 /// What a process handed over, and how much of it was received in other ways.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
-    rings: BTreeMap<usize, Segment>,
-    dictionaries: BTreeMap<usize, Segment>,
+pub(super) struct HandedMemory {
+    segments: BTreeMap<(SegmentKind, usize), Segment>,
     /// By ring: everything before this position was received.
     drained: BTreeMap<u32, u64>,
-    /// Segments that were not kept.
     refused: u64,
 }
 
-impl Remains {
-    /// How many descriptors it holds.
-    pub(super) fn descriptors(&self) -> usize {
-        self.rings.len() + self.dictionaries.len()
-    }
-
+impl HandedMemory {
     /// Remembers how far rings were received. Positions only grow.
     pub(super) fn drain_to(&mut self, positions: impl IntoIterator<Item = RingPosition>) {
         for RingPosition { ring, position } in positions {
@@ -166,47 +154,30 @@ impl Remains {
     }
 
     /// Whether keeping this would take one more descriptor.
-    fn is_new(&self, handed: &Handed) -> bool {
-        match handed.kind {
-            SegmentKind::Rings => !self.rings.contains_key(&handed.number),
-            SegmentKind::Dictionary => !self.dictionaries.contains_key(&handed.number),
-        }
+    fn is_new(&self, handed: &HandedSegment) -> bool {
+        !self.segments.contains_key(&(handed.kind, handed.number))
     }
 
     /// Keeps a segment; after a reconnect each takes the place of the same one before.
-    fn keep(&mut self, handed: Handed) -> Result<(), KeepSegmentError> {
-        let (kind, number) = (handed.kind, handed.number);
-        let segment = Segment::check(handed)?;
-        match kind {
-            SegmentKind::Rings => self.rings.insert(number, segment),
-            SegmentKind::Dictionary => self.dictionaries.insert(number, segment),
-        };
+    fn keep(&mut self, handed: HandedSegment) -> Result<(), KeepSegmentError> {
+        let key = (handed.kind, handed.number);
+        self.segments.insert(key, Segment::check(handed)?);
         Ok(())
     }
 
     /// Reads all that was recorded and not received; true when its process ended in order.
-    fn recover(
-        &self,
-        process: ProcessNumber,
-        clock: &Clock,
-        send: &mut dyn FnMut(Command),
-    ) -> bool {
-        let mut malformed = 0;
-        let mut left = MAX_DEFINITION_BYTES;
-        for segment in self.dictionaries.values() {
-            let defined = define(segment, process, &mut left, send);
-            malformed += u64::from(defined.is_none());
-        }
+    fn recover(&self, clock: &Clock, send: &mut dyn FnMut(ProcessCommand)) -> bool {
         let mut found = Found::default();
-        for (number, segment) in &self.rings {
-            if self.collect(*number, segment, &mut found).is_none() {
-                malformed += 1;
-            }
+        let mut definition_bytes = MAX_DEFINITION_BYTES;
+        for ((kind, number), segment) in &self.segments {
+            let read = match kind {
+                SegmentKind::Dictionary => define(segment, &mut definition_bytes, send),
+                SegmentKind::Rings => self.collect(*number, segment, &mut found),
+            };
+            found.malformed += u64::from(read.is_none());
         }
-        malformed += found.malformed;
         if found.gone_events > 0 || found.lost_events > 0 {
-            send(Command::Lost {
-                process,
+            send(ProcessCommand::Lost {
                 gone_events: found.gone_events,
                 lost_events: found.lost_events,
                 time: unix_nanos(),
@@ -222,16 +193,11 @@ impl Remains {
             if events.is_empty() {
                 break;
             }
-            send(Command::Recovered { process, events });
+            send(ProcessCommand::Recovered(events));
         }
-        malformed += merged.malformed();
+        let malformed = found.malformed + merged.malformed();
         if malformed > 0 {
-            let anomaly = Anomaly::Malformed;
-            send(Command::Refuse {
-                process,
-                anomaly,
-                count: malformed,
-            });
+            send(ProcessCommand::Refuse(Anomaly::Malformed, malformed));
         }
         found.leaving
     }
@@ -274,7 +240,6 @@ impl Remains {
     }
 }
 
-/// What the rings of a process had in them.
 #[derive(Debug, Default)]
 struct Found {
     rings: Vec<Vec<u8>>,
@@ -288,12 +253,7 @@ struct Found {
 }
 
 /// Sends the definitions of a dictionary segment; `None` when something is wrong with it.
-fn define(
-    segment: &Segment,
-    process: ProcessNumber,
-    left: &mut u64,
-    send: &mut dyn FnMut(Command),
-) -> Option<()> {
+fn define(segment: &Segment, left: &mut u64, send: &mut dyn FnMut(ProcessCommand)) -> Option<()> {
     let header = segment.read_header(DICTIONARY_HEADER_BYTES).ok()?;
     let published = published_bytes(&header, segment.bytes).ok()?;
     *left = left.checked_sub(published)?;
@@ -312,22 +272,19 @@ fn define(
         if batch.is_empty() {
             return is_whole;
         }
-        send(Command::Define {
-            process,
-            definitions: batch,
-        });
+        send(ProcessCommand::Define(batch));
     }
 }
 
 impl Ingest {
     /// Keeps memory that a process handed over, if it is what it should be and there is room.
-    pub(super) fn keep(&mut self, process: ProcessNumber, handed: Handed) {
+    pub(super) fn keep(&mut self, process: ProcessNumber, handed: HandedSegment) {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
-        let is_new = entry.remains.is_new(&handed);
+        let is_new = entry.memory.is_new(&handed);
         if is_new && self.segments >= self.max_segments {
-            if !std::mem::replace(&mut self.told_of_full_segments, true) {
+            if !std::mem::replace(&mut self.segment_limit_logged, true) {
                 let most = self.max_segments;
                 self.config.log.error(format!(
                     "{most} descriptors of clients' memory are the most that are kept: what \
@@ -336,43 +293,37 @@ impl Ingest {
             }
             return;
         }
-        match entry.remains.keep(handed) {
+        match entry.memory.keep(handed) {
             Ok(()) => self.segments += usize::from(is_new),
             Err(error) => {
-                entry.remains.refused += 1;
-                if entry.remains.refused == 1 {
-                    let pid = entry
-                        .key
-                        .pid()
-                        .map_or("?".to_owned(), |pid| pid.to_string());
+                entry.memory.refused += 1;
+                if entry.memory.refused == 1 {
+                    let pid = OrUnknown(entry.key.pid());
                     self.config.log.error(format!(
                         "the memory that process {pid} handed over is not kept: {error}"
                     ));
                 }
-                self.send(Command::Refuse {
-                    process,
-                    anomaly: Anomaly::Malformed,
-                    count: 1,
-                });
+                self.send_for(process, ProcessCommand::Refuse(Anomaly::Malformed, 1));
             }
         }
     }
 
-    /// Applies what a process recorded and could no longer send; says how it went.
+    /// Applies what a process recorded and could no longer send; returns how it ended.
     pub(super) fn recover(
         &mut self,
         process: ProcessNumber,
-        remains: &Remains,
+        memory: &HandedMemory,
         clock: &Clock,
         departure: Departure,
     ) -> Departure {
-        self.segments -= remains.descriptors();
+        self.segments -= memory.segments.len();
         if !matches!(departure, Departure::Died | Departure::Replaced) {
             return departure;
         }
-        let left = remains.recover(process, clock, &mut |command| self.send(command));
+        let mut send = |command| self.send_for(process, command);
+        let left_in_order = memory.recover(clock, &mut send);
         match departure {
-            Departure::Died if left => Departure::Goodbye,
+            Departure::Died if left_in_order => Departure::Goodbye,
             other => other,
         }
     }

@@ -1,31 +1,31 @@
 //! The log's outputs and the threads that write them.
 //!
 //! Events go to standard output or to a log file; errors go to standard error and, if there is
-//! one, to the log file as well. `main` starts and closes the [`Log`]; every thread that has
-//! something to say holds a [`LogHandle`].
+//! one, to the log file as well. `main` starts and closes the [`Log`]; every thread that
+//! logs holds a [`LogHandle`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::output::{LogFileOptions, OpenLogFileError, Output};
-use super::queue::{Body, Limits, LogHandle, Message, Queue};
+use super::queue::{Body, LogHandle, Queue, QueueLimits};
 use super::writer::{Share, Writer};
 
-/// How long [`Log::close`] waits for a slow reader at most.
-pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// How long closing waits for a slow reader at most.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Some 16 megabytes: a burst of a busy server while a terminal scrolls.
-pub(super) const EVENT_LIMITS: Limits = Limits {
+pub(super) const EVENT_LIMITS: QueueLimits = QueueLimits {
     messages: 4096,
     entries: 1 << 17,
 };
 
-/// Errors are rare; a flood of them is one error said often.
-const ERROR_LIMITS: Limits = Limits {
+/// Errors are rare; a flood of them is one error repeated.
+const ERROR_LIMITS: QueueLimits = QueueLimits {
     messages: 1024,
     entries: 1 << 13,
 };
@@ -41,7 +41,6 @@ pub enum LogFormat {
     /// Lines for people, as the old server wrote them.
     #[default]
     Plain,
-    /// One JSON object per line.
     Json,
 }
 
@@ -55,25 +54,22 @@ pub struct LogOptions {
     pub verbose: bool,
 }
 
-/// Why the log could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartLogError {
-    /// The log file cannot be used.
     #[error(transparent)]
     File(#[from] OpenLogFileError),
-    /// No descriptor was left for a standard stream.
-    #[error("cannot duplicate {stream}")]
+    #[error("cannot duplicate {name}")]
     Stream {
-        stream: &'static str,
+        name: &'static str,
         source: io::Error,
     },
-    /// No thread could be started.
     #[error("cannot start the log's thread")]
     Thread(#[source] io::Error),
 }
 
-/// A running log; closing or dropping it writes out what is queued.
+/// A running log; dropping it writes out what is queued, waiting [`CLOSE_WAIT`] at most.
 ///
+/// Handles may outlive it: what they bring is counted.
 /// Standard output that breaks off must not kill the process, so `SIGPIPE` has to be ignored,
 /// which Rust's runtime does before `main`.
 #[derive(Debug)]
@@ -88,9 +84,6 @@ pub struct Log {
 
 impl Log {
     /// Opens the target and starts the threads.
-    ///
-    /// # Errors
-    /// When a file, a descriptor or a thread is not to be had.
     pub fn start(target: LogTarget, options: LogOptions) -> Result<Self, StartLogError> {
         let (events, is_file) = match target {
             LogTarget::Stdout => (stream(io::stdout().as_fd(), "standard output")?, false),
@@ -101,7 +94,7 @@ impl Log {
             .map_err(StartLogError::Thread)
     }
 
-    /// Starts the threads; `events` says whether errors stand there as well.
+    /// Starts the threads; `errors_in_events`: whether errors are written there as well.
     pub(super) fn with_outputs(
         (events, errors_in_events): (Output, bool),
         errors: Output,
@@ -135,18 +128,8 @@ impl Log {
         })
     }
 
-    /// A handle to give to a thread.
-    #[must_use]
     pub fn handle(&self) -> LogHandle {
         self.handle.clone()
-    }
-
-    /// Writes out what is queued and ends the threads, waiting [`CLOSE_WAIT`] for a slow reader at
-    /// most.
-    ///
-    /// Handles may outlive this: what they bring is counted.
-    pub fn close(self) {
-        drop(self);
     }
 }
 
@@ -163,12 +146,8 @@ impl Drop for Log {
 /// A thread that is stuck in its output after `wait` is left behind: it cannot be stopped, and the
 /// server's end must not depend on it. One that is still making text is waited for.
 pub(super) fn end(queue: &Queue, ended: &Receiver<()>, wait: Duration) {
-    let message = Message {
-        lost_before: 0,
-        body: Body::Close,
-    };
-    let deadline = Instant::now() + wait;
-    if queue.sender.send_deadline(message, deadline).is_err() {
+    let message = (0, Body::Close);
+    if queue.sender.send_timeout(message, wait).is_err() {
         return;
     }
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
@@ -191,11 +170,8 @@ pub(super) fn spawn(name: &str, writer: Writer) -> io::Result<Receiver<()>> {
 
 fn stream(fd: BorrowedFd<'_>, name: &'static str) -> Result<Output, StartLogError> {
     let fd = fd.try_clone_to_owned();
-    fd.map(|fd| Output::stream(fd, name))
-        .map_err(|source| StartLogError::Stream {
-            stream: name,
-            source,
-        })
+    let fd = fd.map_err(|source| StartLogError::Stream { name, source })?;
+    Ok(Output::stream(fd, name))
 }
 
 #[cfg(test)]

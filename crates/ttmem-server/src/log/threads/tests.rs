@@ -24,7 +24,7 @@ fn read_all(mut reader: PipeReader) -> String {
 }
 
 fn error(reason: &str) -> Note {
-    Note::Failed {
+    Note::ServerFailed {
         reason: reason.to_owned(),
     }
 }
@@ -36,17 +36,17 @@ fn errors_reach_the_file_and_standard_error() {
     let file = Output::open(LogFileOptions::new(&path)).unwrap();
     let (log, errors) = log_to(file, true);
     let handle = log.handle();
-    handle.note(Note::Returned { pid: Some(1) });
+    handle.note(Note::ProcessReturned { pid: Some(1) });
     handle.note(error("an error"));
-    handle.note(Note::Returned { pid: Some(2) });
-    log.close();
+    handle.note(Note::ProcessReturned { pid: Some(2) });
+    drop(log);
     assert_eq!(
         std::fs::read_to_string(&path).unwrap(),
         "✓ [PID 1] Connected again\nan error\n✓ [PID 2] Connected again\n"
     );
     assert_eq!(read_all(errors), "an error\n");
     assert_eq!(handle.elided(), 0);
-    handle.note(Note::Stopped);
+    handle.note(Note::ServerStopped);
     assert_eq!(handle.elided(), 1);
 }
 
@@ -56,7 +56,7 @@ fn errors_stay_out_of_standard_output() {
     let output = Output::stream(writer, "the test's events");
     let (log, errors) = log_to(output, false);
     log.handle().note(error("an error"));
-    log.handle().note(Note::Returned { pid: Some(1) });
+    log.handle().note(Note::ProcessReturned { pid: Some(1) });
     drop(log);
     assert_eq!(read_all(events), "✓ [PID 1] Connected again\n");
     assert_eq!(read_all(errors), "an error\n");
@@ -69,9 +69,9 @@ fn a_failing_event_log_is_reported_on_standard_error_once() {
     let (log, errors) = log_to(output, false);
     let handle = log.handle();
     for _ in 0..5 {
-        handle.note(Note::Stopped);
+        handle.note(Note::ServerStopped);
     }
-    log.close();
+    drop(log);
     assert_eq!(handle.elided(), 5);
     let reported = read_all(errors);
     assert_eq!(reported.lines().count(), 1, "{reported}");
@@ -88,7 +88,7 @@ fn a_stalled_event_reader_does_not_delay_errors() {
     let (log, errors) = log_to(output, false);
     // More than any pipe holds: the thread of the events is stuck from here on.
     let name = "e".repeat(4 << 20);
-    log.handle().note(Note::Joined { pid: None, name });
+    log.handle().note(Note::ProcessJoined { pid: None, name });
     log.handle().note(error("said at once"));
     let mut line = String::new();
     BufReader::new(errors).read_line(&mut line).unwrap();

@@ -7,7 +7,6 @@ use ttmem_event::{Definition, EventKind, TextId};
 
 const SLOTS: usize = 4;
 const RING_BYTES: u64 = 4096 + 8 * 4 * 64;
-const PROCESS: ProcessNumber = ProcessNumber(7);
 
 fn memory(contents: &[u8], seals: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -18,8 +17,8 @@ fn memory(contents: &[u8], seals: SealFlags) -> OwnedFd {
     memory
 }
 
-fn handed(kind: SegmentKind, number: usize, contents: &[u8]) -> Handed {
-    Handed {
+fn handed(kind: SegmentKind, number: usize, contents: &[u8]) -> HandedSegment {
+    HandedSegment {
         kind,
         number,
         bytes: contents.len() as u64,
@@ -65,33 +64,34 @@ fn marked(time: u64, number: u64) -> Event {
     }
 }
 
-fn refusal(handed: Handed) -> KeepSegmentError {
-    Remains::default().keep(handed).expect_err("no segment")
+fn refusal(handed: HandedSegment) -> KeepSegmentError {
+    HandedMemory::default()
+        .keep(handed)
+        .expect_err("no segment")
 }
 
-fn commands(remains: &Remains) -> (bool, Vec<Command>) {
+fn commands(memory: &HandedMemory) -> (bool, Vec<ProcessCommand>) {
     let mut commands = Vec::new();
-    let left = remains.recover(PROCESS, &Clock::UNIX_NANOS, &mut |command| {
-        commands.push(command);
-    });
-    (left, commands)
+    let left_in_order = memory.recover(&Clock::UNIX_NANOS, &mut |command| commands.push(command));
+    (left_in_order, commands)
 }
 
 #[test]
 fn a_segment_is_kept_and_the_same_one_again_takes_its_place() {
-    let mut remains = Remains::default();
+    let mut memory = HandedMemory::default();
     for kind in [SegmentKind::Rings, SegmentKind::Dictionary] {
         for number in [0, 1, 63] {
             let new = handed(kind, number, &[0; 100]);
-            assert!(remains.is_new(&new));
-            remains.keep(new).expect("a sealed memory");
+            assert!(memory.is_new(&new));
+            memory.keep(new).expect("a sealed memory");
             let again = handed(kind, number, &[1; 100]);
-            assert!(!remains.is_new(&again));
-            remains.keep(again).expect("a sealed memory");
+            assert!(!memory.is_new(&again));
+            memory.keep(again).expect("a sealed memory");
         }
     }
-    assert_eq!(remains.descriptors(), 6);
-    assert_eq!(remains.rings[&0].read(0..2).expect("readable"), [1, 1]);
+    assert_eq!(memory.segments.len(), 6);
+    let replaced = &memory.segments[&(SegmentKind::Rings, 0)];
+    assert_eq!(replaced.read(0..2).expect("readable"), [1, 1]);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     text.encode(&mut definitions);
     let published = definitions.len() as u64;
     definitions.extend([0xFF; 30]);
-    let mut remains = Remains::default();
+    let mut memory = HandedMemory::default();
     let segments = [
         handed(
             SegmentKind::Dictionary,
@@ -178,22 +178,22 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
         ),
     ];
     for segment in segments {
-        remains.keep(segment).expect("a sealed memory");
+        memory.keep(segment).expect("a sealed memory");
     }
     let position = |ring, position| RingPosition { ring, position };
     // Positions never go back, and rings that cannot be are not remembered.
-    remains.drain_to([position(0, 3), position(0, 1), position(512, 9)]);
-    assert_eq!(remains.drained.len(), 1);
-    let (left, commands) = commands(&remains);
-    assert!(!left);
+    memory.drain_to([position(0, 3), position(0, 1), position(512, 9)]);
+    assert_eq!(memory.drained.len(), 1);
+    let (left_in_order, commands) = commands(&memory);
+    assert!(!left_in_order);
     let [
-        Command::Define { definitions, .. },
-        Command::Lost {
+        ProcessCommand::Define(definitions),
+        ProcessCommand::Lost {
             gone_events,
             lost_events,
             ..
         },
-        Command::Recovered { events, .. },
+        ProcessCommand::Recovered(events),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");
@@ -206,7 +206,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
 
 #[test]
 fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
-    let mut remains = Remains::default();
+    let mut memory = HandedMemory::default();
     let text = Definition::Text {
         id: TextId(1),
         text: "lap".to_owned(),
@@ -234,14 +234,14 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
         handed(SegmentKind::Dictionary, 2, &[0xA5; 200]),
     ];
     for segment in segments {
-        remains.keep(segment).expect("a sealed memory");
+        memory.keep(segment).expect("a sealed memory");
     }
-    let (left, commands) = commands(&remains);
-    assert!(left, "segment 0 says that it left in order");
+    let (left_in_order, commands) = commands(&memory);
+    assert!(left_in_order, "segment 0 says that it left in order");
     let [
-        Command::Define { definitions, .. },
-        Command::Recovered { events, .. },
-        Command::Refuse { anomaly, count, .. },
+        ProcessCommand::Define(definitions),
+        ProcessCommand::Recovered(events),
+        ProcessCommand::Refuse(anomaly, count),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");
@@ -267,18 +267,18 @@ fn what_is_read_of_one_process_has_a_bound() {
     let file = File::from(sparse.try_clone().expect("a second descriptor"));
     file.write_all_at(&header, 0).expect("room");
     fcntl_add_seals(&sparse, SEALS).expect("seals");
-    let mut remains = Remains::default();
-    let segment = Handed {
+    let mut memory = HandedMemory::default();
+    let segment = HandedSegment {
         kind: SegmentKind::Rings,
         number: 0,
         bytes: MAX_RING_SEGMENT_BYTES,
         descriptor: sparse,
     };
-    remains.keep(segment).expect("a sealed memory");
-    let (_left, commands) = commands(&remains);
+    memory.keep(segment).expect("a sealed memory");
+    let (_left, commands) = commands(&memory);
     let [
-        Command::Lost { gone_events, .. },
-        Command::Refuse { count, .. },
+        ProcessCommand::Lost { gone_events, .. },
+        ProcessCommand::Refuse(_, count),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");

@@ -9,11 +9,13 @@
 mod command;
 mod published;
 
-pub use command::{Answer, Command, ForgetError, ProcessNumber, SessionNumber};
+pub(crate) use command::{
+    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, SessionNumber,
+};
 
 use crate::hardware::{KnownDevice, info_of};
 use crate::journal::{Batch, Journal, NamedBatch, Names};
-use crate::log::{DumpKind, LogEntry, LogFormat, LogHandle, Note};
+use crate::log::{DumpKind, LogEntry, LogFormat, LogHandle, LogOptions, Note};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use published::Published;
 pub(crate) use published::Publisher;
@@ -23,12 +25,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use ttmem_event::legacy::{
-    DeviceInfo, Generation, Totals, encode_device_count, encode_device_info, encode_response,
+    DeviceInfo, Generation, Request, RequestKind, Totals, encode_device_count, encode_device_info,
+    encode_response,
 };
 use ttmem_event::wire::Frame;
 use ttmem_event::{Class, Event, EventKind};
 use ttmem_ledger::{
-    Anomaly, Change, Departure, Effect, Exit, Ledger, Limits, ProcessState, Released, View,
+    Anomalies, Anomaly, Change, Departure, Effect, Ledger, Limits, ProcessState, Released, View,
 };
 
 /// Commands that may wait: enough to keep the thread busy, few enough that a
@@ -42,7 +45,6 @@ const LOG_BATCH: usize = 4096;
 /// more is to do: somebody else's burst must not hold them up.
 const ANSWER_BATCH: u32 = 16;
 
-/// A way to reach the ledger thread.
 #[derive(Clone, Debug)]
 pub struct LedgerHandle {
     commands: Sender<Command>,
@@ -50,7 +52,7 @@ pub struct LedgerHandle {
 }
 
 impl LedgerHandle {
-    /// A handle to whoever receives these commands, and that one's way to publish views.
+    /// A handle for senders of commands, and the receiver's way to publish views.
     pub(crate) fn to(commands: Sender<Command>) -> (Self, Publisher) {
         let published = Published::default();
         let publisher = Publisher::new(published.clone());
@@ -63,7 +65,7 @@ impl LedgerHandle {
 
     /// Sends a command, waiting for room; false when the thread has ended.
     #[must_use]
-    pub fn send(&self, command: Command) -> bool {
+    pub(crate) fn send(&self, command: Command) -> bool {
         self.commands.send(command).is_ok()
     }
 
@@ -75,18 +77,18 @@ impl LedgerHandle {
     }
 
     /// Everything that was acknowledged so far; `None` when the thread has ended.
-    pub async fn view(&self) -> Option<Arc<View>> {
-        self.take_view().await.ok()
+    pub(crate) async fn view(&self) -> Option<Arc<View>> {
+        self.request_view().await.ok()
     }
 
     /// The same for a thread of its own.
     #[must_use]
-    pub fn wait_for_view(&self) -> Option<Arc<View>> {
-        self.take_view().blocking_recv().ok()
+    pub(crate) fn wait_for_view(&self) -> Option<Arc<View>> {
+        self.request_view().blocking_recv().ok()
     }
 
-    fn take_view(&self) -> oneshot::Receiver<Arc<View>> {
-        self.published.take(|| {
+    fn request_view(&self) -> oneshot::Receiver<Arc<View>> {
+        self.published.request(|| {
             // Without room the thread is busy, and looks who waits after each command.
             let _busy = self.commands.try_send(Command::Publish);
         })
@@ -105,10 +107,12 @@ impl LedgerHandle {
     }
 
     /// Forgets what is known of a pid, on behalf of a user.
-    ///
-    /// # Errors
-    /// When nothing is known of it, or the user may not.
-    pub fn forget(&self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
+    pub(crate) fn forget(
+        &self,
+        pid: u32,
+        uid: u32,
+        time: u64,
+    ) -> Result<Vec<Released>, ForgetError> {
         let answer = self.ask(|reply| Command::Forget {
             pid,
             uid,
@@ -119,37 +123,30 @@ impl LedgerHandle {
     }
 }
 
-/// What the thread needs besides the ledger.
 #[derive(Debug)]
-pub struct KeeperConfig {
-    /// Devices that are known from the start.
-    pub devices: Vec<KnownDevice>,
-    pub log: LogHandle,
+pub(crate) struct LedgerThreadConfig {
+    pub(crate) devices: Vec<KnownDevice>,
+    pub(crate) log: LogHandle,
     /// Where answers to sessions go; must have room for all that can be outstanding.
-    pub answers: Sender<Answer>,
+    pub(crate) answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
-    pub wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<OwnedFd>,
     /// The server's own user, who may forget any process.
-    pub uid: u32,
-    /// Where applied events are kept.
+    pub(crate) uid: u32,
     pub(crate) journal: Journal,
 }
 
-/// Starts the thread.
-///
-/// # Errors
-/// When the system has no thread left.
-pub fn start(config: KeeperConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
+pub(crate) fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
     let (commands, queue) = bounded(COMMAND_QUEUE);
     let (handle, publisher) = LedgerHandle::to(commands);
     let thread = std::thread::Builder::new()
         .name("ttmem-ledger".to_owned())
-        .spawn(move || Keeper::new(config, publisher).run(&queue))?;
+        .spawn(move || LedgerThread::new(config, publisher).run(&queue))?;
     Ok((handle, thread))
 }
 
-struct Keeper {
-    config: KeeperConfig,
+struct LedgerThread {
+    config: LedgerThreadConfig,
     ledger: Ledger,
     publisher: Publisher,
     slots: HashMap<ProcessNumber, u32>,
@@ -163,8 +160,8 @@ struct Keeper {
     marks: u64,
 }
 
-impl Keeper {
-    fn new(config: KeeperConfig, publisher: Publisher) -> Self {
+impl LedgerThread {
+    fn new(config: LedgerThreadConfig, publisher: Publisher) -> Self {
         let mut ledger = Ledger::new(Limits::default());
         for device in &config.devices {
             ledger.configure_device(device.facts.clone());
@@ -189,8 +186,8 @@ impl Keeper {
             let command = match queue.try_recv() {
                 Ok(command) => command,
                 Err(TryRecvError::Empty) => {
-                    // Nothing to do: whoever waits for answers or lines gets them now.
-                    self.hand_over();
+                    // Nothing to do: those who wait for answers or lines get them now.
+                    self.flush();
                     match queue.recv() {
                         Ok(command) => command,
                         Err(_disconnected) => break,
@@ -202,21 +199,21 @@ impl Keeper {
                 break;
             }
             if command.is_change() {
-                self.publisher.change();
+                self.publisher.invalidate();
             }
             self.execute(command);
-            self.publisher.serve(&mut self.ledger);
+            self.publisher.publish_if_requested(&mut self.ledger);
             unanswered = if self.answered { unanswered + 1 } else { 0 };
             let logged = self.entries.len() + self.batched_events;
             if logged >= LOG_BATCH || unanswered >= ANSWER_BATCH {
-                self.hand_over();
+                self.flush();
             }
         }
-        self.hand_over();
+        self.flush();
         self.print(DumpKind::Summary);
     }
 
-    fn hand_over(&mut self) {
+    fn flush(&mut self) {
         let log = &self.config.log;
         if !self.entries.is_empty() {
             log.entries(std::mem::take(&mut self.entries));
@@ -233,116 +230,34 @@ impl Keeper {
 
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Join {
-                process,
-                identity,
-                claimed_pid,
-            } => {
+            Command::Join(process, identity, claimed_pid) => {
                 let (pid, name) = (identity.pid, identity.name.to_string());
                 let slot = self.ledger.join(identity);
                 self.ledger.set_claimed_pid(slot, claimed_pid);
                 self.slots.insert(process, slot);
-                self.note(Note::Joined { pid, name });
+                self.note(Note::ProcessJoined { pid, name });
             }
-            Command::State {
-                process,
-                state,
-                connections,
-            } => {
-                let Some(slot) = self.slots.get(&process).copied() else {
-                    return;
-                };
-                let before = self.ledger.set_state(slot, state);
-                self.ledger.set_connections(slot, connections);
-                let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-                match (before, state) {
-                    (Some(ProcessState::Detached), ProcessState::Live) => {
-                        self.note(Note::Returned { pid });
-                    }
-                    (_, ProcessState::Detached) => self.note(Note::Detached { pid }),
-                    _unchanged => {}
+            Command::Process(process, ProcessCommand::Depart(departure, time)) => {
+                self.release(process, departure, time);
+            }
+            Command::Process(process, command) => {
+                if let Some(slot) = self.slots.get(&process) {
+                    self.update_process(*slot, command);
                 }
             }
-            Command::Define {
-                process,
-                definitions,
-            } => {
-                let Some(slot) = self.slots.get(&process).copied() else {
-                    return;
-                };
-                for definition in &definitions {
-                    // A refusal is counted where it happens.
-                    let _refused = self.ledger.define(slot, definition);
-                }
+            Command::Acknowledge(session, next_sequence) => {
+                let mut bytes = Vec::new();
+                Frame::put_ack(&mut bytes, next_sequence);
+                self.answer(Answer::Bytes(session, bytes));
             }
-            Command::Events {
-                process,
-                events,
-                acknowledge,
-            } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.applied(slot, events, false);
-                }
-                if let Some((session, next_sequence)) = acknowledge {
-                    self.acknowledge(session, next_sequence);
-                }
-            }
-            Command::Refuse {
-                process,
-                anomaly,
-                count,
-            } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.refuse(slot, anomaly, count);
-                }
-            }
-            Command::Recovered { process, events } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.applied(slot, events, true);
-                }
-            }
-            Command::Lost {
-                process,
-                gone_events,
-                lost_events,
-                time,
-            } => self.lose(process, gone_events, lost_events, time),
-            Command::ResyncBegan { process } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.set_resyncing(slot, true);
-                }
-            }
-            Command::Resync { process, resync } => {
-                if let Some(slot) = self.slots.get(&process).copied() {
-                    self.ledger.resync(slot, &resync);
-                }
-            }
-            Command::Depart {
-                process,
-                departure,
-                time,
-            } => self.depart(process, departure, time),
-            Command::LegacyQuery {
-                session,
-                generation,
-                device,
-            } => {
-                let mut bytes = Vec::with_capacity(generation.record_bytes());
-                encode_response(generation, device, &self.totals(device), &mut bytes);
-                self.answer(Answer::Bytes { session, bytes });
-            }
-            Command::LegacyDeviceInfo {
-                session,
-                generation,
-                device,
-            } => {
-                let bytes = self.device_info(generation, device);
-                self.answer(Answer::Bytes { session, bytes });
+            Command::LegacyQuery(session, generation, request) => {
+                let bytes = self.legacy_answer(generation, &request);
+                self.answer(Answer::Bytes(session, bytes));
             }
             Command::Print(kind) => self.print(kind),
+            // A requester that went away needs no reply.
             Command::CatchUp { reply } => {
-                // An asker that went away needs no answer.
-                let _gone = reply.send(());
+                reply.send(()).ok();
             }
             Command::Forget {
                 pid,
@@ -350,155 +265,202 @@ impl Keeper {
                 time,
                 reply,
             } => {
-                let outcome = self.forget(pid, uid, time);
-                let _gone = reply.send(outcome);
+                reply.send(self.forget(pid, uid, time)).ok();
             }
             Command::Mark { name, time, reply } => {
                 self.marks += 1;
                 self.ledger.set_mark(time, name, self.marks);
-                let _gone = reply.send(self.marks);
+                reply.send(self.marks).ok();
             }
-            // Views are published behind every command.
+            // Views are published after every command.
             Command::Publish | Command::Stop => {}
         }
     }
 
-    /// Books events that nobody will see, those aside that their process has reported itself.
-    fn lose(&mut self, process: ProcessNumber, gone_events: u64, lost_events: u64, time: u64) {
-        let Some(slot) = self.slots.get(&process).copied() else {
-            return;
-        };
-        let process = self.ledger.process(slot);
-        let reported = process.map_or(0, |process| process.account.lost_events);
-        let count = lost_events
-            .saturating_sub(reported)
-            .saturating_add(gone_events);
-        if count > 0 {
-            let content = EventKind::EventsLost { count };
-            self.applied(
-                slot,
-                vec![Event {
-                    time,
-                    kind: content,
-                }],
-                true,
-            );
+    fn update_process(&mut self, slot: u32, command: ProcessCommand) {
+        match command {
+            ProcessCommand::State(state, connections) => {
+                let before = self.ledger.set_state(slot, state);
+                self.ledger.set_connections(slot, connections);
+                let pid = self.pid(slot);
+                match (before, state) {
+                    (Some(ProcessState::Detached), ProcessState::Live) => {
+                        self.note(Note::ProcessReturned { pid });
+                    }
+                    (_, ProcessState::Detached) => self.note(Note::ProcessDetached { pid }),
+                    _unchanged => {}
+                }
+            }
+            ProcessCommand::Define(definitions) => {
+                for definition in &definitions {
+                    // A refusal is counted where it happens.
+                    let _refused = self.ledger.define(slot, definition);
+                }
+            }
+            ProcessCommand::Events(events) => self.apply_and_record(slot, events, false),
+            ProcessCommand::Recovered(events) => self.apply_and_record(slot, events, true),
+            ProcessCommand::Refuse(anomaly, count) => self.ledger.refuse(slot, anomaly, count),
+            ProcessCommand::Lost {
+                gone_events,
+                lost_events,
+                time,
+            } => {
+                let process = self.ledger.process(slot);
+                let reported = process.map_or(0, |process| process.account.lost_events);
+                let unreported = lost_events.saturating_sub(reported);
+                let count = unreported.saturating_add(gone_events);
+                if count > 0 {
+                    let kind = EventKind::EventsLost { count };
+                    self.apply_and_record(slot, vec![Event { time, kind }], true);
+                }
+            }
+            ProcessCommand::ResyncBegan => self.ledger.set_resyncing(slot, true),
+            ProcessCommand::Resync(resync) => self.ledger.resync(slot, &resync),
+            // Its slot is given up: see `execute`.
+            ProcessCommand::Depart(..) => {}
         }
     }
 
-    /// Applies events and keeps them for those who ask what happened.
-    fn applied(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
+    fn pid(&self, slot: u32) -> Option<u32> {
+        self.ledger.identity(slot)?.pid
+    }
+
+    /// Applies events and keeps them for the log, for streams and for questions about the past.
+    fn apply_and_record(&mut self, slot: u32, events: Vec<Event>, recovered: bool) {
         let anomalies = self.apply(slot, &events);
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
         let batch = self.config.journal.push(Batch {
             first_id: 0,
             slot,
-            pid,
+            pid: self.pid(slot),
             applied: crate::clock::unix_nanos(),
             recovered,
             events,
             anomalies,
         });
-        if let Some(batch) = batch
-            && !self.logs_effects()
-        {
+        if let Some(batch) = batch {
             self.log_batch(batch);
         }
     }
 
     /// Whether the log has the effects of events, and not the events themselves.
     fn logs_effects(&self) -> bool {
-        let options = self.config.log.options();
+        let options = self.config.log.options;
         options.format == LogFormat::Plain && !options.quiet
     }
 
-    /// Hands events to the log with their names: the process may be gone when they are written.
+    /// Logs what the effects of its events do not.
     fn log_batch(&mut self, batch: Arc<Batch>) {
-        // Events may be hidden; what is wrong with them may not.
-        if self.config.log.options().quiet && batch.anomalies.is_empty() {
+        let LogOptions { format, quiet, .. } = self.config.log.options;
+        // `--quiet` hides events, but not what is wrong with them.
+        if quiet && batch.anomalies.is_empty() {
             return;
         }
-        if let Some(process) = self.ledger.process(batch.slot) {
-            let logical_id = |device| self.ledger.logical_id(device);
-            let names = Names::of(process, logical_id, &batch.events);
-            self.batched_events += batch.events.len();
-            self.batches.push(NamedBatch { batch, names });
+        match format {
+            LogFormat::Plain if quiet => {
+                for (index, anomaly) in &batch.anomalies {
+                    let Event { time, kind: event } = batch.events[*index];
+                    let anomaly = *anomaly;
+                    let effect = Effect {
+                        time,
+                        process: batch.slot,
+                        device: None,
+                        change: Change::Contradicted { anomaly, event },
+                    };
+                    self.entries.push(LogEntry {
+                        effect,
+                        pid: batch.pid,
+                        device: None,
+                    });
+                }
+            }
+            LogFormat::Plain => {}
+            LogFormat::Json => {
+                // With their names: the process may be gone when they are written.
+                if let Some(process) = self.ledger.process(batch.slot) {
+                    let logical_id = |device| self.ledger.logical_id(device);
+                    let names = Names::of(process, logical_id, &batch.events);
+                    self.batched_events += batch.events.len();
+                    self.batches.push(NamedBatch { batch, names });
+                }
+            }
         }
     }
 
-    /// Applies events; what is wrong with them, by their places.
+    /// Applies events; returns what is wrong with them, by index.
     fn apply(&mut self, slot: u32, events: &[Event]) -> Vec<(usize, Anomaly)> {
+        let logs_effects = self.logs_effects();
+        let mut counts = self.anomaly_counts(slot).cloned().unwrap_or_default();
         let mut anomalies = Vec::new();
-        for (place, event) in events.iter().enumerate() {
-            let before = self.effects.len();
-            let effects = (!self.config.log.options().quiet).then_some(&mut self.effects);
+        for (index, event) in events.iter().enumerate() {
+            let effects = logs_effects.then_some(&mut self.effects);
             let outcome = self.ledger.apply(slot, event, effects);
-            // What was booked in spite of a contradiction is known by its effects only.
-            let contradiction = || self.effects[before..].iter().find_map(anomaly_of);
-            let anomaly = outcome.err().or_else(contradiction);
-            anomalies.extend(anomaly.map(|anomaly| (place, anomaly)));
+            // What was booked in spite of a contradiction is no error, but it is counted.
+            if let Some(now) = self.anomaly_counts(slot)
+                && *now != counts
+            {
+                let mut changed = now.iter().filter(|(kind, count)| *count > counts.of(*kind));
+                let anomaly = outcome.err().or(changed.next().map(|(kind, _count)| kind));
+                anomalies.extend(anomaly.map(|anomaly| (index, anomaly)));
+                counts = now.clone();
+            }
             if self.effects.len() >= LOG_BATCH {
                 // One event of a large mesh has many effects, and a batch has many events.
                 self.collect_entries(slot);
-                self.hand_over();
+                self.flush();
             }
         }
         self.collect_entries(slot);
         anomalies
     }
 
-    /// Makes log entries of the effects so far.
+    fn anomaly_counts(&self, slot: u32) -> Option<&Anomalies> {
+        Some(&self.ledger.process(slot)?.account.anomalies)
+    }
+
+    /// Turns the effects so far into log entries.
     fn collect_entries(&mut self, slot: u32) {
-        let left_out = self.ledger.take_omitted_effects();
-        if !self.logs_effects() {
-            self.effects.clear();
-        } else if left_out > 0 {
-            self.config.log.left_out(left_out);
+        let omitted = self.ledger.take_omitted_effects();
+        if omitted > 0 {
+            self.config.log.count_lost(omitted);
         }
         if self.effects.is_empty() {
             return;
         }
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        for effect in self.effects.drain(..) {
-            let device = effect.device.and_then(|index| self.ledger.device(index));
-            let device = device.map(|device| device.facts.logical_id);
-            self.entries.push(LogEntry {
+        let pid = self.pid(slot);
+        let ledger = &self.ledger;
+        self.entries
+            .extend(self.effects.drain(..).map(|effect| LogEntry {
                 effect,
                 pid,
-                device,
-            });
-        }
+                device: effect.device.and_then(|index| ledger.logical_id(index)),
+            }));
         // A mesh that closed with a million buffers must not cost their room for good.
         self.effects.shrink_to(2 * LOG_BATCH);
     }
 
-    fn depart(&mut self, process: ProcessNumber, departure: Departure, time: u64) {
-        let Some(slot) = self.slots.remove(&process) else {
-            return;
-        };
-        let pid = self.ledger.identity(slot).and_then(|identity| identity.pid);
-        if let Some(exit) = self.release(slot, departure, time) {
-            self.note(Note::Departed { pid, exit });
-        }
-    }
-
-    /// Lets go of a process, but not of its last events.
-    fn release(&mut self, slot: u32, departure: Departure, time: u64) -> Option<Exit> {
+    /// Releases what a process held, but keeps its last events.
+    fn release(
+        &mut self,
+        process: ProcessNumber,
+        departure: Departure,
+        time: u64,
+    ) -> Option<Released> {
+        let slot = self.slots.remove(&process)?;
         let process = self.ledger.process(slot)?;
+        let pid = process.facts.identity.pid;
         let logical_id = |device| self.ledger.logical_id(device);
         self.config.journal.depart(slot, process, logical_id);
-        self.ledger.depart(slot, departure, time)
+        let exit = self.ledger.depart(slot, departure, time)?;
+        self.note(Note::ProcessDeparted { pid, exit });
+        Some(exit.released)
     }
 
     fn forget(&mut self, pid: u32, uid: u32, time: u64) -> Result<Vec<Released>, ForgetError> {
-        let found: Vec<(ProcessNumber, u32)> = self
-            .slots
-            .iter()
-            .filter_map(|(number, slot)| {
-                let identity = self.ledger.identity(*slot)?;
-                (identity.pid == Some(pid)).then_some((*number, identity.uid))
-            })
-            .collect();
+        let processes = self.slots.iter().filter_map(|(number, slot)| {
+            let identity = self.ledger.identity(*slot)?;
+            (identity.pid == Some(pid)).then_some((*number, identity.uid))
+        });
+        let found: Vec<(ProcessNumber, u32)> = processes.collect();
         if found.is_empty() {
             return Err(ForgetError::Unknown(pid));
         }
@@ -508,22 +470,12 @@ impl Keeper {
         }
         let mut released = Vec::new();
         for (process, _owner) in found {
-            let Some(slot) = self.slots.remove(&process) else {
-                continue;
-            };
-            if let Some(exit) = self.release(slot, Departure::Forgotten, time) {
-                self.note(Note::Departed {
-                    pid: Some(pid),
-                    exit,
-                });
-                released.push(exit.released);
-            }
-            self.answer(Answer::Forgotten { process });
+            released.extend(self.release(process, Departure::Forgotten, time));
+            self.answer(Answer::Forgotten(process));
         }
         Ok(released)
     }
 
-    /// What everybody holds on the devices with a logical id.
     fn totals(&self, logical_id: i32) -> Totals {
         let mut totals = Totals::default();
         for device in self.devices_numbered(logical_id) {
@@ -547,9 +499,12 @@ impl Keeper {
         devices.filter(move |device| Some(device.facts.logical_id) == wanted)
     }
 
-    fn device_info(&self, generation: Generation, device: i32) -> Vec<u8> {
+    fn legacy_answer(&self, generation: Generation, request: &Request) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(generation.record_bytes());
-        if device == -1 {
+        let device = request.device_id;
+        if request.kind == RequestKind::Query {
+            encode_response(generation, device, &self.totals(device), &mut bytes);
+        } else if device == -1 {
             encode_device_count(generation, self.device_count(), &mut bytes);
         } else {
             let info = self.known_info(device);
@@ -569,19 +524,12 @@ impl Keeper {
     fn known_info(&self, logical_id: i32) -> Option<DeviceInfo> {
         let wanted = u32::try_from(logical_id).ok()?;
         let mut configured = self.config.devices.iter();
-        let configured = configured.find(|device| device.facts.logical_id == wanted);
-        if let Some(device) = configured {
+        if let Some(device) = configured.find(|device| device.facts.logical_id == wanted) {
             return Some(device.info);
         }
         let mut reported = self.devices_numbered(logical_id);
         let reported = reported.find(|device| device.facts.arch.is_some())?;
         Some(info_of(&reported.facts))
-    }
-
-    fn acknowledge(&mut self, session: SessionNumber, next_sequence: u64) {
-        let mut bytes = Vec::new();
-        Frame::put_ack(&mut bytes, next_sequence);
-        self.answer(Answer::Bytes { session, bytes });
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -591,22 +539,17 @@ impl Keeper {
     }
 
     fn print(&mut self, kind: DumpKind) {
-        self.hand_over();
+        self.flush();
         let view = self.publisher.publish(&mut self.ledger);
         self.config.log.dump(kind, View::clone(&view));
     }
 
     fn note(&mut self, note: Note) {
         // Keeps its place among the events around it.
-        self.hand_over();
+        self.flush();
         self.config.log.note(note);
     }
 }
 
-/// What was wrong with an event, by one of its effects.
-fn anomaly_of(effect: &Effect) -> Option<Anomaly> {
-    match effect.change {
-        Change::Contradicted { anomaly, .. } => Some(anomaly),
-        _sound => None,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,13 @@
 //! Small things as the log shows them: what is not known, and text from outside.
 
+use crate::peer::is_deceptive;
 use std::fmt::{self, Write as _};
 
 /// A value, or a question mark where it is not known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<T>(pub(super) Option<T>);
+pub(crate) struct OrUnknown<T>(pub(crate) Option<T>);
 
-impl<T: fmt::Display> fmt::Display for Known<T> {
+impl<T: fmt::Display> fmt::Display for OrUnknown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(value) => value.fmt(f),
@@ -20,9 +21,9 @@ impl<T: fmt::Display> fmt::Display for Known<T> {
 /// A process chooses its own name: unescaped it could forge lines, or make a terminal that shows
 /// the log do things.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outside<'a>(pub(super) &'a str);
+pub(super) struct Escaped<'a>(pub(super) &'a str);
 
-impl fmt::Display for Outside<'_> {
+impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
             if is_deceptive(character) {
@@ -35,15 +36,6 @@ impl fmt::Display for Outside<'_> {
     }
 }
 
-/// Controls, line separators, and marks that turn the direction of what follows.
-fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,13 +44,16 @@ mod tests {
     fn text_from_outside_stays_on_its_line() {
         let forged = "a\n✓ [PID 1] \u{1b}[2J\u{202e}é";
         assert_eq!(
-            Outside(forged).to_string(),
+            Escaped(forged).to_string(),
             "a\\u{a}✓ [PID 1] \\u{1b}[2J\\u{202e}é"
         );
     }
 
     #[test]
     fn what_is_not_known_is_a_question_mark() {
-        assert_eq!(format!("{} {}", Known(Some(7)), Known::<u32>(None)), "7 ?");
+        assert_eq!(
+            format!("{} {}", OrUnknown(Some(7)), OrUnknown::<u32>(None)),
+            "7 ?"
+        );
     }
 }

@@ -1,0 +1,260 @@
+//! What a connection sends: its protocol is detected, its bytes decoded, its messages handled.
+
+use super::client::{FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
+use super::collected::Collected;
+use super::legacy::{Pause, Requester};
+use super::session::{Protocol, ReadOutcome};
+use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, MESSAGE_PAUSE, Timer};
+use crate::clock::unix_nanos;
+use crate::ledger_thread::{Command, SessionNumber};
+use crate::{peer, read};
+use std::time::Instant;
+use ttmem_event::wire::{Frame, MAGIC, RefusalCode};
+use ttmem_ledger::Departure;
+
+impl Ingest {
+    pub(super) fn read_session(&mut self, number: SessionNumber, now: Instant) {
+        let Some(session) = self.sessions.get(&number) else {
+            return;
+        };
+        if matches!(session.protocol, Protocol::Unknown) {
+            match session.peek() {
+                (ReadOutcome::Empty, _) => return,
+                (ReadOutcome::End, _) => return self.close(number, None),
+                (ReadOutcome::Bytes(_), first) => {
+                    if !self.detect_protocol(number, first, now) {
+                        return;
+                    }
+                }
+            }
+        }
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        if !session.is_readable() {
+            // Its earlier questions come first; what it sent stays in the socket.
+            return self.update_interest(number);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let outcome = session.read(&mut buffer);
+        match outcome {
+            ReadOutcome::Bytes(count) => {
+                self.bytes_this_round += count;
+                self.receive(number, &buffer[..count], now);
+            }
+            ReadOutcome::Empty => {}
+            ReadOutcome::End => self.end(number),
+        }
+        self.buffer = buffer;
+    }
+
+    /// Finds out what a connection speaks; false when it is no longer ours.
+    pub(super) fn detect_protocol(
+        &mut self,
+        number: SessionNumber,
+        first: u8,
+        now: Instant,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return false;
+        };
+        match first {
+            b'A'..=b'Z' => {
+                self.pass_to_http(number);
+                return false;
+            }
+            1..=12 if session.surplus => {
+                self.count_refusal();
+                self.close(number, None);
+                return false;
+            }
+            byte if byte == MAGIC[0] && session.surplus => {
+                let most = self.config.server.max_clients;
+                let reason = format!("the server serves {most} clients at most");
+                self.count_refusal();
+                self.refuse(number, RefusalCode::Full, &reason);
+                self.close(number, None);
+                return false;
+            }
+            1..=12 => session.protocol = Protocol::Legacy(Box::default()),
+            byte if byte == MAGIC[0] => session.protocol = Protocol::Client(Box::default()),
+            other => {
+                let reason =
+                    format!("its first byte is {other:#04x}, which no protocol begins with");
+                self.close(number, Some(reason));
+                return false;
+            }
+        }
+        self.set_timer(now + HANDSHAKE_TIMEOUT, Timer::Handshake(number));
+        true
+    }
+
+    pub(super) fn pass_to_http(&mut self, number: SessionNumber) {
+        let Some(session) = self.sessions.remove(&number) else {
+            return;
+        };
+        self.publish_client_count();
+        let _closed = self.poller.remove(&session.stream);
+        let uid = peer::credentials(&session.stream).map_or(u32::MAX, |peer| peer.uid);
+        if let Err(stream) = self.config.http.serve(session.stream, uid) {
+            read::refuse(stream);
+        }
+    }
+
+    pub(super) fn receive(&mut self, number: SessionNumber, bytes: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        session.last_read = Some(now);
+        match &mut session.protocol {
+            Protocol::Unknown | Protocol::Orphaned => {}
+            Protocol::Legacy(legacy) => {
+                let framed = legacy.push(bytes);
+                if legacy.awaits_pause() {
+                    self.set_timer(now + MESSAGE_PAUSE, Timer::MessagePause(number));
+                }
+                self.handle_legacy(number);
+                if let Err(error) = framed {
+                    self.close(number, Some(format!("not the old protocol: {error}")));
+                }
+            }
+            Protocol::Client(client) => {
+                let pushed = client.push(bytes);
+                let pushed = pushed.map_err(|error| (RefusalCode::Version, error.to_string()));
+                match pushed.and_then(|()| self.read_frames(number, now)) {
+                    Ok(()) => self.update_interest(number),
+                    Err((code, reason)) => {
+                        self.refuse(number, code, &reason);
+                        self.close(number, Some(reason));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn handle_legacy(&mut self, number: SessionNumber) {
+        loop {
+            let Some(session) = self.sessions.get_mut(&number) else {
+                return;
+            };
+            let requester = Requester {
+                session: number,
+                pid: session.pid,
+                outstanding: session.outstanding,
+                numbering: self.config.server.buffer_types,
+                time: unix_nanos(),
+            };
+            let mut collected = Collected {
+                process: session.process,
+                ..Collected::default()
+            };
+            let Protocol::Legacy(legacy) = &mut session.protocol else {
+                return;
+            };
+            let pause = legacy.handle(&requester, &mut collected);
+            self.dispatch(number, collected);
+            match pause {
+                Pause::Done | Pause::Answers => break,
+                Pause::Identity(claimed_pid) => {
+                    if let Err(reason) = self.identify_legacy(number, claimed_pid) {
+                        return self.close(number, Some(reason));
+                    }
+                }
+            }
+        }
+        self.update_interest(number);
+    }
+
+    /// Handles all whole frames of a client; an error ends its connection.
+    fn read_frames(
+        &mut self,
+        number: SessionNumber,
+        now: Instant,
+    ) -> Result<(), (RefusalCode, String)> {
+        loop {
+            let Some(session) = self.sessions.get_mut(&number) else {
+                return Ok(());
+            };
+            let Protocol::Client(client) = &mut session.protocol else {
+                return Ok(());
+            };
+            let process = session.process;
+            let mut collected = Collected {
+                process,
+                ..Collected::default()
+            };
+            let resync_bytes = client.resync_bytes();
+            let outcome = client.read_frames(&mut collected);
+            self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
+            if let (Some(process), Some(progress)) = (process, client.progress) {
+                // Once for a read, however many frames came.
+                if collected.answers > 0 {
+                    collected.push(Command::Acknowledge(number, progress.next_sequence));
+                }
+                if let Some(entry) = self.processes.get_mut(process) {
+                    entry.progress = progress;
+                    entry
+                        .memory
+                        .drain_to(std::mem::take(&mut collected.drained));
+                }
+                for handed in std::mem::take(&mut collected.handed) {
+                    self.keep(process, handed);
+                }
+                self.dispatch(number, collected);
+            }
+            if self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL {
+                let reason = "too many clients send their whole state at once";
+                return Err((RefusalCode::Full, reason.to_owned()));
+            }
+            match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
+                FrameOutcome::Consumed => return Ok(()),
+                FrameOutcome::Hello(identity, claimed_pid) => self
+                    .welcome(number, identity, claimed_pid, now)
+                    .map_err(|reason| (RefusalCode::Full, reason))?,
+                FrameOutcome::Goodbye => {
+                    if let Some(process) = process {
+                        self.depart(process, Departure::Goodbye);
+                    }
+                    self.close(number, None);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Sends on what the messages of a connection led to.
+    fn dispatch(&mut self, number: SessionNumber, mut collected: Collected) {
+        collected.flush_events();
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.outstanding += collected.answers;
+        }
+        for note in collected.notes {
+            self.config.log.note(note);
+        }
+        for command in collected.commands {
+            self.send(command);
+        }
+    }
+
+    /// Handles the last requests of an old client; an incomplete one is the reason it returns.
+    pub(super) fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
+        let session = self.sessions.get_mut(&number)?;
+        let Protocol::Legacy(legacy) = &mut session.protocol else {
+            return None;
+        };
+        let left_over = legacy.finish().err().map(|error| error.to_string());
+        legacy.peer_gone = true;
+        self.handle_legacy(number);
+        left_over
+    }
+
+    pub(super) fn refuse(&mut self, number: SessionNumber, code: RefusalCode, reason: &str) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        Frame::put_refused(&mut bytes, code, reason);
+        // It is about to be closed: whether it reads this is its business.
+        let _gone = session.send(&bytes);
+    }
+}

@@ -1,0 +1,183 @@
+//! Both protocols against a whole server, byte by byte.
+
+use super::*;
+use crate::log::{LogFileOptions, LogOptions, LogTarget};
+use crate::server::{LogConfig, Server, Signals};
+use crate::socket::SocketConfig;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use ttmem_event::legacy::{BufferTypeNumbering, Generation, Reply, Request, RequestKind};
+use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
+use ttmem_event::{Event, EventKind, Source};
+
+/// Generous: only a defect is ever that slow.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// What the log has after a server served what `talk` did on its socket.
+fn logged(talk: impl FnOnce(&PathBuf)) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, log) = (directory.path().join("s"), directory.path().join("log"));
+    let config = ServerConfig {
+        sockets: vec![SocketConfig {
+            path: path.clone(),
+            mode: 0o600,
+            group: None,
+        }],
+        http: None,
+        board: None,
+        log: LogConfig {
+            target: LogTarget::File(LogFileOptions::new(&log)),
+            options: LogOptions::default(),
+        },
+        max_clients: 8,
+        buffer_types: BufferTypeNumbering::Runtime,
+    };
+    let server = Server::start(config, Signals::Ignore).unwrap();
+    let handle = server.handle();
+    let serving = std::thread::spawn(move || server.run());
+    talk(&path);
+    handle.stop();
+    serving.join().unwrap().unwrap();
+    std::fs::read_to_string(log).unwrap()
+}
+
+fn connect(path: &PathBuf) -> UnixStream {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    stream
+}
+
+struct Client {
+    stream: UnixStream,
+    reader: FrameReader,
+}
+
+impl Client {
+    fn connect(path: &PathBuf) -> Self {
+        let mut bytes = Preamble::OURS.encode().to_vec();
+        let hello = Hello {
+            instance: [7; 16],
+            pid: 1,
+            source: Source::Client,
+            name: "tester",
+            visible_devices: "",
+        };
+        Frame::put_hello(&mut bytes, &hello);
+        let mut stream = connect(path);
+        stream.write_all(&bytes).unwrap();
+        let reader = FrameReader::default();
+        Self { stream, reader }
+    }
+
+    fn send(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = Vec::new();
+        put(&mut bytes);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn send_events(&mut self, first_sequence: u64, count: usize) {
+        let kind = EventKind::EventsElided { count: 1 };
+        let events = vec![Event { time: 1, kind }; count];
+        self.send(|out| Frame::put_events(out, first_sequence, &events));
+    }
+
+    /// The next frame of the server: what it is, and its sequence number.
+    fn receive(&mut self) -> (&'static str, u64) {
+        loop {
+            match self.reader.next_frame().unwrap() {
+                Some(Frame::Welcome(welcome)) if welcome.needs_resync => {
+                    return ("resync", welcome.next_sequence);
+                }
+                Some(Frame::Welcome(welcome)) => return ("welcome", welcome.next_sequence),
+                Some(Frame::Ack { next_sequence }) => return ("ack", next_sequence),
+                Some(Frame::Refused { .. }) => return ("refused", 0),
+                Some(other) => panic!("{other:?}"),
+                None => {}
+            }
+            let mut buffer = [0; 256];
+            let count = self.stream.read(&mut buffer).unwrap();
+            assert_ne!(count, 0, "the server closed the connection");
+            self.reader.push(&buffer[..count]);
+        }
+    }
+}
+
+#[test]
+fn a_client_is_acknowledged_once_and_resumes_where_it_was() {
+    let text = logged(|path| {
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("resync", 0));
+        client.send(|out| Frame::put(out, FrameKind::ResyncBegin, |_out| {}));
+        let end = ResyncEnd {
+            next_sequence: 10,
+            lost_events: 0,
+            elided_events: 0,
+        };
+        client.send(|out| Frame::put_resync_end(out, &end));
+        assert_eq!(client.receive(), ("ack", 10));
+        client.send_events(10, 3);
+        assert_eq!(client.receive(), ("ack", 13));
+        drop(client);
+
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("welcome", 13));
+        client.send_events(12, 2);
+        assert_eq!(client.receive(), ("ack", 14));
+        client.send_events(20, 1);
+        assert_eq!(client.receive(), ("ack", 21));
+        client.send(|out| Frame::put_goodbye(out, &Goodbye { next_sequence: 21 }));
+        assert_eq!(client.stream.read(&mut [0; 8]).unwrap(), 0);
+
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("resync", 0), "who left is new");
+        client.send(|out| Frame::put_ack(out, 1));
+        assert_eq!(client.receive(), ("refused", 0));
+    });
+    assert_eq!(text.matches("Connected (tester)").count(), 2, "{text}");
+    assert_eq!(text.matches("Left out 1 events").count(), 5, "{text}");
+    assert_eq!(text.matches("Lost 6 events").count(), 1, "{text}");
+    assert_eq!(text.matches("Said goodbye").count(), 1, "{text}");
+    assert!(text.contains("a frame of the server's out of place"));
+}
+
+#[test]
+fn an_old_client_is_answered_in_order_and_its_nonsense_is_logged() {
+    let text = logged(|path| {
+        let mut stream = connect(path);
+        let generation = Generation::G4;
+        let request = |kind, buffer_type| Request {
+            kind,
+            device_id: 0,
+            size: 4096,
+            buffer_type,
+            process_id: 1,
+            buffer_id: 16,
+            timestamp: 0,
+        };
+        let mut bytes = Vec::new();
+        for (kind, buffer_type) in [
+            (RequestKind::Alloc, 1),
+            (RequestKind::Alloc, 99),
+            (RequestKind::Response, 0),
+        ] {
+            request(kind, buffer_type).encode(generation, &mut bytes);
+        }
+        // More questions than may wait for answers at once.
+        for _ in 0..3 * MAX_OUTSTANDING {
+            request(RequestKind::Query, 0).encode(generation, &mut bytes);
+        }
+        stream.write_all(&bytes).unwrap();
+        let mut record = vec![0; generation.record_bytes()];
+        for _ in 0..3 * MAX_OUTSTANDING {
+            stream.read_exact(&mut record).unwrap();
+            match Reply::decode(generation, &record).unwrap() {
+                Reply::Totals { totals, .. } => assert_eq!(totals.l1, 4096),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert!(text.contains("Allocated 4096 bytes of L1 on device 0 (buffer_id=0x10)"));
+    assert!(text.contains("Invalid buffer_type 99 for buffer 16 on device 0"));
+    assert!(text.contains("Unknown message type: 4"));
+}

@@ -1,0 +1,111 @@
+//! What the ledger thread is asked to do.
+
+use crate::log::DumpKind;
+use crossbeam_channel::Sender;
+use std::sync::Arc;
+use ttmem_event::legacy::{Generation, Request};
+use ttmem_event::{Definition, Event};
+use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync};
+
+/// A process, as the sessions count them; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ProcessNumber(pub(crate) u64);
+
+/// A connection, as the sessions count them; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SessionNumber(pub(crate) u64);
+
+/// One thing for the ledger thread to do. They are done in the order they come.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A process joins, with the pid it claims to have.
+    Join(ProcessNumber, ProcessIdentity, i64),
+    /// A command about a process that has joined.
+    Process(ProcessNumber, ProcessCommand),
+    /// Confirms to a session that everything before this sequence number is applied.
+    Acknowledge(SessionNumber, u64),
+    /// An old client asks for the totals of a device, its size, or how many there are.
+    LegacyQuery(SessionNumber, Generation, Request),
+    /// Prints a dump or summary on the server's log.
+    Print(DumpKind),
+    /// A reader waits for a view.
+    Publish,
+    /// Replies when all commands before this one are done.
+    CatchUp {
+        reply: Sender<()>,
+    },
+    /// Forgets a process on a user's request.
+    Forget {
+        pid: u32,
+        /// The requesting user: only the owner, root and the server's own user may.
+        uid: u32,
+        time: u64,
+        /// What was released, or that it may not.
+        reply: Sender<Result<Vec<Released>, ForgetError>>,
+    },
+    Mark {
+        name: Arc<str>,
+        time: u64,
+        reply: Sender<u64>,
+    },
+    Stop,
+}
+
+/// What happened to a process that has joined.
+#[derive(Debug)]
+pub(crate) enum ProcessCommand {
+    /// Its connections ended or it reconnected; how many connections it has.
+    State(ProcessState, u32),
+    /// What its next events refer to, in the order they came.
+    Define(Vec<Definition>),
+    /// Its events in the order they came, times in nanoseconds since the epoch.
+    Events(Vec<Event>),
+    /// Events that were read from its memory after its death, in the order of their times.
+    Recovered(Vec<Event>),
+    /// Reports that were refused while they were read, and how many.
+    Refuse(Anomaly, u64),
+    /// Events that nobody will ever see.
+    Lost {
+        /// Events that it still had to send when it died.
+        gone_events: u64,
+        /// Events that it had no room for, over its whole life: it may have reported them.
+        lost_events: u64,
+        /// When that was found.
+        time: u64,
+    },
+    /// It sends its whole state; until that is complete the old view stays.
+    ResyncBegan,
+    /// Its whole state, to replace what is known.
+    Resync(Resync),
+    /// How it ended, and when.
+    Depart(Departure, u64),
+}
+
+impl Command {
+    /// Whether it can change the ledger.
+    pub(super) fn is_change(&self) -> bool {
+        matches!(
+            self,
+            Self::Join(..) | Self::Process(..) | Self::Forget { .. } | Self::Mark { .. }
+        )
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ForgetError {
+    #[error("no process {0} is tracked")]
+    Unknown(u32),
+    /// The server ends: it forgets everything anyway.
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("process {0} belongs to another user")]
+    NotAllowed(u32),
+}
+
+/// What the ledger thread sends to the sessions.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Bytes(SessionNumber, Vec<u8>),
+    /// A process was forgotten on request: its number means nothing any more.
+    Forgotten(ProcessNumber),
+}

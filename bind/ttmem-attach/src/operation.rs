@@ -7,7 +7,7 @@
 
 #![expect(unsafe_code, reason = "reads a name of the loader's")]
 
-use crate::place_map::PlaceMap;
+use crate::lock_free::address_map::{AddressMap, Slot};
 use crate::{report, symbols};
 use std::ffi::CStr;
 use ttmem_event::TextId;
@@ -15,7 +15,7 @@ use ttmem_event::TextId;
 /// Names by the address that was returned to: asking the loader searches all its symbols.
 ///
 /// Four times as many as there are such places in ttnn today.
-static NAMES: PlaceMap<4096> = PlaceMap::new();
+static NAMES: AddressMap<TextId, 4096> = AddressMap::new([const { Slot::new() }; 4096]);
 
 /// Forgets the names, whose texts are the parent's.
 pub(crate) fn forget() {
@@ -41,7 +41,7 @@ fn text_by(
     usual: Option<&str>,
 ) -> TextId {
     if let Some(known) = NAMES.get(address) {
-        return TextId(u32::try_from(known).unwrap_or_default());
+        return *known;
     }
     let function = exported_function_at(address);
     let text = function
@@ -49,7 +49,7 @@ fn text_by(
         .and_then(name_in)
         .or(usual)
         .map_or(TextId::NONE, |name| report::tracker().text(name));
-    NAMES.insert(address, usize::try_from(text.0).unwrap_or_default());
+    NAMES.insert(address, Box::leak(Box::new(text)));
     text
 }
 

@@ -3,6 +3,8 @@
 //! Nearly always it is one program, which is kept among the thread's own words; those
 //! after it are in a list that is not touched otherwise.
 
+#![expect(unsafe_code, reason = "makes objects of addresses that were kept")]
+
 use crate::runtime::Object;
 use crate::thread;
 use std::cell::{Cell, RefCell};
@@ -11,25 +13,39 @@ use ttmem_event::{MeshId, ProgramId, TextId};
 /// A program that an operation is about to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// The `ProgramImpl`.
-    pub(crate) program: Object,
-    /// The device it is sent to, and its mesh.
-    pub(crate) device: Object,
+    /// The address of the `ProgramImpl`.
+    pub(crate) program: usize,
+    /// The address of the device it is sent to, and its mesh.
+    pub(crate) device: usize,
     pub(crate) mesh: MeshId,
     pub(crate) operation: TextId,
     /// Whether an operation of ttnn has said so before.
     pub(crate) is_announced: bool,
 }
 
+impl Pending {
+    /// The `ProgramImpl`.
+    pub(crate) fn program(&self) -> Object {
+        // SAFETY: a program that is destroyed before it is sent is taken out ([`forget`]).
+        unsafe { Object::at(self.program) }
+    }
+
+    /// The device it is sent to.
+    pub(crate) fn device(&self) -> Object {
+        // SAFETY: the operation that is about to send holds the device; what is not sent is cleared.
+        unsafe { Object::at(self.device) }
+    }
+}
+
 /// The first of them, as a thread keeps it; zeroes stand for none.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct First {
-    program: Cell<Object>,
-    device: Cell<Object>,
+    program: Cell<usize>,
+    device: Cell<usize>,
     mesh: Cell<MeshId>,
     operation: Cell<TextId>,
-    /// Its number, if it was seen that nothing but its sending has to be told; 0 = not seen.
+    /// Its number, if it was seen that nothing but its sending has to be reported; 0 = not seen.
     settled: Cell<ProgramId>,
     is_there: Cell<bool>,
     /// Whether an operation has announced the last of all.
@@ -45,8 +61,8 @@ thread_local! {
 impl First {
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     pub(crate) const NONE: Self = Self {
-        program: Cell::new(std::ptr::null()),
-        device: Cell::new(std::ptr::null()),
+        program: Cell::new(0),
+        device: Cell::new(0),
         mesh: Cell::new(MeshId(0)),
         operation: Cell::new(TextId::NONE),
         settled: Cell::new(ProgramId(0)),
@@ -101,7 +117,7 @@ pub(crate) fn first() -> Option<Pending> {
     thread::with(|block| block.pending.get())
 }
 
-/// Notes that nothing but its sending has to be told of the first program.
+/// Notes that nothing but its sending has to be reported of the first program.
 #[inline]
 pub(crate) fn settle_first(program: ProgramId) {
     thread::with(|block| block.pending.settled.set(program));
@@ -143,7 +159,7 @@ pub(crate) fn clear() {
 
 /// A program is gone: if this thread was about to send it, it sends nothing.
 #[inline]
-pub(crate) fn forget(program: Object) {
+pub(crate) fn forget(program: usize) {
     thread::with(|block| {
         let first = &block.pending;
         let is_first = first.is_there.get() && first.program.get() == program;
@@ -179,8 +195,8 @@ mod tests {
     fn program(number: u32) -> Pending {
         let address = usize::try_from(number).expect("it is small") * 4096;
         Pending {
-            program: std::ptr::without_provenance(address),
-            device: std::ptr::without_provenance(address + 8),
+            program: address,
+            device: address + 8,
             mesh: MeshId(number),
             operation: TextId(number),
             is_announced: number != 2,

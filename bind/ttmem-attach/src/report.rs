@@ -3,32 +3,30 @@
 //! Plain facts in, events of the tracker out. Nothing here touches the runtime, so all
 //! of it may be contained against panics.
 
-pub(crate) mod prefetcher;
-pub(crate) mod rings;
-pub(crate) mod stacks;
+pub(crate) mod config_rings;
 
 use crate::hooks::identities::Identity;
 use crate::hooks::scratchpads::Scratchpad;
-use crate::regions::Clash;
 use crate::runtime::allocator::{CLASSES, Regions, Statistics};
 use crate::runtime::buffer::Buffer;
 use crate::runtime::dataflow::DataflowBuffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::kernel::{self, Kernel};
 use crate::runtime::per_core::Part;
+use crate::stacks;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BinaryStatus, BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition,
     DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, MeshDefinition, MeshId,
-    MeshKind, ProgramId, Source, TextId, TraceId,
+    MeshKind, ProgramId, Source, TextId,
 };
 
 /// Nobody has asked for the tracker yet: it is not configured.
 const FRESH: u8 = 0;
-const TELLING: u8 = 1;
+const REPORTING: u8 = 1;
 /// Hooks pass their calls on as if tracking were off: for a while, for a measurement.
 const PAUSED: u8 = 2;
 
@@ -38,7 +36,7 @@ static STATE: AtomicU8 = AtomicU8::new(FRESH);
 /// The tracker of this process; the first call configures it.
 #[inline]
 pub(crate) fn tracker() -> Tracker {
-    if STATE.load(Ordering::Relaxed) == FRESH {
+    if STATE.load(Relaxed) == FRESH {
         configure();
     }
     Tracker
@@ -48,22 +46,22 @@ pub(crate) fn tracker() -> Tracker {
 fn configure() {
     static CONFIGURED: OnceLock<Tracker> = OnceLock::new();
     CONFIGURED.get_or_init(|| {
-        let variable = std::env::var_os(crate::stacks::VARIABLE);
-        crate::stacks::configure(variable.as_deref());
+        let variable = std::env::var_os(stacks::VARIABLE);
+        stacks::configure(variable.as_deref());
         Tracker::start(Config {
             source: Source::Attached,
             ..Config::from_env()
         })
     });
     // Who paused it meanwhile has the last word.
-    let _paused = STATE.compare_exchange(FRESH, TELLING, Ordering::Relaxed, Ordering::Relaxed);
+    let _paused = STATE.compare_exchange(FRESH, REPORTING, Relaxed, Relaxed);
 }
 
-/// Whether anything is to be told at all.
+/// Whether anything is to be reported at all.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    match STATE.load(Ordering::Relaxed) {
-        TELLING => Tracker.is_enabled(),
+    match STATE.load(Relaxed) {
+        REPORTING => Tracker.is_enabled(),
         PAUSED => false,
         _fresh => tracker().is_enabled(),
     }
@@ -72,8 +70,8 @@ pub(crate) fn is_on() -> bool {
 /// Pauses or goes on.
 pub(crate) fn pause(paused: bool) {
     tracker();
-    let state = if paused { PAUSED } else { TELLING };
-    STATE.store(state, Ordering::Relaxed);
+    let state = if paused { PAUSED } else { REPORTING };
+    STATE.store(state, Relaxed);
 }
 
 /// A buffer's id: the runtime's own number, which begins at 0 and is never used again.
@@ -81,6 +79,18 @@ pub(crate) fn buffer_id(unique_id: u64) -> BufferId {
     BufferId(unique_id.saturating_add(1))
 }
 
+/// Records an event.
+#[inline]
+pub(crate) fn event(event: EventKind) {
+    tracker().track(event);
+}
+
+/// Something happened that was not reported: the totals of this process are not to be trusted.
+pub(crate) fn event_lost() {
+    event(EventKind::EventsLost { count: 1 });
+}
+
+/// A buffer was placed on all banks of its class.
 pub(crate) fn buffer_allocated(
     mesh: MeshId,
     unique_id: u64,
@@ -90,20 +100,38 @@ pub(crate) fn buffer_allocated(
     direction: Option<Direction>,
     operation: TextId,
 ) {
+    let id = buffer_id(unique_id);
     tracker().track_allocate(&Allocation {
+        buffer: id,
+        address,
+        banks,
+        ..allocation(mesh, buffer, direction, operation)
+    });
+    large_stack(mesh, id, buffer, banks.into());
+}
+
+/// What is the same for all parts of a buffer.
+#[inline(always)]
+fn allocation(
+    mesh: MeshId,
+    buffer: &Buffer,
+    direction: Option<Direction>,
+    operation: TextId,
+) -> Allocation {
+    Allocation {
         mesh,
-        buffer: buffer_id(unique_id),
+        buffer: BufferId(0),
         class: buffer.class,
         layout: buffer.layout,
         direction: direction.unwrap_or(usual_direction(buffer.class)),
-        address,
+        address: 0,
         requested_bytes: buffer.size_bytes,
         per_bank_bytes: buffer.per_bank_bytes,
-        banks,
+        banks: 0,
         page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
         cores: CoresId::NONE,
         operation,
-    });
+    }
 }
 
 /// How far the ids of a buffer's parts are apart: no process has that many buffers.
@@ -111,11 +139,8 @@ const PART_STEP: u64 = 1 << 40;
 
 /// The id of a part of a buffer, of which the first has the buffer's own.
 fn part_id(unique_id: u64, part: u64) -> BufferId {
-    BufferId(
-        buffer_id(unique_id)
-            .0
-            .saturating_add(part.saturating_mul(PART_STEP)),
-    )
+    let BufferId(first) = buffer_id(unique_id);
+    BufferId(first.saturating_add(part.saturating_mul(PART_STEP)))
 }
 
 /// A buffer was placed on some cores: each part has its own address, and its own id.
@@ -133,7 +158,7 @@ pub(crate) fn parts_allocated(
         let cores = tracker().cores(&part.cores);
         if cores == CoresId::NONE {
             // Without its cores it would count on all of them.
-            events_lost();
+            event_lost();
             continue;
         }
         let count = part.cores.len();
@@ -141,21 +166,16 @@ pub(crate) fn parts_allocated(
         let cores_so_far = cores_before + u64::from(count);
         let requested_bytes = share(cores_so_far).saturating_sub(share(cores_before));
         cores_before = cores_so_far;
+        let id = part_id(unique_id, number);
         tracker().track_allocate(&Allocation {
-            mesh,
-            buffer: part_id(unique_id, number),
-            class: buffer.class,
-            layout: buffer.layout,
-            direction: direction.unwrap_or(usual_direction(buffer.class)),
+            buffer: id,
             address: part.address,
             requested_bytes,
-            per_bank_bytes: buffer.per_bank_bytes,
             banks: u16::try_from(count).unwrap_or(u16::MAX),
-            page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
             cores,
-            operation,
+            ..allocation(mesh, buffer, direction, operation)
         });
-        stacks::of_part(mesh, part_id(unique_id, number), buffer, all_cores);
+        large_stack(mesh, id, buffer, all_cores);
     }
 }
 
@@ -164,13 +184,6 @@ fn share_of(bytes: u64, cores: u64, all_cores: u64) -> u64 {
     let share = u128::from(bytes) * u128::from(cores);
     let share = share.checked_div(u128::from(all_cores)).unwrap_or(0);
     u64::try_from(share).unwrap_or(bytes)
-}
-
-/// A buffer was given back that had so many parts.
-pub(crate) fn parts_freed(mesh: MeshId, unique_id: u64, parts: usize) {
-    for part in (0..).take(parts) {
-        tracker().track_deallocate(mesh, part_id(unique_id, part));
-    }
 }
 
 /// The end of the bank that the runtime takes from if it is not told otherwise.
@@ -182,20 +195,35 @@ fn usual_direction(class: Class) -> Direction {
     }
 }
 
-/// A buffer was given back.
-pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64) {
-    tracker().track_deallocate(mesh, buffer_id(unique_id));
+/// A buffer was given back that had so many parts.
+pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: usize) {
+    for part in (0..).take(parts) {
+        tracker().track_deallocate(mesh, part_id(unique_id, part));
+    }
 }
 
-/// All buffers of a mesh are off the account.
-pub(crate) fn buffers_released(mesh: MeshId) {
-    let class = None;
-    tracker().track(EventKind::BuffersReleased { mesh, class });
+/// The call stack behind what was reported just before, if it is a buffer that is large enough.
+#[inline]
+fn large_stack(mesh: MeshId, id: BufferId, buffer: &Buffer, banks: u64) {
+    if stacks::are_on() && stacks::is_large(buffer.per_bank_bytes.saturating_mul(banks)) {
+        stack(mesh, id, ProgramId(0));
+    }
 }
 
-/// Something happened that was not told: the totals of this process are not to be trusted.
-pub(crate) fn events_lost() {
-    tracker().track(EventKind::EventsLost { count: 1 });
+/// The call stack behind what was reported just before, if stacks are reported at all.
+pub(crate) fn stack(mesh: MeshId, buffer: BufferId, program: ProgramId) {
+    if !stacks::are_on() {
+        return;
+    }
+    let stack = stacks::here();
+    if stack != TextId::NONE {
+        event(EventKind::StackNoted {
+            mesh,
+            buffer,
+            program,
+            stack,
+        });
+    }
 }
 
 /// A chip's ids: of the device, and of the chip as a mesh of one.
@@ -235,10 +263,6 @@ pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u
     ChipIds { device, mesh }
 }
 
-pub(crate) fn chip_closed(device: DeviceId) {
-    tracker().track_device_close(device);
-}
-
 pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
     let tracker = tracker();
     let small = |number: u64| u16::try_from(number).unwrap_or_default();
@@ -254,15 +278,11 @@ pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
     id
 }
 
-pub(crate) fn mesh_closed(mesh: MeshId) {
-    tracker().track_mesh_close(mesh);
-}
-
 /// What an allocator can hand out.
 pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
     for class in CLASSES {
         let region = regions[class.index()];
-        tracker().track(EventKind::CapacityReported {
+        event(EventKind::CapacityReported {
             mesh,
             class,
             banks: region.banks,
@@ -275,31 +295,11 @@ pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
 
 /// The allocator's own statistics, to compare with.
 pub(crate) fn statistics(mesh: MeshId, class: Class, statistics: &Statistics) {
-    tracker().track(EventKind::StatisticsReported {
+    event(EventKind::StatisticsReported {
         mesh,
         class,
         allocated_bytes: statistics.allocated,
         largest_free_bytes: statistics.largest_free,
-    });
-}
-
-pub(crate) fn allocation_failed(
-    mesh: MeshId,
-    buffer: &Buffer,
-    banks: u16,
-    statistics: &Statistics,
-    operation: TextId,
-) {
-    tracker().track(EventKind::AllocationFailed {
-        mesh,
-        class: buffer.class,
-        banks,
-        requested_bytes: buffer.size_bytes,
-        per_bank_bytes: buffer.per_bank_bytes,
-        free_bytes: statistics.free,
-        largest_free_bytes: statistics.largest_free,
-        bank_bytes: statistics.total,
-        operation,
     });
 }
 
@@ -309,25 +309,16 @@ pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object:
     tracker().track_program(program, name, runtime_id, pointer);
 }
 
-pub(crate) fn program_destroyed(program: ProgramId) {
-    tracker().track_program_destroyed(program);
-}
-
-/// A program placed a circular buffer.
+/// A program placed storage of its own on cores.
 pub(crate) fn cb_allocated(
     mesh: MeshId,
     program: ProgramId,
     number: u32,
-    is_global: bool,
+    kind: CbKind,
     address: u64,
     size_bytes: u64,
     cores: &CoreSet,
 ) {
-    let kind = if is_global {
-        CbKind::Global
-    } else {
-        CbKind::Local
-    };
     tracker().track_allocate_cb(&CbAllocation {
         mesh,
         program,
@@ -349,20 +340,22 @@ pub(crate) fn dataflow_buffers(
     borrowed: &[u32],
 ) {
     for buffer in buffers {
-        let kind = if borrowed.contains(&buffer.number) {
+        let (number, cores) = (buffer.number, &buffer.cores);
+        let kind = if borrowed.contains(&number) {
             CbKind::DataflowBorrowed
         } else {
             CbKind::Dataflow
         };
-        tracker().track_allocate_cb(&CbAllocation {
+        let address = buffer.address.unwrap_or_default();
+        cb_allocated(
             mesh,
             program,
-            cb: buffer.number,
+            number,
             kind,
-            address: buffer.address.unwrap_or_default(),
-            size_bytes: buffer.size_bytes,
-            cores: tracker().cores(&buffer.cores),
-        });
+            address,
+            buffer.size_bytes,
+            cores,
+        );
     }
 }
 
@@ -371,42 +364,26 @@ const FIRST_SCRATCHPAD: u32 = 1 << 16;
 
 /// A program placed its scratchpads.
 pub(crate) fn scratchpads(mesh: MeshId, program: ProgramId, scratchpads: &[Scratchpad]) {
-    for (number, scratchpad) in (FIRST_SCRATCHPAD..).zip(scratchpads) {
-        tracker().track_allocate_cb(&CbAllocation {
+    let kind = CbKind::Scratchpad;
+    for (number, pad) in (FIRST_SCRATCHPAD..).zip(scratchpads) {
+        cb_allocated(
             mesh,
             program,
-            cb: number,
-            kind: CbKind::Scratchpad,
-            address: scratchpad.address,
-            size_bytes: scratchpad.size_bytes,
-            cores: tracker().cores(&scratchpad.cores),
-        });
+            number,
+            kind,
+            pad.address,
+            pad.size_bytes,
+            &pad.cores,
+        );
     }
 }
 
-/// A program gave back all its storage on a mesh.
-pub(crate) fn storage_freed(mesh: MeshId, program: ProgramId) {
-    tracker().track_deallocate_cb(mesh, program, None);
-}
-
-/// A program's storage was refused.
-pub(crate) fn clashed(mesh: MeshId, program: ProgramId, clash: &Clash) {
-    tracker().track(EventKind::Clashed {
-        mesh,
-        program,
-        kind: clash.kind,
-        cores: tracker().cores(&clash.cores),
-        region_end: clash.region_end,
-        limit: clash.limit,
-    });
-}
-
-/// A program's kernels are on their cores, and what it takes in the ring is fixed.
+/// A program's kernels are on their cores, and what it takes in the config ring is fixed.
 pub(crate) fn kernels(
     mesh: MeshId,
     program: ProgramId,
     kernels: &[Kernel],
-    ring_bytes: u64,
+    config_ring_bytes: u64,
     binary_bytes: u64,
     kind: KernelKind,
 ) {
@@ -415,7 +392,7 @@ pub(crate) fn kernels(
     tracker.track(EventKind::ProgramFinalized {
         mesh,
         program,
-        config_bytes: ring_bytes.saturating_sub(text_bytes),
+        config_bytes: config_ring_bytes.saturating_sub(text_bytes),
         text_bytes,
         binary_bytes,
     });
@@ -432,6 +409,7 @@ pub(crate) fn kernels(
             core_type: kernel.core_type,
         });
     }
+    stack(mesh, BufferId(0), program);
 }
 
 /// A program was sent for the first time; 0 bytes of something are none that is known.
@@ -442,31 +420,32 @@ pub(crate) fn first_run(
     command_bytes: u64,
     status: Option<BinaryStatus>,
 ) {
-    let tracker = tracker();
-    let tell_status = |status| {
-        tracker.track(EventKind::BinaryStatusChanged {
+    let status_changed = |status| {
+        event(EventKind::BinaryStatusChanged {
             mesh,
             program,
             status,
         });
     };
     if binary_bytes > 0 {
-        tracker.track(EventKind::BinarySent {
+        let bytes = binary_bytes;
+        event(EventKind::BinarySent {
             mesh,
             program,
-            bytes: binary_bytes,
+            bytes,
         });
-        tell_status(BinaryStatus::InFlight);
+        status_changed(BinaryStatus::InFlight);
     }
     if command_bytes > 0 {
-        tracker.track(EventKind::CommandsCached {
+        let bytes = command_bytes;
+        event(EventKind::CommandsCached {
             mesh,
             program,
-            bytes: command_bytes,
+            bytes,
         });
     }
     if let Some(status) = status {
-        tell_status(status);
+        status_changed(status);
     }
 }
 
@@ -479,50 +458,21 @@ pub(crate) fn dispatched(
     ran_before: bool,
     path: DispatchPath,
 ) {
-    // A program that runs again was kept by the program cache.
-    let program_cache = if ran_before {
-        CacheResult::Hit
-    } else {
-        CacheResult::Miss
-    };
     tracker().track_dispatch(&Dispatch {
         mesh,
         program,
         runtime_id,
         operation,
-        program_cache,
+        // A program that runs again was kept by the program cache.
+        program_cache: if ran_before {
+            CacheResult::Hit
+        } else {
+            CacheResult::Miss
+        },
         // Where there are no dispatch cores, the host writes it anew.
         binary_reused: ran_before && path == DispatchPath::Fast,
         path,
     });
-}
-
-/// The compiler's cache on disk was asked for a kernel.
-pub(crate) fn disk_lookup(name: &str, hit: bool) {
-    let tracker = tracker();
-    tracker.track(EventKind::JitDiskLookup {
-        program: ProgramId(0),
-        kernel: KernelId(0),
-        name: tracker.text(name),
-        hit,
-    });
-}
-
-pub(crate) fn trace_began(mesh: MeshId, trace: TraceId) {
-    tracker().track(EventKind::TraceBegan { mesh, trace });
-}
-
-pub(crate) fn trace_ended(mesh: MeshId, trace: TraceId, bytes: u64) {
-    tracker().track(EventKind::TraceEnded { mesh, trace, bytes });
-}
-
-pub(crate) fn trace_replayed(mesh: MeshId, trace: TraceId) {
-    tracker().track(EventKind::TraceReplayed { mesh, trace });
-}
-
-/// A trace was given up.
-pub(crate) fn trace_released(mesh: MeshId, trace: TraceId) {
-    tracker().track(EventKind::TraceReleased { mesh, trace });
 }
 
 #[cfg(test)]

@@ -8,18 +8,15 @@
 //! Both work on the calling thread and touch no object of the runtime. The loader has locks of
 //! its own, so it is never asked under the lock of the table.
 
-#![expect(
-    unsafe_code,
-    reason = "asks the unwinder and the loader, and publishes a table that a child replaces"
-)]
+#![expect(unsafe_code, reason = "asks the unwinder and the loader")]
 
 use crate::family::complain;
+use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ttmem_event::TextId;
 
 /// The variable that turns them on.
@@ -101,7 +98,7 @@ pub(crate) fn here() -> TextId {
     unsafe { _Unwind_Backtrace(step, (&raw mut walked).cast()) };
     let calls = &walked.calls[..walked.len];
     let mut frames: Vec<Option<Frame>> = {
-        let known = lock();
+        let known = KNOWN.lock();
         if let Some(text) = known.stacks.get(calls) {
             return *text;
         }
@@ -118,7 +115,7 @@ pub(crate) fn here() -> TextId {
         frame.get_or_insert_with(|| frame_at(*call, own_library));
     }
     let text = written(frames.iter().flatten());
-    let mut known = lock();
+    let mut known = KNOWN.lock();
     if !known.has_room(text.len()) {
         return TextId::NONE;
     }
@@ -166,10 +163,10 @@ unsafe extern "C" {
 /// # Safety
 /// `frame` is the unwinder's, and `walked` a [`Walked`] that nobody else uses.
 unsafe extern "C" fn step(frame: *mut c_void, walked: *mut c_void) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: `here` has passed its own, which outlives the walk.
     let walked = unsafe { &mut *walked.cast::<Walked>() };
     let mut is_before = 0;
-    // SAFETY: as the caller vouches; `is_before` is writable.
+    // SAFETY: the unwinder has passed the frame; `is_before` is writable.
     let next = unsafe { _Unwind_GetIPInfo(frame, &raw mut is_before) };
     let Some(place) = walked.calls.get_mut(walked.len).filter(|_room| next > 0) else {
         return 1;
@@ -264,28 +261,11 @@ impl Known {
     }
 }
 
-/// Made at first use, and never freed: a child forgets its parent's.
-static TABLE: AtomicPtr<Mutex<Known>> = AtomicPtr::new(std::ptr::null_mut());
+static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// Forgets all, in a child: the texts are its parent's, and somebody may have held the lock.
 pub(crate) fn forget() {
-    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
-}
-
-fn lock() -> MutexGuard<'static, Known> {
-    // SYNC(stacks): pairs with the exchange that publishes a new one.
-    let mut table = TABLE.load(Ordering::Acquire);
-    if table.is_null() {
-        let new = Box::into_raw(Box::<Mutex<Known>>::default());
-        let null = std::ptr::null_mut();
-        // SYNC(stacks): who finds it finds it made. One that came too late is left behind.
-        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
-        table = found.err().unwrap_or(new);
-    }
-    // SAFETY: it is a table that was made above and is never freed.
-    let table: &'static Mutex<Known> = unsafe { &*table };
-    // It is whole after every step: a panic leaves nothing broken.
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    KNOWN.forget();
 }
 
 #[cfg(test)]

@@ -25,8 +25,20 @@ const LANDMARK: &CStr = c"_ZNK2tt8tt_metal6Buffer7addressEv";
 /// A handle of the runtime's library; null before it is loaded.
 static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
+/// The function that gives back what the runtime allocated.
+///
+/// The runtime calls the first of that name in the process, which a preloaded library may
+/// have replaced, not the one its own library would find. No other may be asked of the
+/// process, which finds this library's functions before the runtime's.
+const DELETE: &CStr = c"_ZdlPv";
+
 /// The runtime's symbol of that name.
 pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
+    if name == DELETE
+        && let Some(delete) = symbol_of(libc::RTLD_DEFAULT, name)
+    {
+        return Some(delete);
+    }
     let mut runtime = RUNTIME.load(Ordering::Relaxed);
     if runtime.is_null() {
         runtime = find_runtime()?.as_ptr();
@@ -35,25 +47,16 @@ pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
     symbol_of(runtime, name)
 }
 
-/// The function that gives back what the runtime allocated.
-///
-/// The runtime calls the first of that name in the process, which a preloaded library may
-/// have replaced, not the one its own library would find.
-pub(crate) const DELETE: &CStr = c"_ZdlPv";
-
-/// As [`find`], but [`DELETE`] is that of the whole process. No other may be: the process
-/// finds this library's functions before the runtime's.
-pub(crate) fn find_with_delete(name: &CStr) -> Option<NonNull<c_void>> {
-    if name == DELETE {
-        return symbol_of(libc::RTLD_DEFAULT, name).or_else(|| find(name));
-    }
-    find(name)
+/// As [`find`]; without it a family that needs it is off.
+pub(crate) fn find_or_doubt(name: &'static CStr) -> Result<NonNull<c_void>, Doubt> {
+    find(name).ok_or(Doubt::Missing(name))
 }
 
 /// Whether the runtime has all of these symbols; what hooks alone use is not asked for otherwise.
 pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
-    let missing = names.iter().find(|name| find(name).is_none());
-    missing.map_or(Ok(()), |name| Err(Doubt::Missing(name)))
+    names
+        .iter()
+        .try_for_each(|name| find_or_doubt(name).map(drop))
 }
 
 pub(crate) fn is_runtime_loaded() -> bool {

@@ -17,8 +17,8 @@ use ttmem_event::{BinaryStatus, Direction, TextId};
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The thread's place among those that change something: its number, from 1 on.
-    pub(crate) seat: Cell<usize>,
+    /// What the thread is to the gate of `quiescence`; 0 = it has not joined.
+    pub(crate) gate_member: Cell<usize>,
     /// The end of the bank from which its newest block was taken: 1 above, 2 below.
     newest_direction: Cell<u8>,
     /// The state that the runtime gave the binaries of what it sends: 1 above its code.
@@ -122,7 +122,7 @@ mod place {
     thread_local! {
         static BLOCK: Block = const {
             Block {
-                seat: Cell::new(0),
+                gate_member: Cell::new(0),
                 newest_direction: Cell::new(0),
                 binary_status: Cell::new(0),
                 is_sending: Cell::new(false),

@@ -56,8 +56,7 @@ impl Drop for During {
 
 /// The time in which the runtime allocates something that has a name of its own.
 fn during(name: &str) -> During {
-    let named = FAMILY.is_on() && report::is_on();
-    During::begin(if named {
+    During::begin(if FAMILY.is_tracking() {
         FAMILY.contain(|| report::tracker().text(name))
     } else {
         TextId::NONE
@@ -69,8 +68,7 @@ interpose! {
     "_ZN2tt8tt_metal12experimental24GlobalCircularBufferImpl16setup_cb_buffersENS0_10BufferTypeEj"
     fn setup_global_cb(buffer: Object, class: u32, blocks: u32) |real| {
         let _during = during("GlobalCircularBuffer");
-        // SAFETY: the caller's own arguments.
-        unsafe { real(buffer, class, blocks) }
+        real();
     }
 }
 
@@ -81,8 +79,7 @@ interpose! {
     "_ZN2tt8tt_metal19GlobalSemaphoreImpl12setup_bufferESt8optionalIjENS0_10BufferTypeES2_ImE"
     fn setup_semaphore(semaphore: Object, value: u64, class: u32, address: u64, given: u64) |real| {
         let _during = during("GlobalSemaphore");
-        // SAFETY: the caller's own arguments.
-        unsafe { real(semaphore, value, class, address, given) }
+        real();
     }
 }
 
@@ -91,13 +88,13 @@ mod functions {
     use super::During;
     use crate::hooks::buffers::FAMILY;
     use crate::hooks::real_function;
+    use crate::operation;
     use crate::runtime::Object;
-    use crate::{operation, report};
     use ttmem_event::TextId;
 
     /// The operation that creates tensors at an address.
     fn creator(return_address: usize, usual: Option<&str>) -> TextId {
-        if FAMILY.is_on() && report::is_on() {
+        if FAMILY.is_tracking() {
             FAMILY.contain(|| operation::creator_at(return_address, usual))
         } else {
             TextId::NONE

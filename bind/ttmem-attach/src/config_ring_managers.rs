@@ -72,7 +72,6 @@ pub(crate) struct Manager {
 pub(crate) struct Taken {
     /// Kinds of cores in whose rings it takes room: a bit each. Where, [`Manager::place`] says.
     pub(crate) placed: u32,
-    /// Completions that it waits for.
     pub(crate) waits_for: Option<u32>,
     /// Kinds of cores whose rings can hold what may go: a bit each.
     pub(crate) used: u32,
@@ -152,7 +151,6 @@ impl Manager {
         is_part
     }
 
-    /// What was found is taken.
     #[inline]
     pub(crate) fn take(&self) -> Option<Taken> {
         if !self.is_found.load(Relaxed) {

@@ -29,7 +29,7 @@ impl<T> Drop for Outer<T> {
 }
 
 /// Changes a thread's value; what it was. A thread that is ending has none.
-fn replace<T>(slot: &'static LocalKey<Slot<T>>, value: Option<T>) -> Option<T> {
+pub(crate) fn replace<T>(slot: &'static LocalKey<Slot<T>>, value: Option<T>) -> Option<T> {
     let replaced = slot.try_with(|slot| {
         slot.0
             .try_borrow_mut()
@@ -61,7 +61,6 @@ pub(crate) fn with<T, R>(
     looked.ok().flatten()
 }
 
-/// A thread's value, if it has one.
 pub(crate) fn get<T: Copy>(slot: &'static LocalKey<Slot<T>>) -> Option<T> {
     with(slot, |value| *value)
 }

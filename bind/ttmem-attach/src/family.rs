@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// Something that the runtime does not have, or has in another form than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// There is no such symbol.
     Missing(&'static CStr),
     /// Something is not as in the versions this was made for.
     Unexpected(&'static str),
@@ -119,7 +118,6 @@ impl Family {
         R::default()
     }
 
-    /// One line for the status.
     pub(crate) fn describe(&self, text: &mut String) {
         let skipped = self.skipped.load(Ordering::Relaxed);
         // Writing to a text cannot fail.

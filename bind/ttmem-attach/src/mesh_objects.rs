@@ -10,7 +10,6 @@ use crate::open_devices;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use ttmem_event::MeshId;
 
-/// An object of a mesh.
 #[derive(Debug, Default)]
 pub(crate) struct MeshObject<T> {
     /// The address it is known by.
@@ -29,7 +28,6 @@ impl<T> MeshObject<T> {
         self.set_reported(MeshId(0));
     }
 
-    /// Whether its mesh is gone.
     pub(crate) fn is_ended(&self) -> bool {
         self.mesh.load(Relaxed) == 0
     }
@@ -40,7 +38,6 @@ impl<T> MeshObject<T> {
         Some(mesh.mesh)
     }
 
-    /// The mesh with which it was reported.
     #[inline]
     pub(crate) fn reported(&self) -> Option<MeshId> {
         let reported = self.reported.load(Relaxed);
@@ -53,7 +50,6 @@ impl<T> MeshObject<T> {
     }
 }
 
-/// The objects of a kind.
 #[derive(Debug)]
 pub(crate) struct MeshObjects<T: 'static, const MAX: usize>(AddressMap<MeshObject<T>, MAX>);
 
@@ -62,7 +58,6 @@ impl<T: Default + Sync, const MAX: usize> MeshObjects<T, MAX> {
         Self(AddressMap::new([const { Slot::new() }; MAX]))
     }
 
-    /// What is known of an object.
     #[inline]
     pub(crate) fn at(&self, object: usize) -> Option<&'static MeshObject<T>> {
         self.0.get(object)

@@ -20,10 +20,25 @@ use crate::runtime::device::{self, DeviceAccessors, Kind};
 use crate::{forks, report};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use ttmem_event::{Class, DeviceId, MeshId};
+use ttmem_event::{Class, DeviceId, EventKind, MeshId};
 
 /// Events of an allocator between two looks at its statistics.
 const EVENTS_BETWEEN_STATISTICS: u32 = 1000;
+
+/// Something that a thread notes and others see sometime later.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    #[inline]
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn set(&self, is_set: bool) {
+        self.0.store(is_set, Relaxed);
+    }
+}
 
 /// What is known of a device object while it is open.
 #[derive(Debug, Default)]
@@ -36,14 +51,14 @@ pub(crate) struct OpenDevice {
     allocator: usize,
     /// What the allocator can hand out.
     regions: Regions,
-    are_capacities_reported: AtomicBool,
+    are_capacities_reported: Flag,
     /// Events since the statistics were last looked at.
     events: AtomicU32,
     /// Whether it is being closed: its allocator is not to be asked any more.
-    is_closing: AtomicBool,
+    pub(crate) is_closing: Flag,
     /// Whether its allocator and our events know of the same buffers: not of those that were
     /// there before us, nor of those of parts of the device that have an allocator of their own.
-    is_comparable: AtomicBool,
+    pub(crate) is_comparable: Flag,
     /// The address of its implementation; 0 while not known.
     implementation: AtomicUsize,
     /// Bytes of each bank that live buffers take, by class, where buffers are counted.
@@ -51,19 +66,17 @@ pub(crate) struct OpenDevice {
     /// The newest buffer when it was opened; 0 if that was not seen.
     opened_behind: AtomicU64,
     /// Whether a buffer was placed here that takes blocks of its cores' own.
-    has_per_core: AtomicBool,
+    pub(crate) has_per_core: Flag,
     /// Whether its allocator's L1 has blocks of its meshes, with which they are reported.
-    is_mirror: AtomicBool,
+    pub(crate) is_mirror: Flag,
 }
 
-/// The open device objects.
 static DEVICES: AddressMap<OpenDevice, 1024> = AddressMap::new([const { Slot::new() }; 1024]);
 
 /// Held while a device is reported, so that it is reported once.
 static REPORTING: PatientLock = PatientLock::new();
 
 impl OpenDevice {
-    /// The banks of a class.
     pub(crate) fn banks(&self, class: Class) -> u16 {
         self.regions[class.index()].banks
     }
@@ -85,7 +98,7 @@ impl OpenDevice {
 
     /// The allocator, while it may be asked.
     pub(crate) fn allocator(&self) -> Option<Object> {
-        if self.allocator == 0 || self.is_closing.load(Relaxed) {
+        if self.allocator == 0 || self.is_closing.get() {
             return None;
         }
         // SAFETY: the allocator is that of a device, which has it until it is closed.
@@ -106,44 +119,23 @@ impl OpenDevice {
     /// A chip's own allocator is hardly ever used: only then its capacities are reported.
     #[inline]
     pub(crate) fn report_before_use(&self) {
-        if self.device.is_some() {
-            self.report_capacities_once();
+        if !self.are_capacities_reported.get() {
+            self.report_capacities();
         }
     }
 
     #[cold]
-    fn report_capacities_once(&self) {
-        if !self.are_capacities_reported.swap(true, Relaxed) {
+    fn report_capacities(&self) {
+        if !self.are_capacities_reported.0.swap(true, Relaxed) {
             FAMILY.contain(|| report::capacities(self.mesh, &self.regions));
         }
-    }
-
-    /// Notes that a buffer takes blocks of its cores' own here.
-    pub(crate) fn note_per_core(&self) {
-        self.has_per_core.store(true, Relaxed);
-    }
-
-    /// Whether a buffer may be one that takes blocks of its cores' own.
-    #[inline]
-    pub(crate) fn has_per_core(&self) -> bool {
-        self.has_per_core.load(Relaxed)
-    }
-
-    /// Notes that its allocator holds blocks of L1 that are those of a mesh.
-    pub(crate) fn note_mirrored(&self) {
-        self.is_mirror.store(true, Relaxed);
     }
 
     /// Whether the allocator's statistics of a class are about what is reported of it.
     ///
     /// They leave out the blocks of cores' own, as the account that they are compared with does.
     fn has_comparable(&self, class: Class) -> bool {
-        class != Class::L1 || !self.is_mirror.load(Relaxed)
-    }
-
-    /// Its allocator is not to be asked any more.
-    pub(crate) fn begin_closing(&self) {
-        self.is_closing.store(true, Relaxed);
+        class != Class::L1 || !self.is_mirror.get()
     }
 
     /// Counts a buffer that was reported.
@@ -161,7 +153,7 @@ impl OpenDevice {
 
     /// It was opened just now: there are no buffers that were not reported.
     pub(crate) fn begin(&self) {
-        self.is_comparable.store(true, Relaxed);
+        self.is_comparable.set(true);
         self.opened_behind.store(buffers::newest(), Relaxed);
     }
 
@@ -181,17 +173,10 @@ impl OpenDevice {
         DEVICES.insert(address, self);
     }
 
-    /// A buffer was placed here by another allocator, that of a part of the device.
-    ///
-    /// From then on the statistics say nothing about all buffers of the device.
-    pub(crate) fn add_foreign_buffer(&self) {
-        self.is_comparable.store(false, Relaxed);
-    }
-
     /// Reports again what the allocator can hand out, after it was resized.
     pub(crate) fn report_resized(&self) -> Option<()> {
         let accessors = FAMILY.need(&*device::ACCESSORS)?;
-        let regions = accessors.allocators().regions(self.allocator()?);
+        let regions = accessors.allocators.regions(self.allocator()?);
         let regions = resized(&self.regions, regions);
         FAMILY.contain(|| report::capacities(self.mesh, &regions));
         Some(())
@@ -201,14 +186,14 @@ impl OpenDevice {
     #[cold]
     pub(crate) fn verify(&self) -> Option<()> {
         let accessors = FAMILY.need(&*device::ACCESSORS)?;
-        if !self.is_comparable.load(Relaxed) {
+        if !self.is_comparable.get() {
             self.events.store(0, Relaxed);
             return None;
         }
         let (allocator, moment) = (self.allocator()?, Moment::find()?);
         self.events.store(0, Relaxed);
         // No hook that comes here runs under the allocator's lock.
-        let all = CLASSES.map(|class| accessors.allocators().statistics(allocator, class));
+        let all = CLASSES.map(|class| accessors.allocators.statistics(allocator, class));
         if !moment.lasts() {
             // Somebody had no patience: what changed meanwhile may not be reported yet.
             return None;
@@ -226,7 +211,14 @@ impl OpenDevice {
                 buffers::give_up(&buffers::FAMILY, why);
                 return None;
             }
-            FAMILY.contain(|| report::statistics(self.mesh, class, statistics));
+            FAMILY.contain(|| {
+                report::event(EventKind::StatisticsReported {
+                    mesh: self.mesh,
+                    class,
+                    allocated_bytes: statistics.allocated,
+                    largest_free_bytes: statistics.largest_free,
+                });
+            });
         }
         Some(())
     }
@@ -297,7 +289,7 @@ fn open_locked(accessors: &'static DeviceAccessors, device: Object) -> Option<&'
 fn open_mesh(accessors: &'static DeviceAccessors, device: Object) -> Option<OpenDevice> {
     let mesh = accessors.read_mesh(device)?;
     // Nothing that comes here holds the allocator's lock.
-    let regions = accessors.allocators().regions(mesh.allocator);
+    let regions = accessors.allocators.regions(mesh.allocator);
     let mut devices = Vec::with_capacity(mesh.chips.len());
     for &chip in &mesh.chips {
         // The chips of an initialised mesh are initialised.
@@ -312,7 +304,7 @@ fn open_mesh(accessors: &'static DeviceAccessors, device: Object) -> Option<Open
         mesh: id,
         allocator: mesh.allocator.address(),
         regions,
-        are_capacities_reported: AtomicBool::new(true),
+        are_capacities_reported: Flag(true.into()),
         ..OpenDevice::default()
     })
 }
@@ -323,23 +315,23 @@ fn open_chip(accessors: &'static DeviceAccessors, device: Object) -> Option<Open
         Regions::default()
     } else {
         // Nothing that comes here holds the allocator's lock.
-        accessors.allocators().regions(chip.allocator)
+        accessors.allocators.regions(chip.allocator)
     };
     let reserved = regions[Class::L1.index()].base;
     let identity = u32::try_from(chip.id)
         .map(identities::of)
         .unwrap_or_default();
-    let ids = FAMILY.contain(|| Some(report::chip_opened(&chip, &identity, reserved)))?;
+    let ids = FAMILY.contain(|| Some(report::chip_opened(&chip, &identity, reserved)));
+    let (id, mesh) = ids?;
     Some(OpenDevice {
-        mesh: ids.mesh,
-        device: Some(ids.device),
+        mesh,
+        device: Some(id),
         allocator: chip.allocator.address(),
         regions,
         ..OpenDevice::default()
     })
 }
 
-/// The meshes of all devices that are open.
 pub(crate) fn meshes() -> BTreeSet<MeshId> {
     DEVICES.values().map(|device| device.mesh).collect()
 }
@@ -412,7 +404,7 @@ mod tests {
     fn l1_that_mirrors_that_of_a_mesh_is_not_compared() {
         let chip = chip();
         assert!(CLASSES.into_iter().all(|class| chip.has_comparable(class)));
-        chip.note_mirrored();
+        chip.is_mirror.set(true);
         let compared = CLASSES
             .into_iter()
             .filter(|class| chip.has_comparable(*class));

@@ -5,11 +5,8 @@
 //! to which a call returns lies in one of these, and its exported name has the
 //! operation's. An address that is in no exported function has no name.
 
-#![expect(unsafe_code, reason = "reads a name of the loader's")]
-
 use crate::lock_free::address_map::{AddressMap, Slot};
 use crate::{report, symbols};
-use std::ffi::CStr;
 use ttmem_event::TextId;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
@@ -66,13 +63,23 @@ fn operation_in(function: &str) -> Option<&str> {
         if let Some(substituted) = rest.strip_prefix('S') {
             rest = substituted.split_once('_')?.1;
         }
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+        let Some(part) = take_part(&mut rest)? else {
             return last.map(short);
         };
-        last = Some(rest.get(digits..digits.checked_add(length)?)?);
-        rest = rest.get(digits + length..)?;
+        last = Some(part);
     }
+}
+
+/// Takes the next part of a mangled name, which its length is before; none at the end of the
+/// parts, and of nothing if it is broken.
+fn take_part<'n>(rest: &mut &'n str) -> Option<Option<&'n str>> {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+        return Some(None);
+    };
+    let part = rest.get(digits..digits.checked_add(length)?)?;
+    *rest = rest.get(digits + length..)?;
+    Some(Some(part))
 }
 
 /// Who creates tensors, from the mangled name of the function that does.
@@ -83,18 +90,13 @@ fn creator_in(function: &str) -> Option<&str> {
     let nested = function.strip_prefix("_ZN")?;
     let mut rest = nested.strip_prefix('K').unwrap_or(nested);
     let mut last = None;
-    loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
-            return last.map(short);
-        };
-        let part = rest.get(digits..digits.checked_add(length)?)?;
+    while let Some(part) = take_part(&mut rest)? {
         if part.starts_with(|first: char| first.is_ascii_uppercase()) && part != "Tensor" {
             return Some(short(part));
         }
         last = Some(part);
-        rest = rest.get(digits + length..)?;
     }
+    last.map(short)
 }
 
 /// Ends of names that say what a type or function is for, not what it is.
@@ -108,12 +110,7 @@ fn short(name: &str) -> &str {
 
 /// The exported function that contains an address, by its mangled name.
 fn exported_function_at(address: usize) -> Option<String> {
-    let name = symbols::around(address)?.dli_sname;
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's names are C strings that stay while the library is loaded.
-    let name = unsafe { CStr::from_ptr(name) };
+    let name = symbols::around(address)?.symbol?;
     name.to_str().ok().map(str::to_owned)
 }
 

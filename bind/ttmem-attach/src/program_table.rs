@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use ttmem_event::{MeshId, ProgramId, TextId};
 
-/// What is known of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) id: ProgramId,
@@ -76,7 +75,6 @@ impl Circulars {
     }
 }
 
-/// Programs by the address of their object.
 type Programs = HashMap<usize, Program, BuildHasherDefault<AddressHasher>>;
 
 static TABLE: PerProcess<Programs> = PerProcess::new();
@@ -125,7 +123,6 @@ pub(crate) fn with<R>(
     look(program)
 }
 
-/// Looks at a program that was seen before.
 pub(crate) fn with_known<R>(object: usize, look: impl FnOnce(&mut Program) -> R) -> Option<R> {
     TABLE.lock().get_mut(&object).map(look)
 }

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
 /// The gate, with slots for more threads than programs use devices from.
-static GATE: Gate<64> = Gate::new([const { Slot::new() }; 64]);
+static GATE: Gate<SLOTS> = Gate::new([const { Slot::new() }; SLOTS]);
+const SLOTS: usize = 64;
 
 /// Nobody waits longer at the gate, whatever has become of the thread that closed it.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -54,20 +55,18 @@ impl Drop for Leaving {
     }
 }
 
-/// The slot of a thread's number.
 #[inline]
-fn slot_of(number: usize) -> Option<usize> {
+fn slot_of(number: usize) -> Member {
     let slot = number.wrapping_sub(1);
-    (slot < 64).then_some(slot)
+    (slot < SLOTS).then_some(slot)
 }
 
-/// Joins this thread; its number.
 #[cold]
 fn join() -> usize {
     // A thread that is ending could not give a slot back.
     let can_give_back = LEAVING.try_with(|_leaving| ()).is_ok();
     match can_give_back.then(|| GATE.join()) {
-        Some(Member::Slot(slot)) => slot + 1,
+        Some(Some(slot)) => slot + 1,
         _counted => COUNTED,
     }
 }
@@ -75,9 +74,7 @@ fn join() -> usize {
 /// Begins anew, in a child in which only this thread exists.
 pub(crate) fn forget() {
     let number = thread::with(|block| block.gate_member.get());
-    let counted = (number >= COUNTED).then_some(Member::Counted);
-    let member = slot_of(number).map(Member::Slot).or(counted);
-    GATE.reset(member, number == COUNTED_CHANGING);
+    GATE.reset(slot_of(number), number == COUNTED_CHANGING);
 }
 
 /// Announces a change by this thread.
@@ -87,7 +84,7 @@ pub(crate) fn forget() {
 pub(crate) fn begin() {
     let number = thread::with(|block| block.gate_member.get());
     match slot_of(number) {
-        Some(slot) => begin_as(Member::Slot(slot)),
+        member @ Some(_) => begin_as(member),
         None => begin_without_slot(number),
     }
 }
@@ -117,7 +114,7 @@ fn begin_without_slot(number: usize) {
     }
     if number == COUNTED {
         thread::with(|block| block.gate_member.set(COUNTED_CHANGING));
-        begin_as(Member::Counted);
+        begin_as(None);
     }
 }
 
@@ -126,7 +123,7 @@ fn begin_without_slot(number: usize) {
 pub(crate) fn end() {
     let number = thread::with(|block| block.gate_member.get());
     match slot_of(number) {
-        Some(slot) => GATE.end(Member::Slot(slot)),
+        member @ Some(_) => GATE.end(member),
         None => end_without_slot(number),
     }
 }
@@ -135,7 +132,7 @@ pub(crate) fn end() {
 fn end_without_slot(number: usize) {
     if number == COUNTED_CHANGING {
         thread::with(|block| block.gate_member.set(COUNTED));
-        GATE.end(Member::Counted);
+        GATE.end(None);
     }
 }
 
@@ -257,7 +254,7 @@ mod tests {
 
     fn slots_are_given_back() {
         let before = GATE.members();
-        let threads = (0..2 * 64).map(|_number| std::thread::spawn(begin));
+        let threads = (0..2 * SLOTS).map(|_number| std::thread::spawn(begin));
         // Each ends in the middle of a change, which then counts as ended.
         threads.for_each(|thread| thread.join().expect("it does not panic"));
         assert_eq!(GATE.members(), before);

@@ -77,7 +77,6 @@ fn clash(kind: ClashKind, range: CoreRange, region_end: u64, limit: u64) -> Opti
     })
 }
 
-/// Whether two ranges have a core in common.
 fn meet(one: CoreRange, other: CoreRange) -> bool {
     one.x_first <= other.x_last
         && other.x_first <= one.x_last

@@ -6,22 +6,18 @@
 pub(crate) mod config_rings;
 
 use crate::hooks::identities::Identity;
-use crate::hooks::scratchpads::Scratchpad;
-use crate::runtime::allocator::{CLASSES, Regions, Statistics};
+use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::buffer::Buffer;
-use crate::runtime::dataflow::DataflowBuffer;
 use crate::runtime::device::{Chip, Mesh};
-use crate::runtime::kernel::{self, Kernel};
 use crate::runtime::per_core::Part;
 use crate::stacks;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, KernelLoad, Tracker};
+use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BinaryStatus, BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, MeshDefinition, MeshId,
-    MeshKind, ProgramId, Source, TextId,
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
+    DispatchPath, EventKind, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
 
 /// Nobody has asked for the tracker yet: it is not configured.
@@ -67,7 +63,6 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
-/// Pauses or goes on.
 pub(crate) fn pause(paused: bool) {
     tracker();
     let state = if paused { PAUSED } else { REPORTING };
@@ -79,7 +74,6 @@ pub(crate) fn buffer_id(unique_id: u64) -> BufferId {
     BufferId(unique_id.saturating_add(1))
 }
 
-/// Records an event.
 #[inline]
 pub(crate) fn event(event: EventKind) {
     tracker().track(event);
@@ -226,14 +220,12 @@ pub(crate) fn stack(mesh: MeshId, buffer: BufferId, program: ProgramId) {
     }
 }
 
-/// A chip's ids: of the device, and of the chip as a mesh of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChipIds {
-    pub(crate) device: DeviceId,
-    pub(crate) mesh: MeshId,
-}
-
-pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u64) -> ChipIds {
+/// A chip was opened; its device, and the chip as a mesh of one.
+pub(crate) fn chip_opened(
+    chip: &Chip,
+    identity: &Identity,
+    l1_reserved_bytes: u64,
+) -> (DeviceId, MeshId) {
     let tracker = tracker();
     let logical_id = u32::try_from(chip.id).unwrap_or_default();
     let small = |number: u64| u16::try_from(number).unwrap_or_default();
@@ -260,7 +252,7 @@ pub(crate) fn chip_opened(chip: &Chip, identity: &Identity, l1_reserved_bytes: u
         devices: vec![device],
     });
     tracker.track_device_open(device);
-    ChipIds { device, mesh }
+    (device, mesh)
 }
 
 pub(crate) fn mesh_opened(mesh: &Mesh, devices: Vec<DeviceId>) -> MeshId {
@@ -293,16 +285,6 @@ pub(crate) fn capacities(mesh: MeshId, regions: &Regions) {
     }
 }
 
-/// The allocator's own statistics, to compare with.
-pub(crate) fn statistics(mesh: MeshId, class: Class, statistics: &Statistics) {
-    event(EventKind::StatisticsReported {
-        mesh,
-        class,
-        allocated_bytes: statistics.allocated,
-        largest_free_bytes: statistics.largest_free,
-    });
-}
-
 /// A program appeared, or its name became known.
 pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object: usize) {
     let pointer = u64::try_from(object).unwrap_or_default();
@@ -328,125 +310,6 @@ pub(crate) fn cb_allocated(
         size_bytes,
         cores: tracker().cores(cores),
     });
-}
-
-/// A program placed its dataflow buffers.
-///
-/// Those whose numbers are among the borrowed ones lie inside of tensors.
-pub(crate) fn dataflow_buffers(
-    mesh: MeshId,
-    program: ProgramId,
-    buffers: &[DataflowBuffer],
-    borrowed: &[u32],
-) {
-    for buffer in buffers {
-        let (number, cores) = (buffer.number, &buffer.cores);
-        let kind = if borrowed.contains(&number) {
-            CbKind::DataflowBorrowed
-        } else {
-            CbKind::Dataflow
-        };
-        let address = buffer.address.unwrap_or_default();
-        cb_allocated(
-            mesh,
-            program,
-            number,
-            kind,
-            address,
-            buffer.size_bytes,
-            cores,
-        );
-    }
-}
-
-/// Scratchpads are numbered from here on, behind a program's other storage.
-const FIRST_SCRATCHPAD: u32 = 1 << 16;
-
-/// A program placed its scratchpads.
-pub(crate) fn scratchpads(mesh: MeshId, program: ProgramId, scratchpads: &[Scratchpad]) {
-    let kind = CbKind::Scratchpad;
-    for (number, pad) in (FIRST_SCRATCHPAD..).zip(scratchpads) {
-        cb_allocated(
-            mesh,
-            program,
-            number,
-            kind,
-            pad.address,
-            pad.size_bytes,
-            &pad.cores,
-        );
-    }
-}
-
-/// A program's kernels are on their cores, and what it takes in the config ring is fixed.
-pub(crate) fn kernels(
-    mesh: MeshId,
-    program: ProgramId,
-    kernels: &[Kernel],
-    config_ring_bytes: u64,
-    binary_bytes: u64,
-    kind: KernelKind,
-) {
-    let tracker = tracker();
-    let text_bytes = kernel::text_bytes(kernels);
-    tracker.track(EventKind::ProgramFinalized {
-        mesh,
-        program,
-        config_bytes: config_ring_bytes.saturating_sub(text_bytes),
-        text_bytes,
-        binary_bytes,
-    });
-    for kernel in kernel::by_binary(kernels) {
-        tracker.track_kernel_load(&KernelLoad {
-            mesh,
-            program,
-            kernel: KernelId(kernel.hash),
-            name: tracker.text(&kernel.name),
-            binary_bytes: kernel.binary_bytes,
-            cores: tracker.cores(&kernel.cores),
-            core_count: kernel.cores.len(),
-            kind,
-            core_type: kernel.core_type,
-        });
-    }
-    stack(mesh, BufferId(0), program);
-}
-
-/// A program was sent for the first time; 0 bytes of something are none that is known.
-pub(crate) fn first_run(
-    mesh: MeshId,
-    program: ProgramId,
-    binary_bytes: u64,
-    command_bytes: u64,
-    status: Option<BinaryStatus>,
-) {
-    let status_changed = |status| {
-        event(EventKind::BinaryStatusChanged {
-            mesh,
-            program,
-            status,
-        });
-    };
-    if binary_bytes > 0 {
-        let bytes = binary_bytes;
-        event(EventKind::BinarySent {
-            mesh,
-            program,
-            bytes,
-        });
-        status_changed(BinaryStatus::InFlight);
-    }
-    if command_bytes > 0 {
-        let bytes = command_bytes;
-        event(EventKind::CommandsCached {
-            mesh,
-            program,
-            bytes,
-        });
-    }
-    if let Some(status) = status {
-        status_changed(status);
-    }
 }
 
 /// A program was sent to run.

@@ -1,7 +1,7 @@
-//! Native call stacks, of whoever has something told while they are on.
+//! Native call stacks, of what is reported while they are on.
 //!
 //! They are off unless `TTMEM_STACKS` has a number of bytes: then buffers from that size on,
-//! allocations that were refused and loads of kernels are told with the stack they happened
+//! allocations that were refused and loads of kernels are reported with the stack they happened
 //! under. A hook that finds them off has looked at one flag.
 //!
 //! A stack is walked by the unwinder and named by the loader, once: equal stacks are one text.
@@ -19,16 +19,15 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ttmem_event::TextId;
 
-/// The variable that turns them on.
 pub(crate) const VARIABLE: &str = "TTMEM_STACKS";
 
-/// Frames that are told; what is further out is mostly the interpreter's.
+/// Frames that are reported; what is further out is mostly the interpreter's.
 const MAX_FRAMES: usize = 32;
 
-/// Frames that are walked: those of ours and of the allocator are not told.
+/// Frames that are walked: those of ours and of the allocator are left out.
 const MAX_WALKED: usize = 48;
 
-/// Different stacks that a process tells; a program has some hundreds.
+/// Different stacks that a process reports; a program has some hundreds.
 const MAX_STACKS: usize = 4096;
 
 /// Bytes of all their texts, a quarter of what a server keeps of a process.
@@ -48,7 +47,7 @@ const ALLOCATOR: [&str; 4] = [
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Buffers from so many charged bytes on have their stack told.
+/// Buffers from so many charged bytes on have their stack reported.
 static LEAST_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Turns them on if the variable's value says so; a value that makes no sense is said.
@@ -78,7 +77,7 @@ fn parse(value: Option<&OsStr>) -> Result<Option<u64>, NoBytes> {
     digits.parse().map(Some).map_err(|_other| NoBytes)
 }
 
-/// Whether stacks are told at all.
+/// Whether stacks are reported at all.
 #[inline]
 pub(crate) fn are_on() -> bool {
     ON.load(Ordering::Relaxed)
@@ -93,7 +92,10 @@ pub(crate) fn is_large(charged_bytes: u64) -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn here() -> TextId {
-    let mut walked = Walked::default();
+    let mut walked = Walked {
+        calls: [0; MAX_WALKED],
+        len: 0,
+    };
     // SAFETY: the walk ends before this returns, and `step` takes just such a pointer.
     unsafe { _Unwind_Backtrace(step, (&raw mut walked).cast()) };
     let calls = &walked.calls[..walked.len];
@@ -110,7 +112,8 @@ pub(crate) fn here() -> TextId {
             .map(|call| known.frames.get(call).cloned())
             .collect()
     };
-    let own_library = library_at((here as fn() -> TextId as *const ()).addr());
+    let own = symbols::around((here as fn() -> TextId as *const ()).addr());
+    let own_library = own.map(|own| own.base);
     for (frame, call) in frames.iter_mut().zip(calls) {
         frame.get_or_insert_with(|| frame_at(*call, own_library));
     }
@@ -136,15 +139,6 @@ pub(crate) fn here() -> TextId {
 struct Walked {
     calls: [usize; MAX_WALKED],
     len: usize,
-}
-
-impl Default for Walked {
-    fn default() -> Self {
-        Self {
-            calls: [0; MAX_WALKED],
-            len: 0,
-        }
-    }
 }
 
 unsafe extern "C" {
@@ -185,11 +179,6 @@ struct Frame {
     is_allocator: bool,
 }
 
-/// Where the library with this address begins.
-fn library_at(address: usize) -> Option<usize> {
-    symbols::around(address).map(|found| found.dli_fbase.addr())
-}
-
 /// The name of the place that a call is at, as in `libtt_metal.so+0x1f2e3d _ZN2tt…`.
 fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
     let Some(found) = symbols::around(call) else {
@@ -199,21 +188,15 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
             is_allocator: false,
         };
     };
-    let text = |name: *const libc::c_char| {
-        if name.is_null() {
-            return String::new();
-        }
-        // SAFETY: the loader's names are C strings that stay while the library is loaded, and the
-        // caller of this is inside of it.
-        let name = unsafe { CStr::from_ptr(name) };
+    let text = |name: Option<&CStr>| {
+        let name = name.unwrap_or_default().to_string_lossy();
         // These two are between frames, and between the parts of one.
-        name.to_string_lossy().replace([';', ' '], "_")
+        name.replace([';', ' '], "_")
     };
-    let path = text(found.dli_fname);
+    let path = text(found.library);
     let library = path.rsplit('/').next().unwrap_or_default();
-    let base = found.dli_fbase.addr();
-    let mut frame = format!("{library}+{:#x}", call.wrapping_sub(base));
-    let symbol = text(found.dli_sname);
+    let mut frame = format!("{library}+{:#x}", call.wrapping_sub(found.base));
+    let symbol = text(found.symbol);
     let shown = &symbol[..symbol.floor_char_boundary(MAX_SYMBOL_BYTES)];
     if !shown.is_empty() {
         // Writing to a text cannot fail.
@@ -221,7 +204,7 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
     }
     Frame {
         text: frame,
-        is_own: Some(base) == own_library,
+        is_own: Some(found.base) == own_library,
         is_allocator: ALLOCATOR.iter().any(|part| symbol.contains(part)),
     }
 }
@@ -230,16 +213,16 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
 ///
 /// Our hooks call the functions that they stand for, so nothing is missing without them.
 fn written<'f>(frames: impl Iterator<Item = &'f Frame>) -> String {
-    let told: Vec<&str> = frames
+    let shown: Vec<&str> = frames
         .filter(|frame| !frame.is_own)
         .skip_while(|frame| frame.is_allocator)
         .take(MAX_FRAMES)
         .map(|frame| frame.text.as_str())
         .collect();
-    told.join(";")
+    shown.join(";")
 }
 
-/// The stacks that were told, and the names of their frames.
+/// The stacks that were reported, and the names of their frames.
 #[derive(Debug, Default)]
 struct Known {
     stacks: HashMap<Box<[usize]>, TextId>,
@@ -255,7 +238,7 @@ impl Known {
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
-            complain("there are too many different call stacks: no further ones are told");
+            complain("there are too many different call stacks: no further ones are reported");
         }
         !self.is_full
     }

@@ -32,7 +32,6 @@ static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// process, which finds this library's functions before the runtime's.
 const DELETE: &CStr = c"_ZdlPv";
 
-/// The runtime's symbol of that name.
 pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
     if name == DELETE
         && let Some(delete) = symbol_of(libc::RTLD_DEFAULT, name)
@@ -63,20 +62,30 @@ pub(crate) fn is_runtime_loaded() -> bool {
     find(LANDMARK).is_some()
 }
 
-/// The path of the library that the runtime is in.
 pub(crate) fn library() -> Option<String> {
     let landmark = find(LANDMARK)?;
-    let name = around(landmark.as_ptr().addr())?.dli_fname;
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's names are C strings that stay while the library is loaded.
-    let name = unsafe { CStr::from_ptr(name) };
-    Some(name.to_string_lossy().into_owned())
+    let path = around(landmark.as_ptr().addr())?.library?;
+    Some(path.to_string_lossy().into_owned())
 }
 
-/// The library and the exported symbol that an address lies in, as far as there are any.
-pub(crate) fn around(address: usize) -> Option<libc::Dl_info> {
+/// What the loader knows of an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    /// Where the library begins that it lies in, and the path of that.
+    pub(crate) base: usize,
+    pub(crate) library: Option<&'static CStr>,
+    pub(crate) symbol: Option<&'static CStr>,
+}
+
+/// What an address lies in; none if that is no library.
+pub(crate) fn around(address: usize) -> Option<Around> {
+    /// # Safety
+    /// It is null or a name of the loader's.
+    unsafe fn name(name: *const c_char) -> Option<&'static CStr> {
+        // SAFETY: the loader's names are C strings that stay while the library is loaded. Ours
+        // does, and whoever asks for another is called from there.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+    }
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     let address = ptr::without_provenance::<c_void>(address);
     // SAFETY: `found` is writable; any address may be asked for, it is not read.
@@ -84,7 +93,14 @@ pub(crate) fn around(address: usize) -> Option<libc::Dl_info> {
         return None;
     }
     // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
-    Some(unsafe { found.assume_init() })
+    let found = unsafe { found.assume_init() };
+    Some(Around {
+        base: found.dli_fbase.addr(),
+        // SAFETY: dladdr has given the name.
+        library: unsafe { name(found.dli_fname) },
+        // SAFETY: dladdr has given the name.
+        symbol: unsafe { name(found.dli_sname) },
+    })
 }
 
 /// The real function of a hook that was called.
@@ -106,11 +122,12 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
 /// the first that was loaded is everybody's.
 #[cold]
 pub(crate) fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
+    let library_of = |symbol: *const c_void| around(symbol.addr()).map(|found| found.base);
     let own: extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int = collect;
-    let own = object_with(own as *const c_void);
+    let own = library_of(own as *const c_void);
     let elsewhere = |handle| {
         let found = symbol_of(handle, name);
-        found.filter(|symbol| object_with(symbol.as_ptr()) != own)
+        found.filter(|symbol| library_of(symbol.as_ptr()) != own)
     };
     let objects = loaded_objects();
     let found = objects
@@ -139,15 +156,6 @@ extern "C" fn collect(
         }
     }
     0
-}
-
-/// Where the object begins that contains an address; null if none does.
-fn object_with(address: *const c_void) -> *mut c_void {
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `found` is writable; any address may be asked for, it is not read.
-    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
-    // SAFETY: zero is valid for each of its fields, and dladdr may have filled them in.
-    unsafe { found.assume_init() }.dli_fbase
 }
 
 fn symbol_of(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {

@@ -15,7 +15,7 @@ use ttmem_event::{BinaryStatus, Direction, TextId};
 
 /// The words of a thread; zeroes stand for "none" in each of them.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Block {
     /// What the thread is to the gate of `quiescence`; 0 = it has not joined.
     pub(crate) gate_member: Cell<usize>,
@@ -32,7 +32,7 @@ pub(crate) struct Block {
 }
 
 /// The size that is written in the assembler's part.
-const BLOCK_BYTES: usize = 56;
+const BLOCK_BYTES: usize = 64;
 const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 
@@ -117,22 +117,11 @@ mod place {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod place {
     use super::Block;
-    use std::cell::Cell;
 
     thread_local! {
-        static BLOCK: Block = const {
-            Block {
-                gate_member: Cell::new(0),
-                newest_direction: Cell::new(0),
-                binary_status: Cell::new(0),
-                is_sending: Cell::new(false),
-                creating: Cell::new(TextId::NONE),
-                pending: First::NONE,
-            }
-        };
+        static BLOCK: Block = Block::default();
     }
 
-    /// Looks at this thread's block.
     #[inline]
     pub(crate) fn with<R>(look: impl FnOnce(&Block) -> R) -> R {
         // It has no destructor, so it is always there.

@@ -39,7 +39,6 @@ fn note_newest(id: u64) {
     }
 }
 
-/// The newest buffer that was reported.
 pub(crate) fn newest() -> u64 {
     NEWEST.load(Relaxed)
 }
@@ -93,9 +92,9 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     };
     let unique_id = accessors.begin(buffer, &facts);
     note_newest(report::buffer_id(unique_id).0);
-    let (mesh, operation) = (device.mesh, creating::operation());
+    let (mesh, operation) = (device.mesh, creating::current_operation());
     if let Some(parts) = parts {
-        device.note_per_core();
+        device.has_per_core.set(true);
         FAMILY.contain(|| {
             report::parts_allocated(mesh, unique_id, &facts, &parts, direction, operation);
         });
@@ -113,7 +112,6 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     Some(device)
 }
 
-/// Reports that a buffer is given back.
 fn report_freed(buffer: Object) -> Option<()> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     accessors.address(buffer)?;
@@ -127,7 +125,7 @@ fn report_freed(buffer: Object) -> Option<()> {
     if device.is_from_before(id) {
         return None;
     }
-    let parts = if device.has_per_core() {
+    let parts = if device.has_per_core.get() {
         // Its blocks are given back after this.
         believe(per_core::parts(buffer), &FAMILY)
     } else {
@@ -154,9 +152,7 @@ interpose! {
         }
         real();
     }
-}
 
-interpose! {
     /// `void AllocatorImpl::deallocate_buffer(Buffer*)`: gives the block back.
     ///
     /// Not `track_deallocate`, which comes before: in a capture without dispatch that is called
@@ -167,7 +163,7 @@ interpose! {
             // Before it is done, so that nobody gets the block before it is reported to be free.
             report_freed(buffer);
         }
-        let _ended = OnExit::new(quiescence::end);
+        let _ended = OnExit(quiescence::end);
         real();
     }
 }
@@ -195,9 +191,7 @@ interpose! {
     ) -> u64 |real| {
         allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.69 - 0.78.
     "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EE"
     fn allocate_in_banks_beside_reserved(
@@ -206,9 +200,7 @@ interpose! {
     ) -> u64 |real| {
         allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.64 - 0.68.
     "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEE"
     fn allocate_in_banks_of_allocator(
@@ -217,9 +209,7 @@ interpose! {
     ) -> u64 |real| {
         allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `shared_ptr<Buffer> Buffer::create(IDevice*, u64, u64, BufferType, …)`: places it, too.
     ///
     /// The result comes through a hidden first argument. Whatever it is, it passes through.

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::{number_of, with_program};
-use super::{interpose, needed, on_exception};
+use super::{interpose, interpose_needed, on_exception};
 use crate::during::{self, Slot, during};
 use crate::family::Family;
 use crate::program_table::{self, Program};
@@ -19,63 +19,38 @@ use ttmem_event::{CbKind, CoreSet, EventKind, MeshId, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("circular buffers");
 
-// A runtime without it gives circular buffers back without saying whose they were.
-needed! {
-    c"_ZN2tt8tt_metal6detail11ProgramImpl27deallocate_circular_buffersEv"
-}
-
-/// The program whose circular buffers this thread places or gives back.
-#[derive(Debug)]
-struct Placing {
-    /// The `ProgramImpl`, which is alive meanwhile.
-    program: Object,
-    /// Circular buffers so far, by mesh.
-    counts: Vec<(MeshId, u32)>,
-}
-
-impl Placing {
-    fn of(program: Object) -> Self {
-        Self {
-            program,
-            counts: Vec::new(),
-        }
-    }
-}
-
 thread_local! {
-    static PLACING: Slot<Placing> = const { Slot::new() };
+    /// The `ProgramImpl` whose circular buffers this thread places or gives back, and how many
+    /// so far, by mesh.
+    static PLACING: Slot<(Object, Vec<(MeshId, u32)>)> = const { Slot::new() };
 }
 
-/// What this thread places next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Next {
-    /// The `ProgramImpl`.
     program: Object,
     /// Its number on the mesh.
     number: u32,
-    /// Whether it is the first on any mesh.
     is_first: bool,
 }
 
 /// The program that this thread is at, and the next number on a mesh.
 fn next_on(mesh: MeshId) -> Option<Next> {
-    during::with(&PLACING, |placing| {
+    during::with(&PLACING, |(program, counts)| {
         let mut next = Next {
-            program: placing.program,
+            program: *program,
             number: 0,
-            is_first: placing.counts.is_empty(),
+            is_first: counts.is_empty(),
         };
-        if let Some((_mesh, count)) = placing.counts.iter_mut().find(|(on, _)| *on == mesh) {
+        if let Some((_mesh, count)) = counts.iter_mut().find(|(on, _)| *on == mesh) {
             *count += 1;
             next.number = *count;
         } else {
-            placing.counts.push((mesh, 0));
+            counts.push((mesh, 0));
         }
         next
     })
 }
 
-/// Reports one circular buffer.
 fn report_allocated(
     cores: Object,
     address: u64,
@@ -121,7 +96,6 @@ fn report_allocated(
     Some(())
 }
 
-/// Reports where a circular buffer is.
 pub(super) fn report_circular(
     family: &Family,
     mesh: MeshId,
@@ -148,7 +122,6 @@ pub(super) fn report_circular(
     });
 }
 
-/// Reports a clash of a program's storage on a mesh.
 fn report_clash(mesh: MeshId, program: ProgramId, clash: &Clash) {
     FAMILY.contain(|| {
         report::event(EventKind::Clashed {
@@ -167,9 +140,7 @@ pub(super) fn report_first_clash(object: Object, device: Object, regions: &Regio
     let accessors = FAMILY.need(&*device::ACCESSORS)?;
     let program = number_of(object)?;
     let device = open_devices::of(device)?;
-    let lowest = accessors
-        .allocators()
-        .lowest_l1_address(device.allocator()?);
+    let lowest = accessors.allocators.lowest_l1_address(device.allocator()?);
     let clash = regions.first_clash(lowest, device.l1_end())?;
     report_clash(device.mesh, program, &clash);
     Some(())
@@ -187,23 +158,22 @@ fn report_outside(object: Object, device: Object) -> Option<()> {
     Some(())
 }
 
+// A runtime without it gives circular buffers back without saying whose they were.
+interpose_needed! {
+    /// `void ProgramImpl::deallocate_circular_buffers()`.
+    "_ZN2tt8tt_metal6detail11ProgramImpl27deallocate_circular_buffersEv"
+    fn deallocate_circular_buffers(program: Object) |real| {
+        during(&PLACING, (program, Vec::new()), real);
+    }
+}
+
 interpose! {
     /// `void ProgramImpl::allocate_circular_buffers(IDevice const*)`.
     "_ZN2tt8tt_metal6detail11ProgramImpl25allocate_circular_buffersEPKNS0_7IDeviceE"
     fn allocate_circular_buffers(program: Object, device: Object) |real| {
-        during(&PLACING, Placing::of(program), real);
+        during(&PLACING, (program, Vec::new()), real);
     }
-}
 
-interpose! {
-    /// `void ProgramImpl::deallocate_circular_buffers()`.
-    "_ZN2tt8tt_metal6detail11ProgramImpl27deallocate_circular_buffersEv"
-    fn deallocate_circular_buffers(program: Object) |real| {
-        during(&PLACING, Placing::of(program), real);
-    }
-}
-
-interpose! {
     /// `void GraphTracker::track_allocate_cb(CoreRangeSet const&, u64, u64, bool, IDevice const*)`.
     "_ZN2tt8tt_metal12GraphTracker17track_allocate_cbERKNS0_12CoreRangeSetEmmbPKNS0_7IDeviceE"
     fn track_allocate_cb(
@@ -216,9 +186,7 @@ interpose! {
         }
         real();
     }
-}
 
-interpose! {
     /// `void GraphTracker::track_deallocate_cb(IDevice const*)`: all of a program on a chip.
     "_ZN2tt8tt_metal12GraphTracker19track_deallocate_cbEPKNS0_7IDeviceE"
     fn track_deallocate_cb(tracker: Object, device: Object) |real| {
@@ -234,9 +202,7 @@ interpose! {
         }
         real();
     }
-}
 
-interpose! {
     /// `void ProgramImpl::validate_circular_buffer_core_ranges(IDevice const*)`: cores outside of
     /// the grid leave it as an exception.
     "_ZN2tt8tt_metal6detail11ProgramImpl36validate_circular_buffer_core_rangesEPKNS0_7IDeviceE"
@@ -247,9 +213,7 @@ interpose! {
             }
         });
     }
-}
 
-interpose! {
     /// `void ProgramImpl::validate_circular_buffer_region(IDevice const*)`: a clash leaves it.
     "_ZN2tt8tt_metal6detail11ProgramImpl31validate_circular_buffer_regionEPKNS0_7IDeviceE"
     fn validate_circular_buffers(program: Object, device: Object) |real| {
@@ -273,7 +237,7 @@ mod tests {
         let program = Object::NULL;
         assert_eq!(next_on(MeshId(1)), None);
         for _again in 0..2 {
-            let (numbers, _placing) = during(&PLACING, Placing::of(program), || {
+            let (numbers, _placing) = during(&PLACING, (program, Vec::new()), || {
                 [1, 1, 2, 1, 2].map(|mesh| next_on(MeshId(mesh)).map(|next| next.number))
             });
             assert_eq!(numbers, [Some(0), Some(1), Some(0), Some(2), Some(1)]);

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{interpose, needed};
+use super::interpose_needed;
 use crate::family::Family;
 use crate::report;
 use crate::runtime::text::text_at;
@@ -13,12 +13,6 @@ use crate::runtime::{Object, TwoWords};
 use ttmem_event::{EventKind, KernelId, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("compiler cache");
-
-// With one of these alone either all kernels would seem to be on disk or none.
-needed! {
-    c"_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-    c"_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_"
-}
 
 /// The kernel in the path `…/kernels/NAME/HASH/PROCESSOR/…` of a binary that stands for it.
 fn kernel_in(path: &str) -> Option<&str> {
@@ -29,7 +23,6 @@ fn kernel_in(path: &str) -> Option<&str> {
     (stands_for_it && !name.is_empty()).then_some(name)
 }
 
-/// Reports whether a kernel was on disk.
 fn report(directory: Object, hit: bool) -> Option<()> {
     if !FAMILY.is_tracking() {
         return None;
@@ -51,7 +44,8 @@ fn report(directory: Object, hit: bool) -> Option<()> {
     Some(())
 }
 
-interpose! {
+// With one of these alone either all kernels would seem to be on disk or none.
+interpose_needed! {
     /// `bool JitBuildState::need_link(string const&) const`: false when the binary is there.
     "_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
     fn need_link(state: Object, directory: Object) -> u64 |real| {
@@ -62,9 +56,7 @@ interpose! {
         }
         needed
     }
-}
 
-interpose! {
     /// `JitBuildState::link(string const&, JitBuildSettings const*, string const&) const`.
     "_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_"
     fn link(state: Object, directory: Object, settings: Object, object: Object) -> TwoWords |real| {

@@ -7,7 +7,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{dispatch, interpose, needed, queues};
+use super::{dispatch, interpose, interpose_needed, queues};
 use crate::config_ring_managers::{MANAGERS, Manager, Space};
 use crate::during::{self, Slot, during};
 use crate::family::Family;
@@ -18,15 +18,6 @@ use crate::runtime::vector::Vector;
 use ttmem_event::MeshId;
 
 pub(crate) static FAMILY: Family = Family::new("config rings");
-
-// A runtime without one of these has rings of another kind.
-needed! {
-    c"_ZN2tt8tt_metal16program_dispatch42reset_config_buf_mgrs_and_expected_workersERKNS0_3HalERSt5arrayINS0_21WorkerConfigBufferMgrELm8EERS5_IjLm8EEjj"
-    c"_ZN2tt8tt_metal21WorkerConfigBufferMgr15init_add_bufferEjj"
-    c"_ZN2tt8tt_metal21WorkerConfigBufferMgr7reserveERKSt6vectorIjSaIjEE"
-    c"_ZN2tt8tt_metal21WorkerConfigBufferMgr4freeEj"
-    c"_ZN2tt8tt_metal21WorkerConfigBufferMgr5allocEj"
-}
 
 /// Managers of a queue: the runtime makes them all at once, used or not.
 const MANAGERS_PER_QUEUE: usize = 8;
@@ -153,7 +144,8 @@ fn note_found(manager: &Manager, sizes: Object, found: Object) -> Option<()> {
     manager.find(sizes, found).then_some(())
 }
 
-interpose! {
+// A runtime without one of these has rings of another kind.
+interpose_needed! {
     /// `void reset_config_buf_mgrs_and_expected_workers(Hal const&, array<WorkerConfigBufferMgr, 8>&,
     /// array<u32, 8>&, u32, u32)`: sets up the first so many managers.
     "_ZN2tt8tt_metal16program_dispatch42reset_config_buf_mgrs_and_expected_workersERKNS0_3HalERSt5arrayINS0_21WorkerConfigBufferMgrELm8EERS5_IjLm8EEjj"
@@ -163,18 +155,14 @@ interpose! {
             FAMILY.contain(|| note_managers(&managers.unwrap_or_default()));
         }
     }
-}
 
-interpose! {
     /// `void WorkerConfigBufferMgr::init_add_buffer(u32, u32)`: one more ring.
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr15init_add_bufferEjj"
     fn add_ring(manager: Object, base: u32, size_bytes: u32) |real| {
         real();
         FAMILY.contain(|| note_ring(manager.address(), Space { base, size_bytes }));
     }
-}
 
-interpose! {
     /// `pair<ConfigBufferSync, vector<ConfigBufferEntry>&> WorkerConfigBufferMgr::reserve(vector<u32>
     /// const&)`: what it found is in the second word. Called again with other sizes before it counts.
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr7reserveERKSt6vectorIjSaIjEE"
@@ -187,9 +175,7 @@ interpose! {
         }
         result
     }
-}
 
-interpose! {
     /// `void WorkerConfigBufferMgr::free(u32)`: what ends with so many completions may go.
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr4freeEj"
     fn free(object: Object, sync: u32) |real| {
@@ -200,9 +186,7 @@ interpose! {
             FAMILY.contain(|| events::freed(mesh, manager.sub_device(), manager.used(), sync));
         }
     }
-}
 
-interpose! {
     /// `void WorkerConfigBufferMgr::alloc(u32)`: takes what was found, until so many completions came.
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr5allocEj"
     fn take(object: Object, sync: u32) |real| {

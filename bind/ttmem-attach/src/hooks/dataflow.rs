@@ -13,9 +13,12 @@ use crate::runtime::dataflow::{self, DataflowBuffer};
 use crate::runtime::{Object, device};
 use crate::{open_devices, program_table, report};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use ttmem_event::MeshId;
+use ttmem_event::{CbKind, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("dataflow buffers");
+
+/// Scratchpads are numbered from here on, behind a program's other storage.
+const FIRST_SCRATCHPAD: u32 = 1 << 16;
 
 /// A number that differs when anything about the storage does.
 fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer], scratchpads: &[Scratchpad]) -> u64 {
@@ -59,8 +62,21 @@ fn report_placed(object: Object, device: Object) -> Option<()> {
         if reported != 0 {
             report::tracker().track_deallocate_cb(mesh, program, None);
         }
-        report::dataflow_buffers(mesh, program, &buffers, &borrowed);
-        report::scratchpads(mesh, program, &scratchpads);
+        for buffer in &buffers {
+            // Those lie inside of tensors.
+            let kind = if borrowed.contains(&buffer.number) {
+                CbKind::DataflowBorrowed
+            } else {
+                CbKind::Dataflow
+            };
+            let (number, address) = (buffer.number, buffer.address.unwrap_or_default());
+            let (size_bytes, cores) = (buffer.size_bytes, &buffer.cores);
+            report::cb_allocated(mesh, program, number, kind, address, size_bytes, cores);
+        }
+        for (number, pad) in (FIRST_SCRATCHPAD..).zip(&scratchpads) {
+            let (kind, address, size_bytes) = (CbKind::Scratchpad, pad.address, pad.size_bytes);
+            report::cb_allocated(mesh, program, number, kind, address, size_bytes, &pad.cores);
+        }
     });
     Some(())
 }

@@ -9,7 +9,6 @@ use crate::runtime::Object;
 
 pub(crate) static FAMILY: Family = Family::new("devices");
 
-/// A device that was just opened.
 fn opened(device: Object) -> Option<&'static OpenDevice> {
     if !FAMILY.is_tracking() {
         return None;
@@ -45,27 +44,23 @@ interpose! {
         }
         result
     }
-}
 
-interpose! {
     /// `bool MeshDeviceImpl::close_impl(MeshDevice*)`: comes again when the mesh is destroyed.
     "_ZN2tt8tt_metal11distributed14MeshDeviceImpl10close_implEPNS1_10MeshDeviceE"
     fn close_mesh(implementation: Object, mesh: Object) -> u64 |real| {
         if let Some(open) = open_devices::at(mesh.address()) {
             open.verify();
-            open.begin_closing();
+            open.is_closing.set(true);
         }
         // What it had is nobody's.
-        let _closed = OnExit::new(|| {
+        let _closed = OnExit(|| {
             config_rings::mesh_closed(mesh);
             prefetchers::mesh_closed(mesh.address());
             open_devices::close(mesh);
         });
         real()
     }
-}
 
-interpose! {
     /// `bool Device::initialize(u8, u64, u64, u64, span, bool)`: the span is on the stack.
     "_ZN2tt8tt_metal6Device10initializeEhmmmSt4spanIKjLm18446744073709551615EEb"
     fn initialize_chip(
@@ -75,21 +70,17 @@ interpose! {
         opened(chip);
         result
     }
-}
 
-interpose! {
     /// `bool Device::close()`.
     "_ZN2tt8tt_metal6Device5closeEv"
     fn close_chip(chip: Object) -> u64 |real| {
         if let Some(open) = open_devices::at(chip.address()) {
-            open.begin_closing();
+            open.is_closing.set(true);
         }
-        let _closed = OnExit::new(|| open_devices::close(chip));
+        let _closed = OnExit(|| open_devices::close(chip));
         real()
     }
-}
 
-interpose! {
     /// `void AllocatorImpl::shrink_allocator_size(BufferType const&, u64, bool)`: parts of a device
     /// get memory of their own.
     "_ZN2tt8tt_metal13AllocatorImpl21shrink_allocator_sizeERKNS0_10BufferTypeEmb"
@@ -97,25 +88,21 @@ interpose! {
         real();
         report_resized(allocator);
     }
-}
 
-interpose! {
     /// `void AllocatorImpl::reset_allocator_size(BufferType const&)`: the parts give it back.
     "_ZN2tt8tt_metal13AllocatorImpl20reset_allocator_sizeERKNS0_10BufferTypeE"
     fn reset_allocator(allocator: Object, class: Object) |real| {
         real();
         report_resized(allocator);
     }
-}
 
-interpose! {
     /// `void AllocatorImpl::mirror_lockstep_allocation(u64, u64)`: where cores have allocators of
     /// their own, those of chips hold what their meshes have placed.
     "_ZN2tt8tt_metal13AllocatorImpl26mirror_lockstep_allocationEmm"
     fn mirror_allocation(allocator: Object, address: u64, size: u64) |real| {
         // Before it is done, so that nobody compares the two in between.
         if let Some(device) = open_devices::at(allocator.address()) {
-            device.note_mirrored();
+            device.is_mirror.set(true);
         }
         real();
     }

@@ -3,7 +3,10 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::{number_of, with_program};
-use super::{dataflow, inside_tensors, interpose, kernels, launches, on_exception, real_function};
+use super::{
+    dataflow, inside_tensors, interpose, interpose_with_return_address, kernels, launches,
+    on_exception,
+};
 use crate::family::Family;
 use crate::pending::{self, Pending};
 use crate::runtime::Object;
@@ -89,7 +92,6 @@ pub(super) fn sending() -> Option<ProgramId> {
     Some(id)
 }
 
-/// Reports that what was about to be sent is sent.
 fn report_sent() -> Option<()> {
     let status = thread::with(Block::take_binary_status);
     if let Some((pending, program)) = pending::take_settled() {
@@ -121,7 +123,6 @@ fn report_all_sent(status: Option<BinaryStatus>) -> Option<()> {
     Some(())
 }
 
-/// Reports that a program was sent.
 fn report_program_sent(
     accessors: &ProgramAccessors,
     pending: &Pending,
@@ -169,37 +170,17 @@ fn report_program_sent(
     Some(())
 }
 
-/// `void GraphTracker::track_program(Program*, IDevice const*)`, with the address it returns to.
-///
-/// The address lies in the operation's own instance of the function that sends it.
-unsafe extern "C-unwind" fn track_program_from(
-    tracker: Object,
-    program: Object,
-    device: Object,
-    return_address: usize,
-) {
-    if FAMILY.is_tracking() {
-        note_announced(program, device, return_address);
+interpose_with_return_address! {
+    /// `void GraphTracker::track_program(Program*, IDevice const*)`: the address lies in the
+    /// operation's own instance of the function that sends it.
+    "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE"
+    "mov rcx, [rsp]\njmp {hook}" "mov x3, x30\nb {hook}"
+    fn track_program(tracker: Object, program: Object, device: Object; return_address) |real| {
+        if FAMILY.is_tracking() {
+            note_announced(program, device, return_address);
+        }
+        real();
     }
-    let real = real_function!(
-        "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE",
-        unsafe extern "C-unwind" fn(Object, Object, Object)
-    );
-    // SAFETY: the caller's own arguments.
-    unsafe { real(tracker, program, device) }
-}
-
-/// `void GraphTracker::track_program(Program*, IDevice const*)`.
-///
-/// No language feature gives the address that a function returns to: it is passed on
-/// as one more argument, by a jump that leaves everything else as it was.
-#[unsafe(export_name = "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE")]
-#[unsafe(naked)]
-unsafe extern "C-unwind" fn track_program() {
-    #[cfg(target_arch = "x86_64")]
-    std::arch::naked_asm!("mov rcx, [rsp]", "jmp {from}", from = sym track_program_from);
-    #[cfg(target_arch = "aarch64")]
-    std::arch::naked_asm!("mov x3, x30", "b {from}", from = sym track_program_from);
 }
 
 interpose! {
@@ -213,9 +194,7 @@ interpose! {
         }
         kept
     }
-}
 
-interpose! {
     /// `void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload&, bool)`.
     "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb"
     fn enqueue_mesh_workload(queue: Object, workload: Object, blocking: u64) |real| {

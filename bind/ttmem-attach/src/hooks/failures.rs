@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{buffers, creating, interpose, on_exception};
+use crate::during::{self, Slot};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
 use crate::{open_devices, quiescence, report};
-use std::cell::Cell;
 use ttmem_event::{BufferId, EventKind, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("failures");
@@ -32,7 +32,7 @@ impl Refused {
 
 thread_local! {
     /// What this thread's banks have just refused.
-    static REFUSED: Cell<Option<Refused>> = const { Cell::new(None) };
+    static REFUSED: Slot<Refused> = const { Slot::new() };
 }
 
 /// Notes what banks were asked for, as an exception leaves them.
@@ -49,7 +49,7 @@ pub(super) fn note_refused(size_bytes: u64, page_bytes: u64, shards: u64) {
         page_bytes,
         shards: optional_word(shards),
     };
-    let _ending = REFUSED.try_with(|cell| cell.set(Some(refused)));
+    during::replace(&REFUSED, Some(refused));
 }
 
 /// `std::optional` of a 32-bit word in a register, of which a byte behind the word says whether
@@ -60,23 +60,18 @@ fn optional_word(register: u64) -> Option<u32> {
     word.filter(|_word| is_there)
 }
 
-/// What this thread's banks have refused since this was last asked.
-fn take_refused() -> Option<Refused> {
-    REFUSED.try_with(Cell::take).ok().flatten()
-}
-
 /// Reports that a buffer could not be placed that this thread is creating, when the allocator's
 /// lock is not held.
 ///
 /// A request that does not get as far as the banks lacks something else than memory.
 fn report_refused(buffer: Object) -> Option<()> {
-    let refused = take_refused()?;
+    let refused = during::replace(&REFUSED, None)?;
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
     let facts = buffers::believe(accessors.read_request(buffer), &FAMILY)?;
     let device = open_devices::of(facts.device)?;
     let statistics = devices
-        .allocators()
+        .allocators
         .statistics(device.allocator()?, facts.class);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
     let per_bank_bytes = refused.per_bank_bytes(banks)?;
@@ -90,7 +85,7 @@ fn report_refused(buffer: Object) -> Option<()> {
             free_bytes: statistics.free,
             largest_free_bytes: statistics.largest_free,
             bank_bytes: statistics.total,
-            operation: creating::operation(),
+            operation: creating::current_operation(),
         });
         report::stack(mesh, BufferId(0), ProgramId(0));
     });
@@ -102,7 +97,8 @@ fn report_refused(buffer: Object) -> Option<()> {
 fn note_foreign(buffer: Object) -> Option<()> {
     let accessors = buffers::FAMILY.need(&*buffer::ACCESSORS)?;
     let device = accessors.device(buffer)?;
-    open_devices::at(device.address())?.add_foreign_buffer();
+    // From now on the statistics say nothing about all buffers of the device.
+    open_devices::at(device.address())?.is_comparable.set(false);
     Some(())
 }
 
@@ -182,18 +178,5 @@ mod tests {
         assert_eq!(optional_word(7 | 1 << 32), Some(7));
         // What is behind the flag is garbage.
         assert_eq!(optional_word(7 | 0xffff_fe00 << 32), None);
-    }
-
-    #[test]
-    fn a_refusal_is_taken_once() {
-        let refused = Refused {
-            size_bytes: 4096,
-            page_bytes: 2048,
-            shards: Some(3),
-        };
-        assert_eq!(take_refused(), None);
-        REFUSED.set(Some(refused));
-        assert_eq!(take_refused(), Some(refused));
-        assert_eq!(take_refused(), None);
     }
 }

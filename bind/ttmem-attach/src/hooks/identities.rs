@@ -18,14 +18,12 @@ pub(crate) static FAMILY: Family = Family::new("identities of chips");
 pub(crate) struct Identity {
     /// The id that no other chip has.
     pub(crate) unique_id: Option<u64>,
-    /// The name of its board.
     pub(crate) board: Option<String>,
 }
 
 /// The chips by their numbers. Never waited for: what is not to be had at once is not known.
 static CHIPS: Mutex<Vec<(u32, Identity)>> = Mutex::new(Vec::new());
 
-/// What is known of a chip.
 pub(crate) fn of(chip: u32) -> Identity {
     let chips = CHIPS.try_lock().ok();
     let known = chips.and_then(|chips| {
@@ -45,7 +43,6 @@ fn keep(chip: u32, identity: Identity) {
     }
 }
 
-/// Notes the board of a chip, and its id.
 fn note(descriptor: Object, chip: i32, board: u32) -> Option<()> {
     let accessors = FAMILY.need(&*cluster::ACCESSORS)?;
     let chip = u32::try_from(chip).ok()?;

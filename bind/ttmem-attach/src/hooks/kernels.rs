@@ -8,7 +8,8 @@ use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::kernel::{self, Kernel};
 use crate::{program_table, report};
-use ttmem_event::{CoreType, KernelKind, MeshId};
+use ttmem_client::KernelLoad;
+use ttmem_event::{BufferId, CoreType, EventKind, KernelId, KernelKind, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("kernels");
 
@@ -48,14 +49,29 @@ pub(super) fn report_loaded(
     }
     let config_ring_bytes = accessors.config_ring_bytes(object)?;
     FAMILY.contain(|| {
-        report::kernels(
+        let tracker = report::tracker();
+        let text_bytes = kernel::text_bytes(&kernels);
+        tracker.track(EventKind::ProgramFinalized {
             mesh,
             program,
-            &kernels,
-            config_ring_bytes,
+            config_bytes: config_ring_bytes.saturating_sub(text_bytes),
+            text_bytes,
             binary_bytes,
-            kind,
-        );
+        });
+        for kernel in kernel::by_binary(&kernels) {
+            tracker.track_kernel_load(&KernelLoad {
+                mesh,
+                program,
+                kernel: KernelId(kernel.hash),
+                name: tracker.text(&kernel.name),
+                binary_bytes: kernel.binary_bytes,
+                cores: tracker.cores(&kernel.cores),
+                core_count: kernel.cores.len(),
+                kind,
+                core_type: kernel.core_type,
+            });
+        }
+        report::stack(mesh, BufferId(0), program);
     });
     Some(())
 }

@@ -5,23 +5,15 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{dispatch, interpose, needed};
+use super::{dispatch, interpose_needed};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, commands};
 use crate::{program_table, report, thread};
-use ttmem_event::{BinaryStatus, MeshId, ProgramId};
+use ttmem_event::{BinaryStatus, EventKind, MeshId, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("binaries and commands");
 
-// A runtime without one of these keeps binaries or commands in another way.
-needed! {
-    c"_ZN2tt8tt_metal6detail11ProgramImpl22set_kernels_bin_bufferERKSt10shared_ptrINS0_6BufferEE"
-    c"_ZN2tt8tt_metal11distributed16MeshWorkloadImpl25set_program_binary_statusEmNS0_19ProgramBinaryStatusE"
-    c"_ZN2tt8tt_metal16program_dispatch24assemble_device_commandsERNS0_22ProgramCommandSequenceERNS0_6detail11ProgramImplEPNS0_11distributed10MeshDeviceEN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEb"
-    c"_ZN2tt8tt_metal6detail11ProgramImpl26generate_dispatch_commandsEPNS0_11distributed10MeshDeviceEb"
-}
-
-/// Reports what the first run of a program has left on a mesh.
+/// Reports what the first run of a program has left on a mesh; 0 bytes are none that is known.
 pub(super) fn report_first_run(
     object: Object,
     mesh: MeshId,
@@ -33,11 +25,36 @@ pub(super) fn report_first_run(
     let known =
         |program: &mut program_table::Program| (program.binary_bytes, program.command_bytes);
     let (binary_bytes, command_bytes) = program_table::with_known(object.address(), known)?;
-    FAMILY.contain(|| report::first_run(mesh, program, binary_bytes, command_bytes, status));
+    FAMILY.contain(|| {
+        let status_changed = |status| EventKind::BinaryStatusChanged {
+            mesh,
+            program,
+            status,
+        };
+        if binary_bytes > 0 {
+            let bytes = binary_bytes;
+            report::event(EventKind::BinarySent {
+                mesh,
+                program,
+                bytes,
+            });
+            report::event(status_changed(BinaryStatus::InFlight));
+        }
+        if command_bytes > 0 {
+            let bytes = command_bytes;
+            report::event(EventKind::CommandsCached {
+                mesh,
+                program,
+                bytes,
+            });
+        }
+        if let Some(status) = status {
+            report::event(status_changed(status));
+        }
+    });
     Some(())
 }
 
-/// Notes the buffer of a program's binary.
 #[cold]
 fn note_binary(program: Object, binary: Object) -> Option<()> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
@@ -52,7 +69,6 @@ fn note_binary(program: Object, binary: Object) -> Option<()> {
     })
 }
 
-/// Notes the commands of a program.
 #[cold]
 fn note_commands(program: Object, commands: Object) -> Option<()> {
     FAMILY.need(&*NEEDED)?;
@@ -60,7 +76,8 @@ fn note_commands(program: Object, commands: Object) -> Option<()> {
     program_table::with_known(program.address(), |program| program.command_bytes = bytes)
 }
 
-interpose! {
+// A runtime without one of these keeps binaries or commands in another way.
+interpose_needed! {
     /// `void ProgramImpl::set_kernels_bin_buffer(shared_ptr<Buffer> const&)`: where its binary lies.
     "_ZN2tt8tt_metal6detail11ProgramImpl22set_kernels_bin_bufferERKSt10shared_ptrINS0_6BufferEE"
     fn set_binary(program: Object, binary: Object) |real| {
@@ -69,18 +86,14 @@ interpose! {
             note_binary(program, binary);
         }
     }
-}
 
-interpose! {
     /// `void MeshWorkloadImpl::set_program_binary_status(u64, ProgramBinaryStatus)`: after every run.
     "_ZN2tt8tt_metal11distributed16MeshWorkloadImpl25set_program_binary_statusEmNS0_19ProgramBinaryStatusE"
     fn set_status(workload: Object, mesh: u64, status: u8) |real| {
         real();
         thread::with(|block| block.set_binary_status(BinaryStatus::from_code(status)));
     }
-}
 
-interpose! {
     /// `void assemble_device_commands(ProgramCommandSequence&, ProgramImpl&, MeshDevice*, SubDeviceId,
     /// bool)`: makes the commands that every run sends.
     "_ZN2tt8tt_metal16program_dispatch24assemble_device_commandsERNS0_22ProgramCommandSequenceERNS0_6detail11ProgramImplEPNS0_11distributed10MeshDeviceEN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEb"
@@ -90,9 +103,7 @@ interpose! {
             note_commands(program, commands);
         }
     }
-}
 
-interpose! {
     /// `void ProgramImpl::generate_dispatch_commands(MeshDevice*, bool)`: for every program that is
     /// about to be sent, whether or not its commands are there.
     "_ZN2tt8tt_metal6detail11ProgramImpl26generate_dispatch_commandsEPNS0_11distributed10MeshDeviceEb"

@@ -30,63 +30,52 @@ use crate::runtime::{
     buffer, circular, cluster, commands, dataflow as dataflow_buffer, device, kernel, program,
     scratchpad,
 };
+use std::sync::LazyLock;
 
-/// What the runtime lacks of something that a family needs.
-type Need = fn() -> Option<&'static Doubt>;
+/// Something of the runtime that a family needs.
+trait Need: Sync {
+    /// What the runtime lacks of it.
+    fn doubt(&self) -> Option<&Doubt>;
+}
 
-const BUFFERS: Need = || buffer::ACCESSORS.as_ref().err();
-const DEVICES: Need = || device::ACCESSORS.as_ref().err();
-const KERNELS: Need = || kernel::ACCESSORS.as_ref().err();
-const PROGRAMS: Need = || program::ACCESSORS.as_ref().err();
+impl<T: Sync + Send> Need for LazyLock<Result<T, Doubt>> {
+    fn doubt(&self) -> Option<&Doubt> {
+        self.as_ref().err()
+    }
+}
 
 /// Every family with what it needs, in the order of the status.
-static FAMILIES: &[(&Family, &[Need])] = &[
-    (&devices::FAMILY, &[DEVICES]),
-    (&identities::FAMILY, &[|| cluster::ACCESSORS.as_ref().err()]),
-    (&buffers::FAMILY, &[DEVICES, BUFFERS]),
-    (&failures::FAMILY, &[DEVICES, BUFFERS]),
-    (&programs::FAMILY, &[PROGRAMS]),
-    (&cbs::FAMILY, &[DEVICES, || cbs::NEEDED.as_ref().err()]),
-    (
-        &inside_tensors::FAMILY,
-        &[|| circular::ACCESSORS.as_ref().err()],
-    ),
-    (
-        &dataflow::FAMILY,
-        &[|| dataflow_buffer::ACCESSORS.as_ref().err()],
-    ),
+static FAMILIES: &[(&Family, &[&dyn Need])] = &[
+    (&devices::FAMILY, &[&device::ACCESSORS]),
+    (&identities::FAMILY, &[&cluster::ACCESSORS]),
+    (&buffers::FAMILY, &[&device::ACCESSORS, &buffer::ACCESSORS]),
+    (&failures::FAMILY, &[&device::ACCESSORS, &buffer::ACCESSORS]),
+    (&programs::FAMILY, &[&program::ACCESSORS]),
+    (&cbs::FAMILY, &[&device::ACCESSORS, &cbs::NEEDED]),
+    (&inside_tensors::FAMILY, &[&circular::ACCESSORS]),
+    (&dataflow::FAMILY, &[&dataflow_buffer::ACCESSORS]),
     (
         &scratchpads::FAMILY,
-        &[KERNELS, || scratchpad::ACCESSORS.as_ref().err()],
+        &[&kernel::ACCESSORS, &scratchpad::ACCESSORS],
     ),
-    (&dispatch::FAMILY, &[PROGRAMS]),
-    (&kernels::FAMILY, &[KERNELS]),
+    (&dispatch::FAMILY, &[&program::ACCESSORS]),
+    (&kernels::FAMILY, &[&kernel::ACCESSORS]),
     (
         &launches::FAMILY,
-        &[
-            BUFFERS,
-            || launches::NEEDED.as_ref().err(),
-            || commands::ACCESSORS.as_ref().err(),
-        ],
+        &[&buffer::ACCESSORS, &launches::NEEDED, &commands::ACCESSORS],
     ),
-    (&compiler::FAMILY, &[|| compiler::NEEDED.as_ref().err()]),
-    (&traces::FAMILY, &[DEVICES]),
-    (
-        &config_rings::FAMILY,
-        &[|| config_rings::NEEDED.as_ref().err()],
-    ),
-    (
-        &prefetchers::FAMILY,
-        &[|| prefetchers::NEEDED.as_ref().err()],
-    ),
-    (&system_kernels::FAMILY, &[KERNELS]),
+    (&compiler::FAMILY, &[&compiler::NEEDED]),
+    (&traces::FAMILY, &[&device::ACCESSORS]),
+    (&config_rings::FAMILY, &[&config_rings::NEEDED]),
+    (&prefetchers::FAMILY, &[&prefetchers::NEEDED]),
+    (&system_kernels::FAMILY, &[&kernel::ACCESSORS]),
 ];
 
 /// One line per family: on, or off and why. Decides those that were not used yet.
 pub(crate) fn describe() -> String {
     let mut text = String::new();
     for (family, needs) in FAMILIES {
-        if let Some(doubt) = needs.iter().find_map(|need| need()) {
+        if let Some(doubt) = needs.iter().find_map(|need| need.doubt()) {
             family.turn_off(&doubt.to_string());
         }
         family.describe(&mut text);
@@ -94,14 +83,18 @@ pub(crate) fn describe() -> String {
     text
 }
 
-/// Functions of the runtime that a family hooks and cannot do without.
-macro_rules! needed {
-    ($($symbol:literal)*) => {
-        pub(crate) static NEEDED: std::sync::LazyLock<Result<(), $crate::family::Doubt>> =
-            std::sync::LazyLock::new(|| $crate::symbols::need_all(&[$($symbol),*]));
+/// A name as C has it.
+macro_rules! c_name {
+    ($symbol:literal) => {
+        const {
+            match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_zero) => c"",
+            }
+        }
     };
 }
-pub(crate) use needed;
+pub(crate) use c_name;
 
 /// The runtime's function of a name, as a function of type `$type`.
 macro_rules! real_function {
@@ -110,12 +103,7 @@ macro_rules! real_function {
             std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         let mut found = FOUND.load(std::sync::atomic::Ordering::Relaxed);
         if found.is_null() {
-            const NAME: &std::ffi::CStr =
-                match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_zero) => c"",
-                };
-            found = $crate::symbols::find_original(NAME).as_ptr();
+            found = $crate::symbols::find_original($crate::hooks::c_name!($symbol)).as_ptr();
             FOUND.store(found, std::sync::atomic::Ordering::Relaxed);
         }
         // SAFETY: it is the runtime's function of this name, and the type is what the name and
@@ -125,11 +113,11 @@ macro_rules! real_function {
 }
 pub(crate) use real_function;
 
-/// Defines a function of the runtime; `real` calls the runtime's own, as the hook was called.
+/// Defines functions of the runtime; `real` calls the runtime's own, as the hook was called.
 macro_rules! interpose {
-    ($(#[$doc:meta])* $symbol:literal
-     fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? |$real:ident| $body:block) => {
-        $(#[$doc])*
+    ($($(#[$doc:meta])* $symbol:literal
+     fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        $($(#[$doc])*
         #[unsafe(export_name = $symbol)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             let function = $crate::hooks::real_function!(
@@ -139,20 +127,61 @@ macro_rules! interpose {
             // SAFETY: these are the caller's own arguments, and the function is the one it wants.
             let $real = move || unsafe { function($($argument),*) };
             $body
-        }
+        })*
     };
 }
 pub(crate) use interpose;
 
+/// As [`interpose`], of functions that its family cannot do without: `NEEDED` is whether the
+/// runtime has them.
+macro_rules! interpose_needed {
+    ($($(#[$doc:meta])* $symbol:literal
+     fn $name:ident $arguments:tt $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        pub(crate) static NEEDED: std::sync::LazyLock<Result<(), $crate::family::Doubt>> =
+            std::sync::LazyLock::new(|| {
+                $crate::symbols::need_all(&[$($crate::hooks::c_name!($symbol)),*])
+            });
+
+        $($crate::hooks::interpose! {
+            $(#[$doc])* $symbol fn $name $arguments $(-> $result)? |$real| $body
+        })*
+    };
+}
+pub(crate) use interpose_needed;
+
+/// Defines functions of the runtime that get the address they return to as one more argument,
+/// which no language feature gives: a jump passes it on and leaves everything else as it was.
+///
+/// `$x86_64` and `$aarch64` do so, for as many arguments as the function has.
+macro_rules! interpose_with_return_address {
+    ($($(#[$doc:meta])* $symbol:literal $x86_64:literal $aarch64:literal
+     fn $name:ident($($argument:ident: $type:ty),*; $address:ident) $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        $($(#[$doc])*
+        #[unsafe(export_name = $symbol)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            unsafe extern "C-unwind" fn hook(
+                $($argument: $type,)* $address: usize
+            ) $(-> $result)? {
+                let function = $crate::hooks::real_function!(
+                    $symbol,
+                    unsafe extern "C-unwind" fn($($type),*) $(-> $result)?
+                );
+                // SAFETY: these are the caller's own arguments, and the function is the one it wants.
+                let $real = move || unsafe { function($($argument),*) };
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!($x86_64, hook = sym hook);
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!($aarch64, hook = sym hook);
+        })*
+    };
+}
+pub(crate) use interpose_with_return_address;
+
 /// Runs something when it is dropped: after a call, whether it returned or threw.
 pub(crate) struct OnExit<F: FnMut()>(F);
-
-impl<F: FnMut()> OnExit<F> {
-    #[inline]
-    pub(crate) fn new(run: F) -> Self {
-        Self(run)
-    }
-}
 
 impl<F: FnMut()> Drop for OnExit<F> {
     fn drop(&mut self) {
@@ -169,7 +198,7 @@ pub(crate) fn on_exception<R, F: Fn()>(call: impl FnOnce() -> R, run: F) -> R {
             "it is forgotten where nothing is thrown"
         )
     };
-    let failed = OnExit::new(run);
+    let failed = OnExit(run);
     let result = call();
     let _never_dropped = std::mem::ManuallyDrop::new(failed);
     result

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{interpose, needed, queues};
+use super::{interpose_needed, queues};
 use crate::family::Family;
 use crate::mesh_objects::{MeshObject, MeshObjects};
 use crate::report;
@@ -15,13 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use ttmem_event::{EventKind, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("prefetcher caches");
-
-// A runtime without one of these has no such cache, or another.
-needed! {
-    c"_ZN2tt8tt_metal22RingbufferCacheManagerC1Eiii"
-    c"_ZN2tt8tt_metal22RingbufferCacheManager16get_cache_offsetEmj"
-    c"_ZN2tt8tt_metal22RingbufferCacheManager5resetEv"
-}
 
 /// The caches: twice as many as a machine has devices.
 pub(crate) static CACHES: MeshObjects<Cache, 128> = MeshObjects::new();
@@ -99,7 +92,6 @@ pub(super) fn mesh_opened(mesh: Object) {
     }
 }
 
-/// Reports what a cache was asked for.
 fn report_found(object: Object, workload: u64, size_bytes: u32, found: Found) -> Option<()> {
     let cache = CACHES.at(object.address())?;
     // A flag leaves the upper bits of its register undefined.
@@ -133,7 +125,8 @@ fn report_emptied(object: Object) -> Option<()> {
     Some(())
 }
 
-interpose! {
+// A runtime without one of these has no such cache, or another.
+interpose_needed! {
     /// `RingbufferCacheManager::RingbufferCacheManager(int, int, int)`: bytes of a block, blocks.
     "_ZN2tt8tt_metal22RingbufferCacheManagerC1Eiii"
     fn make_cache(cache: Object, block_bytes: u32, blocks: u32, entries: u32) |real| {
@@ -142,9 +135,7 @@ interpose! {
             FAMILY.contain(|| note(cache, block_bytes, blocks));
         }
     }
-}
 
-interpose! {
     /// `optional<CacheOffset> RingbufferCacheManager::get_cache_offset(u64, u32)`.
     "_ZN2tt8tt_metal22RingbufferCacheManager16get_cache_offsetEmj"
     fn ask_cache(cache: Object, workload: u64, size_bytes: u32) -> Found |real| {
@@ -154,9 +145,7 @@ interpose! {
         }
         found
     }
-}
 
-interpose! {
     /// `void RingbufferCacheManager::reset()`: before every workload that is not cached.
     "_ZN2tt8tt_metal22RingbufferCacheManager5resetEv"
     fn empty_cache(cache: Object) |real| {

@@ -19,7 +19,6 @@ thread_local! {
     static MAKING: Slot<Making> = const { Slot::new() };
 }
 
-/// The queue that this thread is making.
 pub(super) fn making() -> Option<Making> {
     during::get(&MAKING)
 }
@@ -31,7 +30,7 @@ interpose! {
     fn make_queue(
         queue: Object, mesh: Object, number: u32, a: u64, b: u64, c: u64, d: u64, e: u64
     ) |real| {
-        let _made = OnExit::new(prefetchers::queue_made);
+        let _made = OnExit(prefetchers::queue_made);
         during(&MAKING, Making { mesh: mesh.address(), number }, real);
     }
 }

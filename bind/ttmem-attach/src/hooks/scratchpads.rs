@@ -17,7 +17,6 @@ pub(crate) static FAMILY: Family = Family::new("scratchpads");
 /// Whether any program has scratchpads: most processes need not look for them.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// A scratchpad on each of some cores.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct Scratchpad {
     pub(crate) address: u64,
@@ -25,7 +24,6 @@ pub(crate) struct Scratchpad {
     pub(crate) cores: CoreSet,
 }
 
-/// The scratchpads of a program.
 pub(super) fn of(program: Object) -> Vec<Scratchpad> {
     if !ANY.load(Relaxed) {
         return Vec::new();

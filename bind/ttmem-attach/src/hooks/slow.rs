@@ -9,7 +9,6 @@ use super::{dispatch, interpose};
 use crate::runtime::Object;
 use crate::runtime::program::implementation;
 
-/// Reports that a program was launched on a chip.
 fn report(program: Object, device: Object) {
     if dispatch::FAMILY.is_tracking() {
         dispatch::note_launched(implementation(program), device);
@@ -23,9 +22,7 @@ interpose! {
         real();
         report(program, device);
     }
-}
 
-interpose! {
     /// `void DispatchCompiledProgramToDevice(IDevice*, Program&)`: on every chip but the first.
     "_ZN2tt8tt_metal12experimental31DispatchCompiledProgramToDeviceEPNS0_7IDeviceERNS0_7ProgramE"
     fn launch_compiled(device: Object, program: Object) |real| {

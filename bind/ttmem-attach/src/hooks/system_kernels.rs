@@ -32,17 +32,13 @@ interpose! {
     fn configure_fabric(chip: Object) |real| {
         during(&CONFIGURING, KernelKind::Fabric, real);
     }
-}
 
-interpose! {
     /// `void Device::configure_command_queue_programs(DispatchTopology*)`.
     "_ZN2tt8tt_metal6Device32configure_command_queue_programsEPNS0_16DispatchTopologyE"
     fn configure_dispatch(chip: Object, topology: Object) |real| {
         during(&CONFIGURING, KernelKind::Dispatch, real);
     }
-}
 
-interpose! {
     /// `void ProgramImpl::finalize_offsets(IDevice*)`: of a program that is configured by itself.
     "_ZN2tt8tt_metal6detail11ProgramImpl16finalize_offsetsEPNS0_7IDeviceE"
     fn finalize_offsets(program: Object, device: Object) |real| {

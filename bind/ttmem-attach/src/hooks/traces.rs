@@ -54,9 +54,7 @@ interpose! {
         real();
         report(mesh, number_of(trace), |mesh, trace| EventKind::TraceBegan { mesh, trace });
     }
-}
 
-interpose! {
     /// `void MeshDeviceImpl::end_mesh_trace(u8, MeshTraceId const&)`: places the trace's commands.
     "_ZN2tt8tt_metal11distributed14MeshDeviceImpl14end_mesh_traceEhRKN4ttsl10StrongTypeIjNS1_14MeshTraceIdTagEEE"
     fn end_mesh_trace(mesh: Object, queue: u64, trace: Object) |real| {
@@ -64,18 +62,14 @@ interpose! {
         let bytes = bytes.unwrap_or_default();
         report(mesh, number_of(trace), |mesh, trace| EventKind::TraceEnded { mesh, trace, bytes });
     }
-}
 
-interpose! {
     /// `void MeshDeviceImpl::replay_mesh_trace(u8, MeshTraceId const&, bool)`.
     "_ZN2tt8tt_metal11distributed14MeshDeviceImpl17replay_mesh_traceEhRKN4ttsl10StrongTypeIjNS1_14MeshTraceIdTagEEEb"
     fn replay_mesh_trace(mesh: Object, queue: u64, trace: Object, blocking: u64) |real| {
         real();
         report(mesh, number_of(trace), |mesh, trace| EventKind::TraceReplayed { mesh, trace });
     }
-}
 
-interpose! {
     /// `void MeshDeviceImpl::release_mesh_trace(MeshTraceId const&)`.
     "_ZN2tt8tt_metal11distributed14MeshDeviceImpl18release_mesh_traceERKN4ttsl10StrongTypeIjNS1_14MeshTraceIdTagEEE"
     fn release_mesh_trace(mesh: Object, trace: Object) |real| {

@@ -70,7 +70,6 @@ impl<T: Sync, const SLOTS: usize> AddressMap<T, SLOTS> {
         self.slots[start..].iter().chain(&self.slots[..start])
     }
 
-    /// The value of a key.
     #[inline]
     pub(crate) fn get(&self, key: usize) -> Option<&'static T> {
         // Nearly always it is the first; a key that stands for a state is no object's.

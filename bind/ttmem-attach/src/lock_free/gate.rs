@@ -30,14 +30,8 @@ impl Slot {
     }
 }
 
-/// What a thread is to the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Member {
-    /// It has the slot at this index.
-    Slot(usize),
-    /// It has none, and is counted.
-    Counted,
-}
+/// A thread's slot, by its index; a thread without one is counted.
+pub(crate) type Member = Option<usize>;
 
 #[derive(Debug)]
 pub(crate) struct Gate<const SLOTS: usize> {
@@ -68,8 +62,7 @@ impl<const SLOTS: usize> Gate<SLOTS> {
     pub(crate) fn join(&self) -> Member {
         // SYNC(slot): the thread that had it before has ended its last change.
         let free = |slot: &Slot| !slot.taken.swap(true, Ordering::Acquire);
-        let found = self.slots.iter().position(free);
-        found.map_or(Member::Counted, Member::Slot)
+        self.slots.iter().position(free)
     }
 
     /// Gives a slot back; a change that is announced there counts as ended.
@@ -88,8 +81,8 @@ impl<const SLOTS: usize> Gate<SLOTS> {
     #[inline(always)]
     pub(crate) fn begin(&self, member: Member, fence_passed: impl FnOnce()) -> u64 {
         match member {
-            Member::Slot(slot) => self.slots[slot].changing.store(true, Ordering::Relaxed),
-            Member::Counted => {
+            Some(slot) => self.slots[slot].changing.store(true, Ordering::Relaxed),
+            None => {
                 self.begun.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -98,13 +91,12 @@ impl<const SLOTS: usize> Gate<SLOTS> {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// A change has ended.
     #[inline]
     pub(crate) fn end(&self, member: Member) {
         match member {
             // SYNC(changed): what the thread has changed is seen by who finds a moment.
-            Member::Slot(slot) => self.slots[slot].changing.store(false, Ordering::Release),
-            Member::Counted => {
+            Some(slot) => self.slots[slot].changing.store(false, Ordering::Release),
+            None => {
                 // SYNC(changed): the same, and whoever sees this end sees its beginning.
                 self.ended.fetch_add(1, Ordering::Release);
             }
@@ -143,24 +135,21 @@ impl<const SLOTS: usize> Gate<SLOTS> {
     /// Opens the gate, if it is still closed for this moment.
     pub(crate) fn open(&self, moment: u64) {
         // SYNC(open): what was looked at in the moment comes before what others do then.
-        let opened = self
-            .closed
-            .compare_exchange(moment, 0, Ordering::Release, Ordering::Relaxed);
-        // Who lost patience may have opened it before.
-        let _was_open = opened;
+        let (from, to) = (Ordering::Release, Ordering::Relaxed);
+        let _opened_before = self.closed.compare_exchange(moment, 0, from, to);
     }
 
     /// Begins anew, in a child in which only the thread exists that is this member, and maybe
     /// changes something.
-    pub(crate) fn reset(&self, member: Option<Member>, is_changing: bool) {
+    pub(crate) fn reset(&self, member: Member, is_changing: bool) {
         self.closed.store(0, Ordering::Relaxed);
         for (index, slot) in self.slots.iter().enumerate() {
-            if member != Some(Member::Slot(index)) {
+            if member != Some(index) {
                 slot.changing.store(false, Ordering::Relaxed);
                 slot.taken.store(false, Ordering::Relaxed);
             }
         }
-        let is_counted = member == Some(Member::Counted) && is_changing;
+        let is_counted = member.is_none() && is_changing;
         self.ended.store(0, Ordering::Relaxed);
         self.begun.store(is_counted.into(), Ordering::Relaxed);
     }

@@ -29,7 +29,6 @@ impl PatientLock {
         }
     }
 
-    /// Locks, if nobody has it locked.
     pub(super) fn try_lock(&self) -> Option<Held<'_>> {
         // SYNC(patient): what was done under the lock before is seen by who has it now.
         let is_free = !self.locked.swap(true, Ordering::Acquire);

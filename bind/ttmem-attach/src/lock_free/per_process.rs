@@ -29,7 +29,6 @@ impl<T: Default> PerProcess<T> {
         self.table.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Locks the table of this process.
     pub(crate) fn lock(&self) -> MutexGuard<'static, T> {
         // SYNC(table): whoever sees the table sees it made.
         let mut table = self.table.load(Ordering::Acquire);

@@ -7,7 +7,6 @@ use super::{Object, accessors};
 use std::mem::MaybeUninit;
 use ttmem_event::Class;
 
-/// The classes that an allocator has.
 pub(crate) const CLASSES: [Class; 4] = [Class::Dram, Class::L1, Class::L1Small, Class::Trace];
 
 /// What an allocator says of one class, in bytes per bank.
@@ -98,7 +97,6 @@ impl AllocatorAccessors {
         regions
     }
 
-    /// The allocator's statistics of a class.
     pub(crate) fn statistics(&self, allocator: Object, class: Class) -> Statistics {
         let mut place = MaybeUninit::<StatisticsPlace>::zeroed();
         (self.statistics)(&mut place, allocator, &u32::from(class.code()));

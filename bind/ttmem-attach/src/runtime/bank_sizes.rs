@@ -20,7 +20,6 @@ struct Entry {
     size_bytes: AtomicU64,
 }
 
-/// What buffers take of a bank, by what they are.
 #[derive(Debug)]
 pub(crate) struct BankSizes {
     entries: [Entry; PLACES],

@@ -57,14 +57,12 @@ enum Rest {
     Created(Confirmed),
 }
 
-/// What is asked of a buffer.
 #[derive(Debug)]
 pub(crate) struct BufferAccessors {
     common: Common,
     rest: Rest,
 }
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock::new(|| {
     // SAFETY: the loader gives the runtime's function of each name.
     unsafe { find(symbols::find) }
@@ -89,7 +87,6 @@ unsafe fn find(find: impl Fn(&CStr) -> Option<NonNull<c_void>>) -> Result<Buffer
     Ok(BufferAccessors { common, rest })
 }
 
-/// A buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffer {
     pub(crate) device: Object,
@@ -222,7 +219,6 @@ impl BufferAccessors {
 }
 
 impl Asked {
-    /// What a buffer was created with, and its layout.
     fn read(&self, buffer: Object, page_bytes: u64) -> (Creation, Option<u32>) {
         let creation = Creation {
             device: (self.device)(buffer),

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
 use super::vector::one_core;
-use super::{Object, Shared, accessors};
+use super::{Object, Pair, Shared, accessors};
 use ttmem_event::CoreSet;
 
 /// `std::span` of shared pointers, as it is returned in two registers.
@@ -15,14 +15,6 @@ use ttmem_event::CoreSet;
 pub(crate) struct Span {
     first: *const Shared,
     count: usize,
-}
-
-/// `tt::xy_pair`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
-    x: u64,
-    y: u64,
 }
 
 /// `CircularBuffer`, a view of one that programs hand out: a pointer, and room to spare.
@@ -50,7 +42,6 @@ const GRID_SIDE: u16 = 32;
 /// A core has so many indices for circular buffers, and fewer on some architectures.
 const INDICES: u32 = 64;
 
-/// A circular buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CircularBuffer {
     /// Whether it lies inside of a tensor.
@@ -97,7 +88,6 @@ impl CircularAccessors {
         u64::from(pages) * u64::from((self.page_size)(object, index))
     }
 
-    /// The cores that it is on.
     pub(crate) fn cores(&self, object: Object) -> CoreSet {
         let all = (0..GRID_SIDE).flat_map(|y| (0..GRID_SIDE).map(move |x| (x, y)));
         let its = all.filter(|&(x, y)| {

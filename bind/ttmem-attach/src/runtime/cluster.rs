@@ -10,25 +10,21 @@ use std::ffi::CStr;
 use std::sync::LazyLock;
 
 accessors! {
-    /// What is asked of a `ClusterDescriptor`.
     struct Functions {
         unique_ids: fn(Object) -> *const UnorderedMap = c"_ZNK2tt3umd17ClusterDescriptor19get_chip_unique_idsEv";
         are_authentic: fn(Object) -> bool = c"_ZNK2tt3umd17ClusterDescriptor29has_authentic_chip_unique_idsEv";
     }
 }
 
-/// The names of boards by their codes.
 const BOARD_NAMES: &CStr = c"_ZN2tt29board_type_canonical_name_mapE";
 
 /// What is asked of the description of the machine.
 #[derive(Debug)]
 pub(crate) struct ClusterAccessors {
     functions: Functions,
-    /// Codes of boards, with their names.
     boards: Vec<(u32, String)>,
 }
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<ClusterAccessors, Doubt>> = LazyLock::new(|| {
     Ok(ClusterAccessors {
         // SAFETY: the loader gives the function of each name.

@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::Class;
 
-/// What a buffer is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creation {
     pub(crate) device: Object,
@@ -33,7 +32,6 @@ impl Creation {
 }
 
 thread_local! {
-    /// What this thread creates.
     pub(crate) static CREATING: Slot<Creation> = const { Slot::new() };
 }
 
@@ -63,7 +61,6 @@ pub(crate) fn layout_of(buffer: Object, creation: &Creation) -> Option<u32> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub(crate) number: u64,
-    /// The address of its device.
     pub(crate) device: usize,
     /// What it takes of the banks of a class.
     pub(crate) class: Class,

@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
 use super::vector::{Vector, cores_of_vector};
-use super::{Object, Shared, accessors};
+use super::{MAX_L1_BYTES, Object, Shared, accessors};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
@@ -26,20 +26,15 @@ accessors! {
 const CAME_WITH: &CStr =
     c"_ZN2tt8tt_metal12experimental3dfb6detail18DataflowBufferImpl11update_sizeESt8optionalIjES6_";
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Doubt>> = LazyLock::new(|| {
     symbols::find_or_doubt(CAME_WITH)?;
     // SAFETY: the loader gives the function of each name.
     unsafe { DataflowAccessors::find(symbols::find) }
 });
 
-/// No L1 is larger.
-const MAX_L1_BYTES: u64 = 16 << 20;
-
 /// Nobody asks for more in one piece: what is above L1 is refused, but it is seen before.
 const MAX_BUFFER_BYTES: u64 = 1 << 30;
 
-/// A dataflow buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataflowBuffer {
     pub(crate) number: u32,
@@ -83,7 +78,6 @@ static SHAPES: [Shape; 3] = [
 /// The place of this runtime's shape in the list, once it is sure.
 static SHAPE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The fields of `DataflowBufferImpl` that are read.
 #[derive(Clone, Copy, Debug)]
 struct Fields {
     number: u32,
@@ -140,7 +134,6 @@ struct Place {
 const _: () = assert!(size_of::<Place>() == 24);
 
 impl DataflowAccessors {
-    /// The objects of a program's dataflow buffers.
     fn objects(&self, program: Object) -> Option<&[Shared]> {
         // SAFETY: it returns a reference to a member of the live program.
         let list = unsafe { (self.dataflow_buffers)(program).as_ref() }?;
@@ -260,7 +253,7 @@ unsafe fn understand(fields: &Fields) -> Option<DataflowBuffer> {
         }
     }
     let sized = size_bytes > 0 && size_bytes <= MAX_BUFFER_BYTES;
-    let sensible = sized && address <= MAX_L1_BYTES && !cores.is_empty();
+    let sensible = sized && address <= u64::from(MAX_L1_BYTES) && !cores.is_empty();
     sensible.then_some(DataflowBuffer {
         number: fields.number,
         address: (address != 0).then_some(address),

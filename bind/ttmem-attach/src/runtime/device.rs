@@ -4,19 +4,11 @@
 
 use super::allocator::{self, AllocatorAccessors};
 use super::vector::Vector;
-use super::{Object, accessors, slot_of, table_at};
+use super::{Object, Pair, accessors, slot_of, table_at};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
 use std::sync::LazyLock;
-
-/// A coordinate, as it is returned in two registers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Coordinate {
-    x: u64,
-    y: u64,
-}
 
 accessors! {
     /// What is asked of meshes and of chips.
@@ -31,7 +23,7 @@ accessors! {
         mesh_allocator: fn(Object) -> *const Object = c"_ZNK2tt8tt_metal11distributed10MeshDevice14allocator_implEv";
         chip_allocator: fn(Object) -> *const Object = c"_ZNK2tt8tt_metal6Device14allocator_implEv";
         chip_arch: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Device4archEv";
-        chip_grid: fn(Object) -> Coordinate = c"_ZNK2tt8tt_metal6Device30compute_with_storage_grid_sizeEv";
+        chip_grid: fn(Object) -> Pair = c"_ZNK2tt8tt_metal6Device30compute_with_storage_grid_sizeEv";
         chip_l1_bytes: fn(Object) -> u32 = c"_ZNK2tt8tt_metal6Device16l1_size_per_coreEv";
         chip_is_local: fn(Object) -> bool = c"_ZNK2tt8tt_metal6Device15is_mmio_capableEv";
         delete: fn(Object) -> () = c"_ZdlPv";
@@ -50,26 +42,21 @@ const CLOSE_MESH: &CStr =
 #[derive(Debug)]
 pub(crate) struct DeviceAccessors {
     functions: Functions,
-    allocators: &'static AllocatorAccessors,
+    pub(crate) allocators: &'static AllocatorAccessors,
     mesh_table: usize,
     chip_table: usize,
     /// The place of `id()` in the table of every device.
     id_slot: usize,
 }
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<DeviceAccessors, Doubt>> = LazyLock::new(find);
 
-/// What a device object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A `MeshDevice`.
     Mesh,
-    /// A `Device`.
     Chip,
 }
 
-/// A chip, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chip {
     pub(crate) id: i32,
@@ -81,7 +68,6 @@ pub(crate) struct Chip {
     pub(crate) allocator: Object,
 }
 
-/// A mesh, as far as it is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mesh {
     pub(crate) id: i32,
@@ -106,10 +92,6 @@ fn find() -> Result<DeviceAccessors, Doubt> {
 }
 
 impl DeviceAccessors {
-    pub(crate) fn allocators(&self) -> &'static AllocatorAccessors {
-        self.allocators
-    }
-
     /// What a device object is; none if it is of no class that we know.
     pub(crate) fn kind(&self, device: Object) -> Option<Kind> {
         if device.is_null() {
@@ -142,7 +124,6 @@ impl DeviceAccessors {
         })
     }
 
-    /// A chip that is initialised.
     pub(crate) fn read_chip(&self, chip: Object) -> Chip {
         let f = &self.functions;
         // It is virtual and not exported.

@@ -38,7 +38,6 @@ const MAX_BINARIES: u8 = 16;
 /// Texts are packed in the ring at multiples of this.
 const TEXT_ALIGNMENT: u64 = 16;
 
-/// What is asked of kernels.
 #[derive(Debug)]
 pub(crate) struct KernelAccessors {
     functions: Functions,
@@ -46,7 +45,6 @@ pub(crate) struct KernelAccessors {
     binaries_slot: usize,
 }
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<KernelAccessors, Doubt>> = LazyLock::new(find);
 
 fn find() -> Result<KernelAccessors, Doubt> {
@@ -61,7 +59,6 @@ fn find() -> Result<KernelAccessors, Doubt> {
     })
 }
 
-/// A kernel, as far as it is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -102,7 +99,6 @@ impl KernelAccessors {
         })
     }
 
-    /// The cores of a kernel.
     pub(crate) fn cores(&self, kernel: Object) -> Option<CoreSet> {
         let ranges = (self.functions.cores)(kernel);
         // SAFETY: a set of core ranges is a vector of them, and this one is ours.
@@ -111,7 +107,6 @@ impl KernelAccessors {
         cores
     }
 
-    /// A kernel's name.
     fn name(&self, kernel: Object) -> String {
         let mut text = MaybeUninit::<Text>::uninit();
         (self.functions.name)(&mut text, kernel);

@@ -98,6 +98,17 @@ impl Object {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TwoWords(u64, u64);
 
+/// `tt::xy_pair`: a core, or the size of a grid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    x: u64,
+    y: u64,
+}
+
+/// No L1 is larger.
+const MAX_L1_BYTES: u32 = 16 << 20;
+
 /// `std::shared_ptr`: the object and its count.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

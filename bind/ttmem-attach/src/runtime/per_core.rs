@@ -21,7 +21,6 @@ accessors! {
     }
 }
 
-/// A core with its address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Entry {

@@ -5,7 +5,6 @@
 use super::{Object, accessors};
 
 accessors! {
-    /// What is asked of a `ProgramImpl`.
     struct ProgramAccessors => ACCESSORS {
         /// The runtime's number of the program's current run.
         runtime_id: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6detail11ProgramImpl14get_runtime_idEv";

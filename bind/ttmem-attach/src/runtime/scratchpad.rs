@@ -7,18 +7,14 @@
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
 use super::function::{Function, Kept};
-use super::{Object, accessors};
+use super::{MAX_L1_BYTES, Object, accessors};
 use crate::family::Doubt;
 
 accessors! {
-    /// What is asked of a kernel.
     struct ScratchpadAccessors => ACCESSORS {
         bindings: fn(Object, &Function<Invoker>) -> () = c"_ZNK2tt8tt_metal6Kernel34process_scratchpad_binding_handlesERKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEjjRKSt8optionalINS0_11LLKMetadataEEEE";
     }
 }
-
-/// No L1 is larger.
-const MAX_L1_BYTES: u32 = 16 << 20;
 
 /// Where a scratchpad lies on each core of its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

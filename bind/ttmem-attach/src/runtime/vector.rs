@@ -84,7 +84,6 @@ pub(crate) unsafe fn cores_of_vector(vector: &Vector) -> Option<CoreSet> {
     CoreSet::from_ranges(ranges_of(ranges)?).ok()
 }
 
-/// The range that is one core.
 pub(super) fn one_core((x, y): (u16, u16)) -> CoreRange {
     CoreRange {
         x_first: x,

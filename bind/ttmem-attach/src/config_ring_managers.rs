@@ -109,7 +109,6 @@ impl Manager {
         self.sub_device.load(Relaxed)
     }
 
-    /// The rings, by kind of core.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (CoreType, Space)> {
         let kinds = self.kinds.load(Relaxed);
         let rings = CoreType::ALL.into_iter().zip(&self.spaces).take(kinds);

@@ -12,7 +12,6 @@ use ttmem_event::MeshId;
 
 #[derive(Debug, Default)]
 pub(crate) struct MeshObject<T> {
-    /// The address it is known by.
     address: AtomicUsize,
     /// The address of its `MeshDevice`; 0 = that is gone.
     mesh: AtomicUsize,

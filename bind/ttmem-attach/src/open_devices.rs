@@ -45,7 +45,6 @@ impl Flag {
 pub(crate) struct OpenDevice {
     /// The mesh of its events.
     pub(crate) mesh: MeshId,
-    /// Of a chip, its device.
     device: Option<DeviceId>,
     /// The address of its allocator; 0 of a chip without one.
     allocator: usize,
@@ -261,7 +260,6 @@ pub(crate) fn at(address: usize) -> Option<&'static OpenDevice> {
     DEVICES.get(address)
 }
 
-/// Reports a device that is new.
 #[cold]
 fn open(device: Object) -> Option<&'static OpenDevice> {
     let accessors = FAMILY.need(&*device::ACCESSORS)?;

@@ -30,7 +30,6 @@ pub(crate) struct Program {
     pub(crate) regions: Regions,
     /// Bytes of its binary in DRAM, once it is there.
     pub(crate) binary_bytes: u64,
-    /// Bytes of its commands, once they are made.
     pub(crate) command_bytes: u64,
     /// Its kernels: objects and their kinds of core.
     pub(crate) kernels: Vec<(usize, u8)>,
@@ -58,7 +57,6 @@ pub(crate) struct Circulars {
 }
 
 impl Circulars {
-    /// Notes one that is reported.
     pub(crate) fn note(&mut self, number: u32, buffer: CircularBuffer) {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         if at >= self.reported.len() {
@@ -127,7 +125,6 @@ pub(crate) fn with_known<R>(object: usize, look: impl FnOnce(&mut Program) -> R)
     TABLE.lock().get_mut(&object).map(look)
 }
 
-/// Forgets a program; what was known of it.
 pub(crate) fn remove(object: usize) -> Option<Program> {
     TABLE.lock().remove(&object)
 }

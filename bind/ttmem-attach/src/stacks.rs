@@ -16,6 +16,7 @@ use crate::{report, symbols};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
+use std::num::ParseIntError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ttmem_event::TextId;
 
@@ -58,26 +59,20 @@ pub(crate) fn configure(value: Option<&OsStr>) {
             LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
             ON.store(true, Ordering::Relaxed);
         }
-        Err(NoBytes) => complain(&format!(
+        Err(_no_number) => complain(&format!(
             "call stacks are off: {VARIABLE} is not a number of bytes"
         )),
     }
 }
 
-/// The variable has a value that is no number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoBytes;
-
 /// The least bytes of a buffer; none if nothing was said.
-fn parse(value: Option<&OsStr>) -> Result<Option<u64>, NoBytes> {
-    let Some(value) = value.filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let digits = value.to_str().ok_or(NoBytes)?;
-    digits.parse().map(Some).map_err(|_other| NoBytes)
+fn parse(value: Option<&OsStr>) -> Result<Option<u64>, ParseIntError> {
+    let value = value.filter(|value| !value.is_empty());
+    value
+        .map(|value| value.to_string_lossy().parse())
+        .transpose()
 }
 
-/// Whether stacks are reported at all.
 #[inline]
 pub(crate) fn are_on() -> bool {
     ON.load(Ordering::Relaxed)
@@ -171,7 +166,6 @@ unsafe extern "C" fn step(frame: *mut c_void, walked: *mut c_void) -> c_int {
     0
 }
 
-/// A place in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
     text: String,

@@ -68,7 +68,6 @@ pub(crate) fn library() -> Option<String> {
     Some(path.to_string_lossy().into_owned())
 }
 
-/// What the loader knows of an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     /// Where the library begins that it lies in, and the path of that.

@@ -25,7 +25,6 @@ pub(crate) struct Block {
     binary_status: Cell<u8>,
     /// Whether it is sending: not all that is made ready is sent.
     pub(crate) is_sending: Cell<bool>,
-    /// The operation for which it creates a tensor.
     pub(crate) creating: Cell<TextId>,
     /// What its operation is about to send.
     pub(crate) pending: First,

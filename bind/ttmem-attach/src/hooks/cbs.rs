@@ -108,17 +108,9 @@ pub(super) fn report_circular(
     } else {
         CbKind::Local
     };
-    let (address, size_bytes) = (buffer.address, buffer.size_bytes);
+    let (address, size_bytes, cores) = (buffer.address, buffer.size_bytes, &buffer.cores);
     family.contain(|| {
-        report::cb_allocated(
-            mesh,
-            program,
-            number,
-            kind,
-            address,
-            size_bytes,
-            &buffer.cores,
-        );
+        report::cb_allocated(mesh, program, number, kind, address, size_bytes, cores);
     });
 }
 

@@ -26,7 +26,6 @@ static PATH: LazyLock<DispatchPath> = LazyLock::new(|| {
     }
 });
 
-/// Sets whether this thread is sending; whether it was.
 #[inline]
 fn set_sending(is_sending: bool) -> bool {
     thread::with(|block| block.is_sending.replace(is_sending))
@@ -61,7 +60,7 @@ pub(super) fn note_unannounced(program: Object, device: Object) -> Option<()> {
 }
 
 /// Notes a program that was launched on a device, and reports it if nobody else will.
-pub(super) fn note_launched(program: Object, device: Object) -> Option<()> {
+fn note_launched(program: Object, device: Object) -> Option<()> {
     let is_sending = set_sending(true);
     let noted = note_unannounced(program, device);
     set_sending(is_sending);
@@ -70,6 +69,16 @@ pub(super) fn note_launched(program: Object, device: Object) -> Option<()> {
     }
     noted?;
     report_sent()
+}
+
+/// Reports that the host has launched a program on a chip by itself: slow dispatch.
+///
+/// What an operation of ttnn announces is reported as sent to its mesh, once. A program
+/// that nobody announced is reported for each chip that it is launched on.
+fn report_launched(program: Object, device: Object) {
+    if FAMILY.is_tracking() {
+        note_launched(implementation(program), device);
+    }
 }
 
 /// The program that this thread is sending; of several that are sent together, the first.
@@ -104,7 +113,7 @@ fn report_sent() -> Option<()> {
 #[inline]
 fn report_settled_sent(pending: &Pending, program: ProgramId) -> Option<()> {
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
-    let runtime_id = accessors.runtime_id(pending.program());
+    let runtime_id = (accessors.runtime_id)(pending.program());
     FAMILY.contain(|| {
         let (mesh, operation) = (pending.mesh, pending.operation);
         report::dispatched(mesh, program, runtime_id, operation, true, *PATH);
@@ -133,7 +142,7 @@ fn report_program_sent(
     if object.is_null() {
         return None;
     }
-    let runtime_id = accessors.runtime_id(object);
+    let runtime_id = (accessors.runtime_id)(object);
     let (program, ran_before, renamed, borrows, circulars_move) =
         with_program(object, |program| {
             let renamed = std::mem::replace(&mut program.name, operation) != operation;
@@ -209,5 +218,19 @@ interpose! {
         } else {
             pending::clear();
         }
+    }
+
+    /// `void slow_dispatch::LaunchProgramAsync(IDevice&, Program&, bool)`.
+    "_ZN2tt8tt_metal13slow_dispatch18LaunchProgramAsyncERNS0_7IDeviceERNS0_7ProgramEb"
+    fn launch_program(device: Object, program: Object, forced: u64) |real| {
+        real();
+        report_launched(program, device);
+    }
+
+    /// `void DispatchCompiledProgramToDevice(IDevice*, Program&)`: on every chip but the first.
+    "_ZN2tt8tt_metal12experimental31DispatchCompiledProgramToDeviceEPNS0_7IDeviceERNS0_7ProgramE"
+    fn launch_compiled(device: Object, program: Object) |real| {
+        real();
+        report_launched(program, device);
     }
 }

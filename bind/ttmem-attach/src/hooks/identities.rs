@@ -13,7 +13,6 @@ use std::sync::Mutex;
 
 pub(crate) static FAMILY: Family = Family::new("identities of chips");
 
-/// What is known of a chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The id that no other chip has.

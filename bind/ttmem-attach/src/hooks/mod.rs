@@ -21,7 +21,6 @@ pub(crate) mod prefetchers;
 pub(crate) mod programs;
 mod queues;
 pub(crate) mod scratchpads;
-mod slow;
 pub(crate) mod system_kernels;
 pub(crate) mod traces;
 
@@ -83,7 +82,6 @@ pub(crate) fn describe() -> String {
     text
 }
 
-/// A name as C has it.
 macro_rules! c_name {
     ($symbol:literal) => {
         const {

@@ -33,7 +33,7 @@ pub(crate) fn with_program<R>(object: Object, look: impl FnOnce(&mut Program) ->
     let Some(look) = look else {
         return known.flatten();
     };
-    let runtime_id = accessors.runtime_id(object);
+    let runtime_id = (accessors.runtime_id)(object);
     FAMILY.contain(|| {
         let new = || {
             let number = report::tracker().next_program();

@@ -8,7 +8,6 @@
 use super::sync::atomic::{AtomicPtr, Ordering};
 use super::sync::{Mutex, MutexGuard};
 
-/// A table, made at its first use.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T: 'static> {
     /// Never freed; null before the first use.

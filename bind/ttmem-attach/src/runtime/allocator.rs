@@ -62,7 +62,6 @@ pub(crate) struct Region {
     pub(crate) alignment: u32,
 }
 
-/// What an allocator can hand out, by class.
 pub(crate) type Regions = [Region; Class::COUNT];
 
 /// The runtime's number for L1 among the kinds of memory.
@@ -71,7 +70,6 @@ const MEMORY_L1: u8 = 0;
 const MEMORY_DRAM: u8 = 1;
 
 impl AllocatorAccessors {
-    /// What an allocator can hand out.
     pub(crate) fn regions(&self, allocator: Object) -> Regions {
         let mut regions = Regions::default();
         for class in CLASSES {

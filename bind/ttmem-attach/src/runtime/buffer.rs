@@ -50,7 +50,6 @@ accessors! {
 /// The function by which older runtimes create buffers; without it nothing is known of them.
 const CREATE: &CStr = c"_ZN2tt8tt_metal6Buffer6createEPNS0_7IDeviceEmmNS0_10BufferTypeERKNS0_18BufferShardingArgsESt8optionalIbES8_IN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEE";
 
-/// Where the rest comes from.
 #[derive(Debug)]
 enum Rest {
     Asked(Asked),
@@ -262,7 +261,6 @@ struct Said {
 }
 
 impl Said {
-    /// Whether this is the buffer that was created.
     fn confirms(&self, creation: &Creation) -> bool {
         let kinds = match creation.class() {
             Some(Class::Dram) => [false, true, false],

@@ -57,7 +57,6 @@ pub(crate) fn layout_of(buffer: Object, creation: &Creation) -> Option<u32> {
     as_created.then_some(head.layout)
 }
 
-/// A buffer that was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub(crate) number: u64,

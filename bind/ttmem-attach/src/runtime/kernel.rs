@@ -66,7 +66,6 @@ pub(crate) struct Kernel {
     pub(crate) hash: u64,
     pub(crate) cores: CoreSet,
     pub(crate) core_type: CoreType,
-    /// Bytes of its binaries.
     pub(crate) binary_bytes: u64,
     /// Bytes that they take in the ring.
     pub(crate) text_bytes: u64,

@@ -148,12 +148,12 @@ fn position_of(entries: &[usize], function: usize) -> Option<usize> {
 /// process's runtime.
 macro_rules! accessors {
     ($(#[$doc:meta])* struct $set:ident $(=> $found:ident)? {
-        $($(#[$field_doc:meta])* $field:ident: fn($($argument:ty),*) -> $result:ty = $symbol:literal;)*
+        $($(#[$field_doc:meta])* $field_visibility:vis $field:ident: fn($($argument:ty),*) -> $result:ty = $symbol:literal;)*
     }) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $set {
-            $($(#[$field_doc])* $field: extern "C-unwind" fn($($argument),*) -> $result,)*
+            $($(#[$field_doc])* $field_visibility $field: extern "C-unwind" fn($($argument),*) -> $result,)*
         }
 
         $(pub(crate) static $found: std::sync::LazyLock<Result<$set, $crate::family::Doubt>> =

@@ -7,13 +7,7 @@ use super::{Object, accessors};
 accessors! {
     struct ProgramAccessors => ACCESSORS {
         /// The runtime's number of the program's current run.
-        runtime_id: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6detail11ProgramImpl14get_runtime_idEv";
-    }
-}
-
-impl ProgramAccessors {
-    pub(crate) fn runtime_id(&self, implementation: Object) -> u64 {
-        (self.runtime_id)(implementation)
+        pub(crate) runtime_id: fn(Object) -> u64 = c"_ZNK2tt8tt_metal6detail11ProgramImpl14get_runtime_idEv";
     }
 }
 

@@ -40,7 +40,6 @@ impl Text {
     }
 }
 
-/// The text of a `std::string`.
 pub(crate) fn text_at(text: Object) -> Option<String> {
     // SAFETY: a text lies where the runtime passed one.
     let text = unsafe { text.0.cast::<Text>().as_ref() }?;

@@ -8,7 +8,7 @@ fn the_variable_is_a_number_of_bytes_or_nothing() {
     assert_eq!(parse("0"), Ok(Some(0)));
     assert_eq!(parse("1048576"), Ok(Some(1 << 20)));
     for nonsense in ["-1", "1M", "all", " 5", "0x10", "18446744073709551616"] {
-        assert_eq!(parse(nonsense), Err(NoBytes), "{nonsense}");
+        assert!(parse(nonsense).is_err(), "{nonsense}");
     }
 }
 

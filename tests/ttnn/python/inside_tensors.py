@@ -51,8 +51,8 @@ def compare_places(check, name, tensors):
     return len(rows)
 
 
-def run_without_bytes(check, device):
-    """Runs a program of which some circular buffers have no bytes.
+def run_on_no_cores(check, device):
+    """Runs a program of which some circular buffers are on no cores.
 
     Group norm on one row of cores has such. Its others are reported as those of any program, and
     what is run after it must be followed as if it had never run.
@@ -72,7 +72,7 @@ def run_without_bytes(check, device):
     result = check.step("group_norm on one row", one_row)
     again = check.step("group_norm on one row, again", one_row)
     rows = check.account.rows("cbs")
-    equal("circular buffers without bytes", [row for row in rows if row["size_bytes"] == 0], [])
+    equal("circular buffers on no cores", [row for row in rows if row["total_bytes"] == 0], [])
     equal("others of the same program", any(row["kind"] == "local" for row in rows), True)
     equal("what lies inside of tensors", ttmem_account.is_on("circular buffers in tensors"), True)
     return result, again
@@ -118,7 +118,7 @@ def main():
     refusals = () if arguments.is_one_chip else GRID_REFUSALS
     moved = 0
     if arguments.is_one_chip:
-        run_without_bytes(check, device)
+        run_on_no_cores(check, device)
     for name, (shape, memory, operation) in operations(device).items():
         check.step("clear the program cache", device.clear_program_cache)
         live = []

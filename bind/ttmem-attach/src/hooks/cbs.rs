@@ -67,7 +67,7 @@ fn report_allocated(
         return None;
     };
     // In a capture without a device nothing is placed.
-    if address == 0 || cores.is_empty() {
+    if address == 0 {
         return None;
     }
     let mesh = open_devices::of(device)?.mesh;
@@ -89,8 +89,8 @@ fn report_allocated(
         }
         program.id
     })?;
-    // One without bytes has its number, and takes no memory.
-    if size_bytes > 0 {
+    // One without bytes or cores has its number, and takes no memory.
+    if size_bytes > 0 && !cores.is_empty() {
         report_circular(&FAMILY, mesh, program, next.number, &buffer);
     }
     Some(())

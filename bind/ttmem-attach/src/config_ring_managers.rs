@@ -53,7 +53,6 @@ impl SharedSpace {
 #[derive(Debug, Default)]
 pub(crate) struct Manager {
     sub_device: AtomicU8,
-    /// Kinds of cores that have a ring.
     kinds: AtomicUsize,
     spaces: [SharedSpace; KINDS],
     /// What was found and is not taken yet.

@@ -28,7 +28,6 @@ pub(crate) struct Program {
     pub(crate) scratchpads: Vec<Scratchpad>,
     /// Where its circular buffers end.
     pub(crate) regions: Regions,
-    /// Bytes of its binary in DRAM, once it is there.
     pub(crate) binary_bytes: u64,
     pub(crate) command_bytes: u64,
     /// Its kernels: objects and their kinds of core.

@@ -7,7 +7,6 @@
 
 use ttmem_event::{ClashKind, CoreRange, CoreSet};
 
-/// Storage that did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clash {
     pub(crate) kind: ClashKind,

@@ -53,7 +53,6 @@ fn configure() {
     let _paused = STATE.compare_exchange(FRESH, REPORTING, Relaxed, Relaxed);
 }
 
-/// Whether anything is to be reported at all.
 #[inline]
 pub(crate) fn is_on() -> bool {
     match STATE.load(Relaxed) {
@@ -96,36 +95,20 @@ pub(crate) fn buffer_allocated(
 ) {
     let id = buffer_id(unique_id);
     tracker().track_allocate(&Allocation {
-        buffer: id,
-        address,
-        banks,
-        ..allocation(mesh, buffer, direction, operation)
-    });
-    large_stack(mesh, id, buffer, banks.into());
-}
-
-/// What is the same for all parts of a buffer.
-#[inline(always)]
-fn allocation(
-    mesh: MeshId,
-    buffer: &Buffer,
-    direction: Option<Direction>,
-    operation: TextId,
-) -> Allocation {
-    Allocation {
         mesh,
-        buffer: BufferId(0),
+        buffer: id,
         class: buffer.class,
         layout: buffer.layout,
         direction: direction.unwrap_or(usual_direction(buffer.class)),
-        address: 0,
+        address,
         requested_bytes: buffer.size_bytes,
         per_bank_bytes: buffer.per_bank_bytes,
-        banks: 0,
+        banks,
         page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
         cores: CoresId::NONE,
         operation,
-    }
+    });
+    large_stack(mesh, id, buffer, banks.into());
 }
 
 /// How far the ids of a buffer's parts are apart: no process has that many buffers.
@@ -162,12 +145,18 @@ pub(crate) fn parts_allocated(
         cores_before = cores_so_far;
         let id = part_id(unique_id, number);
         tracker().track_allocate(&Allocation {
+            mesh,
             buffer: id,
+            class: buffer.class,
+            layout: buffer.layout,
+            direction: direction.unwrap_or(usual_direction(buffer.class)),
             address: part.address,
             requested_bytes,
+            per_bank_bytes: buffer.per_bank_bytes,
             banks: u16::try_from(count).unwrap_or(u16::MAX),
+            page_bytes: u32::try_from(buffer.page_bytes).unwrap_or(u32::MAX),
             cores,
-            ..allocation(mesh, buffer, direction, operation)
+            operation,
         });
         large_stack(mesh, id, buffer, all_cores);
     }
@@ -190,9 +179,10 @@ fn usual_direction(class: Class) -> Direction {
 }
 
 /// A buffer was given back that had so many parts.
-pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: usize) {
-    for part in (0..).take(parts) {
-        tracker().track_deallocate(mesh, part_id(unique_id, part));
+pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: u32) {
+    tracker().track_deallocate(mesh, buffer_id(unique_id));
+    for part in 1..parts {
+        tracker().track_deallocate(mesh, part_id(unique_id, part.into()));
     }
 }
 

@@ -65,7 +65,6 @@ pub(crate) fn configure(value: Option<&OsStr>) {
     }
 }
 
-/// The least bytes of a buffer; none if nothing was said.
 fn parse(value: Option<&OsStr>) -> Result<Option<u64>, ParseIntError> {
     let value = value.filter(|value| !value.is_empty());
     value

@@ -51,7 +51,6 @@ pub(crate) fn find_or_doubt(name: &'static CStr) -> Result<NonNull<c_void>, Doub
     find(name).ok_or(Doubt::Missing(name))
 }
 
-/// Whether the runtime has all of these symbols; what hooks alone use is not asked for otherwise.
 pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
     names
         .iter()

@@ -6,7 +6,7 @@ use super::{OnExit, creating, failures, interpose, on_exception, traces};
 use crate::during::during;
 use crate::family::{Doubt, Family};
 use crate::open_devices::{self, OpenDevice};
-use crate::runtime::buffer::{self, BufferAccessors};
+use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, CREATING, Creation};
 use crate::runtime::{Object, TwoWords, per_core};
 use crate::thread::Block;
@@ -80,36 +80,52 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     }
     facts.per_bank_bytes = device.block_bytes(facts.per_bank_bytes);
     device.report_before_use();
-    let parts = if facts.may_be_per_core() {
-        let parts = believe(per_core::parts(buffer), &FAMILY);
-        // One whose cores were not believed is not reported: that of all banks would be wrong.
-        if !FAMILY.is_on() {
-            return None;
-        }
-        parts
-    } else {
-        None
-    };
-    let unique_id = accessors.begin(buffer, &facts);
-    note_newest(report::buffer_id(unique_id).0);
-    let (mesh, operation) = (device.mesh, creating::current_operation());
-    if let Some(parts) = parts {
-        device.has_per_core.set(true);
-        FAMILY.contain(|| {
-            report::parts_allocated(mesh, unique_id, &facts, &parts, direction, operation);
-        });
+    if facts.may_be_per_core() && report_parts(accessors, buffer, &facts, direction, device)? {
         return Some(device);
     }
+    let unique_id = accessors.begin(buffer, &facts);
     if accessors.needs_creation() {
         device.count_allocated(facts.class, facts.per_bank_bytes);
     }
-    let banks = device.banks(facts.class);
+    note_newest(report::buffer_id(unique_id).0);
+    let (mesh, banks) = (device.mesh, device.banks(facts.class));
+    let operation = creating::current_operation();
     FAMILY.contain(|| {
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
         );
     });
     Some(device)
+}
+
+/// Reports a buffer that takes blocks of its cores' own; whether it does.
+#[cold]
+fn report_parts(
+    accessors: &BufferAccessors,
+    buffer: Object,
+    facts: &Buffer,
+    direction: Option<Direction>,
+    device: &OpenDevice,
+) -> Option<bool> {
+    let parts = believe(per_core::parts(buffer), &FAMILY);
+    // One whose cores were not believed is not reported: that of all banks would be wrong.
+    let Some(parts) = parts else {
+        return FAMILY.is_on().then_some(false);
+    };
+    let unique_id = accessors.begin(buffer, facts);
+    device.has_per_core.set(true);
+    note_newest(report::buffer_id(unique_id).0);
+    let operation = creating::current_operation();
+    FAMILY.contain(|| {
+        report::parts_allocated(device.mesh, unique_id, facts, &parts, direction, operation);
+    });
+    Some(true)
+}
+
+#[cold]
+fn parts_of(buffer: Object) -> Option<u32> {
+    let parts = believe(per_core::parts(buffer), &FAMILY)?;
+    u32::try_from(parts.len()).ok()
 }
 
 fn report_freed(buffer: Object) -> Option<()> {
@@ -125,18 +141,17 @@ fn report_freed(buffer: Object) -> Option<()> {
     if device.is_from_before(id) {
         return None;
     }
+    // Its blocks are given back after this.
     let parts = if device.has_per_core.get() {
-        // Its blocks are given back after this.
-        believe(per_core::parts(buffer), &FAMILY)
+        parts_of(buffer)
     } else {
         None
     };
     quiescence::begin();
-    if let Some((class, per_bank_bytes)) = ended.counted.filter(|_counted| parts.is_none()) {
+    if let (Some((class, per_bank_bytes)), None) = (ended.counted, parts) {
         device.count_freed(class, per_bank_bytes);
     }
-    let parts = parts.map_or(1, |parts| parts.len());
-    FAMILY.contain(|| report::buffer_freed(device.mesh, ended.number, parts));
+    FAMILY.contain(|| report::buffer_freed(device.mesh, ended.number, parts.unwrap_or(1)));
     Some(())
 }
 
@@ -169,7 +184,7 @@ interpose! {
 }
 
 /// Has banks allocate; notes from which end the block was taken, or what was refused.
-#[inline]
+#[inline(always)]
 fn allocate(real: impl FnOnce() -> u64, size: u64, page: u64, bottom_up: u64, shards: u64) -> u64 {
     let address = on_exception(real, || failures::note_refused(size, page, shards));
     // A flag leaves the upper bits of its register undefined.

@@ -15,7 +15,6 @@ pub(crate) static FAMILY: Family = Family::new("identities of chips");
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The id that no other chip has.
     pub(crate) unique_id: Option<u64>,
     pub(crate) board: Option<String>,
 }

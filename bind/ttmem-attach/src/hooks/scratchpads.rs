@@ -32,7 +32,6 @@ pub(super) fn of(program: Object) -> Vec<Scratchpad> {
     known.unwrap_or_default()
 }
 
-/// Collects the scratchpads of a program that has just placed them.
 fn collect(program: Object) -> Option<()> {
     let kernels = FAMILY.need(&*kernel::ACCESSORS)?;
     let accessors = FAMILY.need(&*scratchpad::ACCESSORS)?;

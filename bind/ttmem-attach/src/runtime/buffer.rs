@@ -186,10 +186,12 @@ impl BufferAccessors {
             Rest::Created(confirmed) => confirmed.read(buffer, page_bytes)?,
         };
         // Host memory has no banks: asking for its share of one throws.
-        let class = creation.class().filter(|class| *class != Class::System);
+        let Some(class) = creation.class().filter(|class| *class != Class::System) else {
+            return Ok(None);
+        };
         let layout = layout.and_then(|layout| u8::try_from(layout).ok());
         let layout = layout.and_then(Layout::from_code);
-        Ok(class.map(|class| Buffer {
+        Ok(Some(Buffer {
             device: creation.device,
             class,
             layout: layout.unwrap_or(Layout::Unknown),
@@ -218,6 +220,7 @@ impl BufferAccessors {
 }
 
 impl Asked {
+    #[inline]
     fn read(&self, buffer: Object, page_bytes: u64) -> (Creation, Option<u32>) {
         let creation = Creation {
             device: (self.device)(buffer),

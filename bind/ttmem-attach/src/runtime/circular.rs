@@ -64,7 +64,6 @@ impl CircularAccessors {
         })
     }
 
-    /// Whether a circular buffer lies inside of a tensor.
     pub(crate) fn is_global(&self, object: Object) -> bool {
         let mut view = View([0; 8]);
         (self.make_view)(&mut view, object);

@@ -196,7 +196,6 @@ unsafe fn read_all(list: &[Shared], sure: &AtomicUsize) -> Option<Vec<DataflowBu
     })
 }
 
-/// What was seen so far, as one number.
 #[derive(Debug, Default)]
 struct Glance(u64);
 

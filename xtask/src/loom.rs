@@ -9,13 +9,24 @@ use crate::command::{cargo, target_dir};
 use anyhow::{Context, bail};
 use std::process::Stdio;
 
-/// Models there are at least; fewer mean that some are no longer compiled.
-const MODELS: usize = 30;
+/// The crates with models, the module they are in, and how many there are at least; fewer mean
+/// that some are no longer compiled.
+const CRATES: [(&str, &str, usize); 2] = [
+    ("ttmem-ring", "models", 30),
+    ("ttmem-attach", "lock_free::tests", 8),
+];
 
 /// Builds the models and runs each in every interleaving that it asks for.
 pub(crate) fn run() -> anyhow::Result<Outcome> {
+    for (package, module, models) in CRATES {
+        run_models(package, module, models)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn run_models(package: &str, module: &str, expected: usize) -> anyhow::Result<()> {
     // Optimised: a model runs thousands of times.
-    let words = ["test", "-p", "ttmem-ring", "--release", "--lib", "models"];
+    let words = ["test", "-p", package, "--release", "--lib", module];
     let mut models = cargo(words);
     models.arg("--target-dir").arg(target_dir().join("loom"));
     // A bound or a limit from outside would change what the models try.
@@ -34,11 +45,11 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
         bail!("a model does not hold: {}", output.status);
     }
     let ran = passed(&said).context("the models did not say how many passed")?;
-    if ran < MODELS {
-        bail!("{ran} models ran, and there are {MODELS}");
+    if ran < expected {
+        bail!("{ran} models of {package} ran, and there are {expected}");
     }
-    println!("{ran} models hold");
-    Ok(Outcome::Passed)
+    println!("{ran} models of {package} hold");
+    Ok(())
 }
 
 /// How many tests passed, as the test program says at its end.

@@ -20,9 +20,9 @@ pub extern "C" fn ttmem_attach_flush(timeout_millis: u32) -> c_int {
     if flushed.unwrap_or(false) { 0 } else { -1 }
 }
 
-/// Stops telling of anything while `paused` is not 0: for a benchmark that compares both.
+/// Stops reporting anything while `paused` is not 0: for a benchmark that compares both.
 ///
-/// What happens meanwhile is never told. So what begins while it is paused must have ended
+/// What happens meanwhile is never reported. So what begins while it is paused must have ended
 /// before it goes on, and the other way round: a buffer that is placed and given back, a
 /// program that ran before and runs again. Only then the account is exact afterwards.
 #[unsafe(no_mangle)]
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn ttmem_attach_status(buffer: *mut c_char, size: usize) -
         unsafe { buffer.copy_from_nonoverlapping(text.as_ptr().cast(), fitting) };
         // SAFETY: `fitting` is below `size`.
         let end = unsafe { buffer.add(fitting) };
-        // SAFETY: as above.
+        // SAFETY: it is the last of at most `size` bytes.
         unsafe { end.write(0) };
     }
     c_int::try_from(text.len()).unwrap_or(c_int::MAX)

@@ -9,12 +9,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Something that the runtime does not have, or has in another form than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// There is no such symbol.
     Missing(&'static CStr),
     /// Something is not as in the versions this was made for.
     Unexpected(&'static str),
@@ -34,6 +33,8 @@ pub(crate) struct Family {
     name: &'static str,
     off: AtomicBool,
     why: OnceLock<String>,
+    /// Programs that were left out.
+    skipped: AtomicU32,
 }
 
 impl Family {
@@ -42,6 +43,7 @@ impl Family {
             name,
             off: AtomicBool::new(false),
             why: OnceLock::new(),
+            skipped: AtomicU32::new(0),
         }
     }
 
@@ -49,6 +51,12 @@ impl Family {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         !self.off.load(Ordering::Relaxed)
+    }
+
+    /// Whether a hook of it has anything to do.
+    #[inline]
+    pub(crate) fn is_tracking(&self) -> bool {
+        self.is_on() && crate::report::is_on()
     }
 
     /// Turns it off for good; the first reason counts.
@@ -60,6 +68,17 @@ impl Family {
         }
     }
 
+    /// Leaves out a program that is not as expected; that there are such is said once.
+    #[cold]
+    pub(crate) fn skip(&self, why: &str) {
+        if self.skipped.fetch_add(1, Ordering::Relaxed) == 0 {
+            complain(&format!(
+                "{} of a program are not tracked: {why}",
+                self.name
+            ));
+        }
+    }
+
     /// What a family needs, if it is on and the runtime has it.
     #[inline]
     pub(crate) fn need<T>(&self, found: &'static Result<T, Doubt>) -> Option<&'static T> {
@@ -68,16 +87,20 @@ impl Family {
         }
         match found {
             Ok(found) => Some(found),
-            Err(doubt) => {
-                self.doubt(doubt);
-                None
-            }
+            Err(doubt) => self.doubt(doubt),
         }
     }
 
+    /// What was read; a family whose objects are not as expected is turned off.
+    #[inline]
+    pub(crate) fn believe<T>(&self, read: Result<T, Doubt>) -> Option<T> {
+        read.map_or_else(|doubt| self.doubt(&doubt), Some)
+    }
+
     #[cold]
-    fn doubt(&self, doubt: &Doubt) {
+    fn doubt<T>(&self, doubt: &Doubt) -> Option<T> {
         self.turn_off(&doubt.to_string());
+        None
     }
 
     /// Runs our own part of a hook; if it panics, the family is off and the host goes on.
@@ -95,11 +118,14 @@ impl Family {
         R::default()
     }
 
-    /// One line for the status.
     pub(crate) fn describe(&self, text: &mut String) {
+        let skipped = self.skipped.load(Ordering::Relaxed);
         // Writing to a text cannot fail.
         let _fits = match self.why.get() {
             Some(why) => writeln!(text, "{}: off, {why}", self.name),
+            None if skipped > 0 => {
+                writeln!(text, "{}: on, programs left out: {skipped}", self.name)
+            }
             None => writeln!(text, "{}: on", self.name),
         };
     }
@@ -131,6 +157,17 @@ mod tests {
         let result: u32 = FAMILY.contain(|| panic!("a test of what is never to happen"));
         assert_eq!(result, 0);
         assert!(!FAMILY.is_on());
+    }
+
+    #[test]
+    fn a_program_that_is_left_out_is_counted_and_costs_no_other() {
+        static FAMILY: Family = Family::new("things");
+        FAMILY.skip("it is odd");
+        FAMILY.skip("it is odd");
+        assert!(FAMILY.is_on());
+        let mut text = String::new();
+        FAMILY.describe(&mut text);
+        assert_eq!(text, "things: on, programs left out: 2\n");
     }
 
     #[test]

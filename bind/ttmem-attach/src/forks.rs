@@ -5,8 +5,9 @@
 
 #![expect(unsafe_code, reason = "registers a handler with the C library")]
 
+use crate::config_ring_managers::MANAGERS;
 use crate::hooks::{buffers, creating, prefetchers};
-use crate::{operation, places, programs, quiet, ring_managers, stacks};
+use crate::{open_devices, operation, program_table, quiescence, stacks};
 use std::sync::Once;
 
 /// Has the tables emptied in every child from now on.
@@ -20,13 +21,13 @@ pub(crate) fn watch() {
 
 /// Runs in the child, where only the thread that forked exists.
 extern "C" fn forget_parent() {
-    places::forget();
+    open_devices::forget();
     buffers::forget();
-    programs::forget();
+    program_table::forget();
     operation::forget();
     stacks::forget();
     creating::forget();
-    quiet::forget();
-    ring_managers::forget();
-    prefetchers::forget();
+    quiescence::forget();
+    MANAGERS.forget();
+    prefetchers::CACHES.forget();
 }

@@ -9,7 +9,6 @@ use std::ffi::CStr;
 /// Releases that differ from those before them by a function that came with them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
-    /// The releases, as they are shown.
     pub(crate) releases: &'static str,
     /// A function that they have and the generations below do not.
     came_with: &'static CStr,

@@ -8,8 +8,9 @@
 //!   it needs is there (`family`); otherwise its functions just pass the call on.
 //! * `symbols`: the real functions behind those names; `generation`: what release they are like.
 //! * `runtime`: the runtime's objects, read through its own accessors.
-//! * `places` and `programs`: what is known of its devices and programs; `thread` and `pending`:
-//!   what a thread is at.
+//! * `open_devices`, `program_table` and `mesh_objects`: what is known of its devices, programs and
+//!   config rings; `thread`, `during` and `pending`: what a thread is at.
+//! * `quiescence`: moments at which statistics may be compared; `lock_free`: what threads share.
 //! * `stacks`: call stacks, for those who ask for them.
 //! * `report`: what becomes which event. Nothing there touches the runtime.
 //!
@@ -18,24 +19,46 @@
 //! hook, which is why hooks are `extern "C-unwind"` and never catch anything around the
 //! real call; our own part that could panic is contained and turns its family off.
 
+mod lock_free;
+
+#[cfg(not(loom))]
+mod config_ring_managers;
+#[cfg(not(loom))]
 mod control;
+#[cfg(not(loom))]
+mod during;
+#[cfg(not(loom))]
 mod family;
+#[cfg(not(loom))]
 mod forks;
+#[cfg(not(loom))]
 mod generation;
+#[cfg(not(loom))]
 mod hooks;
+#[cfg(not(loom))]
+mod mesh_objects;
+#[cfg(not(loom))]
+mod open_devices;
+#[cfg(not(loom))]
 mod operation;
-mod patient_lock;
+#[cfg(not(loom))]
 mod pending;
-mod place_map;
-mod places;
-mod programs;
-mod quiet;
+#[cfg(not(loom))]
+mod program_table;
+#[cfg(not(loom))]
+mod quiescence;
+#[cfg(not(loom))]
 mod regions;
+#[cfg(not(loom))]
 mod report;
-mod ring_managers;
+#[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
 mod stacks;
+#[cfg(not(loom))]
 mod symbols;
+#[cfg(not(loom))]
 mod thread;
 
+#[cfg(not(loom))]
 pub use control::{ttmem_attach_flush, ttmem_attach_pause, ttmem_attach_status};

@@ -5,17 +5,14 @@
 //! to which a call returns lies in one of these, and its exported name has the
 //! operation's. An address that is in no exported function has no name.
 
-#![expect(unsafe_code, reason = "reads a name of the loader's")]
-
-use crate::place_map::PlaceMap;
+use crate::lock_free::address_map::{AddressMap, Slot};
 use crate::{report, symbols};
-use std::ffi::CStr;
 use ttmem_event::TextId;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
 ///
 /// Four times as many as there are such places in ttnn today.
-static NAMES: PlaceMap<4096> = PlaceMap::new();
+static NAMES: AddressMap<TextId, 4096> = AddressMap::new([const { Slot::new() }; 4096]);
 
 /// Forgets the names, whose texts are the parent's.
 pub(crate) fn forget() {
@@ -41,7 +38,7 @@ fn text_by(
     usual: Option<&str>,
 ) -> TextId {
     if let Some(known) = NAMES.get(address) {
-        return TextId(u32::try_from(known).unwrap_or_default());
+        return *known;
     }
     let function = exported_function_at(address);
     let text = function
@@ -49,7 +46,7 @@ fn text_by(
         .and_then(name_in)
         .or(usual)
         .map_or(TextId::NONE, |name| report::tracker().text(name));
-    NAMES.insert(address, usize::try_from(text.0).unwrap_or_default());
+    NAMES.insert(address, Box::leak(Box::new(text)));
     text
 }
 
@@ -66,13 +63,23 @@ fn operation_in(function: &str) -> Option<&str> {
         if let Some(substituted) = rest.strip_prefix('S') {
             rest = substituted.split_once('_')?.1;
         }
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+        let Some(part) = take_part(&mut rest)? else {
             return last.map(short);
         };
-        last = Some(rest.get(digits..digits.checked_add(length)?)?);
-        rest = rest.get(digits + length..)?;
+        last = Some(part);
     }
+}
+
+/// Takes the next part of a mangled name, which its length is before; none at the end of the
+/// parts, and of nothing if it is broken.
+fn take_part<'n>(rest: &mut &'n str) -> Option<Option<&'n str>> {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+        return Some(None);
+    };
+    let part = rest.get(digits..digits.checked_add(length)?)?;
+    *rest = rest.get(digits + length..)?;
+    Some(Some(part))
 }
 
 /// Who creates tensors, from the mangled name of the function that does.
@@ -83,18 +90,13 @@ fn creator_in(function: &str) -> Option<&str> {
     let nested = function.strip_prefix("_ZN")?;
     let mut rest = nested.strip_prefix('K').unwrap_or(nested);
     let mut last = None;
-    loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
-            return last.map(short);
-        };
-        let part = rest.get(digits..digits.checked_add(length)?)?;
+    while let Some(part) = take_part(&mut rest)? {
         if part.starts_with(|first: char| first.is_ascii_uppercase()) && part != "Tensor" {
             return Some(short(part));
         }
         last = Some(part);
-        rest = rest.get(digits + length..)?;
     }
+    last.map(short)
 }
 
 /// Ends of names that say what a type or function is for, not what it is.
@@ -108,12 +110,7 @@ fn short(name: &str) -> &str {
 
 /// The exported function that contains an address, by its mangled name.
 fn exported_function_at(address: usize) -> Option<String> {
-    let name = symbols::around(address)?.dli_sname;
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's names are C strings that stay while the library is loaded.
-    let name = unsafe { CStr::from_ptr(name) };
+    let name = symbols::around(address)?.symbol?;
     name.to_str().ok().map(str::to_owned)
 }
 

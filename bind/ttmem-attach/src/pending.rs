@@ -3,33 +3,46 @@
 //! Nearly always it is one program, which is kept among the thread's own words; those
 //! after it are in a list that is not touched otherwise.
 
+#![expect(unsafe_code, reason = "makes objects of addresses that were kept")]
+
+use crate::during::{self, Slot};
 use crate::runtime::Object;
 use crate::thread;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use ttmem_event::{MeshId, ProgramId, TextId};
 
 /// A program that an operation is about to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// The `ProgramImpl`.
-    pub(crate) program: Object,
-    /// The device it is sent to, and its mesh.
-    pub(crate) device: Object,
+    /// The address of the `ProgramImpl`.
+    pub(crate) program: usize,
+    /// The address of the device it is sent to, and its mesh.
+    pub(crate) device: usize,
     pub(crate) mesh: MeshId,
     pub(crate) operation: TextId,
     /// Whether an operation of ttnn has said so before.
     pub(crate) is_announced: bool,
 }
 
+impl Pending {
+    pub(crate) fn program(&self) -> Object {
+        // SAFETY: a program that is destroyed before it is sent is taken out ([`forget`]).
+        unsafe { Object::at(self.program) }
+    }
+
+    pub(crate) fn device(&self) -> Object {
+        // SAFETY: the operation that is about to send holds the device; what is not sent is cleared.
+        unsafe { Object::at(self.device) }
+    }
+}
+
 /// The first of them, as a thread keeps it; zeroes stand for none.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct First {
-    program: Cell<Object>,
-    device: Cell<Object>,
-    mesh: Cell<MeshId>,
-    operation: Cell<TextId>,
-    /// Its number, if it was seen that nothing but its sending has to be told; 0 = not seen.
+    pending: Cell<Pending>,
+    /// Its number, if it was seen that nothing but its sending has to be reported; 0 = not seen.
     settled: Cell<ProgramId>,
     is_there: Cell<bool>,
     /// Whether an operation has announced the last of all.
@@ -38,32 +51,13 @@ pub(crate) struct First {
 }
 
 thread_local! {
-    /// Those after the first.
-    static MORE: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    static MORE: Slot<Vec<Pending>> = const { Slot::new() };
 }
 
 impl First {
-    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-    pub(crate) const NONE: Self = Self {
-        program: Cell::new(std::ptr::null()),
-        device: Cell::new(std::ptr::null()),
-        mesh: Cell::new(MeshId(0)),
-        operation: Cell::new(TextId::NONE),
-        settled: Cell::new(ProgramId(0)),
-        is_there: Cell::new(false),
-        is_announced: Cell::new(false),
-        has_more: Cell::new(false),
-    };
-
     #[inline]
     fn get(&self) -> Option<Pending> {
-        self.is_there.get().then(|| Pending {
-            program: self.program.get(),
-            device: self.device.get(),
-            mesh: self.mesh.get(),
-            operation: self.operation.get(),
-            is_announced: self.is_announced.get(),
-        })
+        self.is_there.get().then(|| self.pending.get())
     }
 }
 
@@ -72,19 +66,14 @@ impl First {
 pub(crate) fn push(pending: Pending) {
     thread::with(|block| {
         let first = &block.pending;
-        let is_first = !first.is_there.get();
-        if is_first {
-            first.program.set(pending.program);
-            first.device.set(pending.device);
-            first.mesh.set(pending.mesh);
-            first.operation.set(pending.operation);
-            first.settled.set(ProgramId(0));
-            first.is_there.set(true);
-        }
         first.is_announced.set(pending.is_announced);
-        if !is_first {
+        if first.is_there.get() {
             first.has_more.set(true);
             push_more(pending);
+        } else {
+            first.pending.set(pending);
+            first.settled.set(ProgramId(0));
+            first.is_there.set(true);
         }
     });
 }
@@ -101,7 +90,7 @@ pub(crate) fn first() -> Option<Pending> {
     thread::with(|block| block.pending.get())
 }
 
-/// Notes that nothing but its sending has to be told of the first program.
+/// Notes that nothing but its sending has to be reported of the first program.
 #[inline]
 pub(crate) fn settle_first(program: ProgramId) {
     thread::with(|block| block.pending.settled.set(program));
@@ -143,10 +132,10 @@ pub(crate) fn clear() {
 
 /// A program is gone: if this thread was about to send it, it sends nothing.
 #[inline]
-pub(crate) fn forget(program: Object) {
+pub(crate) fn forget(program: usize) {
     thread::with(|block| {
         let first = &block.pending;
-        let is_first = first.is_there.get() && first.program.get() == program;
+        let is_first = first.is_there.get() && first.pending.get().program == program;
         if is_first || (first.is_there.get() && first.has_more.get()) {
             clear();
         }
@@ -156,20 +145,14 @@ pub(crate) fn forget(program: Object) {
 /// Puts one behind the others; a thread that is ending sends one at most.
 #[cold]
 fn push_more(pending: Pending) {
-    let _ending = MORE.try_with(|more| {
-        if let Ok(mut more) = more.try_borrow_mut() {
-            more.push(pending);
-        }
-    });
+    let mut more = take_more();
+    more.push(pending);
+    during::replace(&MORE, Some(more));
 }
 
 #[cold]
 fn take_more() -> Vec<Pending> {
-    let taken = MORE.try_with(|more| {
-        more.try_borrow_mut()
-            .map(|mut more| std::mem::take(&mut *more))
-    });
-    taken.ok().and_then(Result::ok).unwrap_or_default()
+    during::replace(&MORE, None).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -179,8 +162,8 @@ mod tests {
     fn program(number: u32) -> Pending {
         let address = usize::try_from(number).expect("it is small") * 4096;
         Pending {
-            program: std::ptr::without_provenance(address),
-            device: std::ptr::without_provenance(address + 8),
+            program: address,
+            device: address + 8,
             mesh: MeshId(number),
             operation: TextId(number),
             is_announced: number != 2,

@@ -7,7 +7,6 @@
 
 use ttmem_event::{ClashKind, CoreRange, CoreSet};
 
-/// Storage that did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clash {
     pub(crate) kind: ClashKind,
@@ -77,7 +76,6 @@ fn clash(kind: ClashKind, range: CoreRange, region_end: u64, limit: u64) -> Opti
     })
 }
 
-/// Whether two ranges have a core in common.
 fn meet(one: CoreRange, other: CoreRange) -> bool {
     one.x_first <= other.x_last
         && other.x_first <= one.x_last

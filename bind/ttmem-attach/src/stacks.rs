@@ -1,37 +1,34 @@
-//! Native call stacks, of whoever has something told while they are on.
+//! Native call stacks, of what is reported while they are on.
 //!
 //! They are off unless `TTMEM_STACKS` has a number of bytes: then buffers from that size on,
-//! allocations that were refused and loads of kernels are told with the stack they happened
+//! allocations that were refused and loads of kernels are reported with the stack they happened
 //! under. A hook that finds them off has looked at one flag.
 //!
 //! A stack is walked by the unwinder and named by the loader, once: equal stacks are one text.
 //! Both work on the calling thread and touch no object of the runtime. The loader has locks of
 //! its own, so it is never asked under the lock of the table.
 
-#![expect(
-    unsafe_code,
-    reason = "asks the unwinder and the loader, and publishes a table that a child replaces"
-)]
+#![expect(unsafe_code, reason = "asks the unwinder and the loader")]
 
 use crate::family::complain;
+use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::num::ParseIntError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ttmem_event::TextId;
 
-/// The variable that turns them on.
 pub(crate) const VARIABLE: &str = "TTMEM_STACKS";
 
-/// Frames that are told; what is further out is mostly the interpreter's.
+/// Frames that are reported; what is further out is mostly the interpreter's.
 const MAX_FRAMES: usize = 32;
 
-/// Frames that are walked: those of ours and of the allocator are not told.
+/// Frames that are walked: those of ours and of the allocator are left out.
 const MAX_WALKED: usize = 48;
 
-/// Different stacks that a process tells; a program has some hundreds.
+/// Different stacks that a process reports; a program has some hundreds.
 const MAX_STACKS: usize = 4096;
 
 /// Bytes of all their texts, a quarter of what a server keeps of a process.
@@ -51,7 +48,7 @@ const ALLOCATOR: [&str; 4] = [
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Buffers from so many charged bytes on have their stack told.
+/// Buffers from so many charged bytes on have their stack reported.
 static LEAST_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Turns them on if the variable's value says so; a value that makes no sense is said.
@@ -62,26 +59,19 @@ pub(crate) fn configure(value: Option<&OsStr>) {
             LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
             ON.store(true, Ordering::Relaxed);
         }
-        Err(NoBytes) => complain(&format!(
+        Err(_no_number) => complain(&format!(
             "call stacks are off: {VARIABLE} is not a number of bytes"
         )),
     }
 }
 
-/// The variable has a value that is no number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoBytes;
-
-/// The least bytes of a buffer; none if nothing was said.
-fn parse(value: Option<&OsStr>) -> Result<Option<u64>, NoBytes> {
-    let Some(value) = value.filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let digits = value.to_str().ok_or(NoBytes)?;
-    digits.parse().map(Some).map_err(|_other| NoBytes)
+fn parse(value: Option<&OsStr>) -> Result<Option<u64>, ParseIntError> {
+    let value = value.filter(|value| !value.is_empty());
+    value
+        .map(|value| value.to_string_lossy().parse())
+        .transpose()
 }
 
-/// Whether stacks are told at all.
 #[inline]
 pub(crate) fn are_on() -> bool {
     ON.load(Ordering::Relaxed)
@@ -96,12 +86,15 @@ pub(crate) fn is_large(charged_bytes: u64) -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn here() -> TextId {
-    let mut walked = Walked::default();
+    let mut walked = Walked {
+        calls: [0; MAX_WALKED],
+        len: 0,
+    };
     // SAFETY: the walk ends before this returns, and `step` takes just such a pointer.
     unsafe { _Unwind_Backtrace(step, (&raw mut walked).cast()) };
     let calls = &walked.calls[..walked.len];
     let mut frames: Vec<Option<Frame>> = {
-        let known = lock();
+        let known = KNOWN.lock();
         if let Some(text) = known.stacks.get(calls) {
             return *text;
         }
@@ -113,12 +106,13 @@ pub(crate) fn here() -> TextId {
             .map(|call| known.frames.get(call).cloned())
             .collect()
     };
-    let own_library = library_at((here as fn() -> TextId as *const ()).addr());
+    let own = symbols::around((here as fn() -> TextId as *const ()).addr());
+    let own_library = own.map(|own| own.base);
     for (frame, call) in frames.iter_mut().zip(calls) {
         frame.get_or_insert_with(|| frame_at(*call, own_library));
     }
     let text = written(frames.iter().flatten());
-    let mut known = lock();
+    let mut known = KNOWN.lock();
     if !known.has_room(text.len()) {
         return TextId::NONE;
     }
@@ -141,15 +135,6 @@ struct Walked {
     len: usize,
 }
 
-impl Default for Walked {
-    fn default() -> Self {
-        Self {
-            calls: [0; MAX_WALKED],
-            len: 0,
-        }
-    }
-}
-
 unsafe extern "C" {
     /// Calls `step` for every frame of the calling thread until it returns another number than 0.
     fn _Unwind_Backtrace(
@@ -166,10 +151,10 @@ unsafe extern "C" {
 /// # Safety
 /// `frame` is the unwinder's, and `walked` a [`Walked`] that nobody else uses.
 unsafe extern "C" fn step(frame: *mut c_void, walked: *mut c_void) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: `here` has passed its own, which outlives the walk.
     let walked = unsafe { &mut *walked.cast::<Walked>() };
     let mut is_before = 0;
-    // SAFETY: as the caller vouches; `is_before` is writable.
+    // SAFETY: the unwinder has passed the frame; `is_before` is writable.
     let next = unsafe { _Unwind_GetIPInfo(frame, &raw mut is_before) };
     let Some(place) = walked.calls.get_mut(walked.len).filter(|_room| next > 0) else {
         return 1;
@@ -180,17 +165,11 @@ unsafe extern "C" fn step(frame: *mut c_void, walked: *mut c_void) -> c_int {
     0
 }
 
-/// A place in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
     text: String,
     is_own: bool,
     is_allocator: bool,
-}
-
-/// Where the library with this address begins.
-fn library_at(address: usize) -> Option<usize> {
-    symbols::around(address).map(|found| found.dli_fbase.addr())
 }
 
 /// The name of the place that a call is at, as in `libtt_metal.so+0x1f2e3d _ZN2tt…`.
@@ -202,21 +181,15 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
             is_allocator: false,
         };
     };
-    let text = |name: *const libc::c_char| {
-        if name.is_null() {
-            return String::new();
-        }
-        // SAFETY: the loader's names are C strings that stay while the library is loaded, and the
-        // caller of this is inside of it.
-        let name = unsafe { CStr::from_ptr(name) };
+    let text = |name: Option<&CStr>| {
+        let name = name.unwrap_or_default().to_string_lossy();
         // These two are between frames, and between the parts of one.
-        name.to_string_lossy().replace([';', ' '], "_")
+        name.replace([';', ' '], "_")
     };
-    let path = text(found.dli_fname);
+    let path = text(found.library);
     let library = path.rsplit('/').next().unwrap_or_default();
-    let base = found.dli_fbase.addr();
-    let mut frame = format!("{library}+{:#x}", call.wrapping_sub(base));
-    let symbol = text(found.dli_sname);
+    let mut frame = format!("{library}+{:#x}", call.wrapping_sub(found.base));
+    let symbol = text(found.symbol);
     let shown = &symbol[..symbol.floor_char_boundary(MAX_SYMBOL_BYTES)];
     if !shown.is_empty() {
         // Writing to a text cannot fail.
@@ -224,7 +197,7 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
     }
     Frame {
         text: frame,
-        is_own: Some(base) == own_library,
+        is_own: Some(found.base) == own_library,
         is_allocator: ALLOCATOR.iter().any(|part| symbol.contains(part)),
     }
 }
@@ -233,16 +206,16 @@ fn frame_at(call: usize, own_library: Option<usize>) -> Frame {
 ///
 /// Our hooks call the functions that they stand for, so nothing is missing without them.
 fn written<'f>(frames: impl Iterator<Item = &'f Frame>) -> String {
-    let told: Vec<&str> = frames
+    let shown: Vec<&str> = frames
         .filter(|frame| !frame.is_own)
         .skip_while(|frame| frame.is_allocator)
         .take(MAX_FRAMES)
         .map(|frame| frame.text.as_str())
         .collect();
-    told.join(";")
+    shown.join(";")
 }
 
-/// The stacks that were told, and the names of their frames.
+/// The stacks that were reported, and the names of their frames.
 #[derive(Debug, Default)]
 struct Known {
     stacks: HashMap<Box<[usize]>, TextId>,
@@ -258,34 +231,17 @@ impl Known {
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
-            complain("there are too many different call stacks: no further ones are told");
+            complain("there are too many different call stacks: no further ones are reported");
         }
         !self.is_full
     }
 }
 
-/// Made at first use, and never freed: a child forgets its parent's.
-static TABLE: AtomicPtr<Mutex<Known>> = AtomicPtr::new(std::ptr::null_mut());
+static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// Forgets all, in a child: the texts are its parent's, and somebody may have held the lock.
 pub(crate) fn forget() {
-    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
-}
-
-fn lock() -> MutexGuard<'static, Known> {
-    // SYNC(stacks): pairs with the exchange that publishes a new one.
-    let mut table = TABLE.load(Ordering::Acquire);
-    if table.is_null() {
-        let new = Box::into_raw(Box::<Mutex<Known>>::default());
-        let null = std::ptr::null_mut();
-        // SYNC(stacks): who finds it finds it made. One that came too late is left behind.
-        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
-        table = found.err().unwrap_or(new);
-    }
-    // SAFETY: it is a table that was made above and is never freed.
-    let table: &'static Mutex<Known> = unsafe { &*table };
-    // It is whole after every step: a panic leaves nothing broken.
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    KNOWN.forget();
 }
 
 #[cfg(test)]

@@ -25,8 +25,19 @@ const LANDMARK: &CStr = c"_ZNK2tt8tt_metal6Buffer7addressEv";
 /// A handle of the runtime's library; null before it is loaded.
 static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The runtime's symbol of that name.
+/// The function that gives back what the runtime allocated.
+///
+/// The runtime calls the first of that name in the process, which a preloaded library may
+/// have replaced, not the one its own library would find. No other may be asked of the
+/// process, which finds this library's functions before the runtime's.
+const DELETE: &CStr = c"_ZdlPv";
+
 pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
+    if name == DELETE
+        && let Some(delete) = symbol_of(libc::RTLD_DEFAULT, name)
+    {
+        return Some(delete);
+    }
     let mut runtime = RUNTIME.load(Ordering::Relaxed);
     if runtime.is_null() {
         runtime = find_runtime()?.as_ptr();
@@ -35,45 +46,44 @@ pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
     symbol_of(runtime, name)
 }
 
-/// The function that gives back what the runtime allocated.
-///
-/// The runtime calls the first of that name in the process, which a preloaded library may
-/// have replaced, not the one its own library would find.
-pub(crate) const DELETE: &CStr = c"_ZdlPv";
-
-/// As [`find`], but [`DELETE`] is that of the whole process. No other may be: the process
-/// finds this library's functions before the runtime's.
-pub(crate) fn find_with_delete(name: &CStr) -> Option<NonNull<c_void>> {
-    if name == DELETE {
-        return symbol_of(libc::RTLD_DEFAULT, name).or_else(|| find(name));
-    }
-    find(name)
+/// As [`find`]; without it a family that needs it is off.
+pub(crate) fn find_or_doubt(name: &'static CStr) -> Result<NonNull<c_void>, Doubt> {
+    find(name).ok_or(Doubt::Missing(name))
 }
 
-/// Whether the runtime has all of these symbols; what hooks alone use is not asked for otherwise.
 pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
-    let missing = names.iter().find(|name| find(name).is_none());
-    missing.map_or(Ok(()), |name| Err(Doubt::Missing(name)))
+    names
+        .iter()
+        .try_for_each(|name| find_or_doubt(name).map(drop))
 }
 
 pub(crate) fn is_runtime_loaded() -> bool {
     find(LANDMARK).is_some()
 }
 
-/// The path of the library that the runtime is in.
 pub(crate) fn library() -> Option<String> {
     let landmark = find(LANDMARK)?;
-    let name = around(landmark.as_ptr().addr())?.dli_fname;
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's names are C strings that stay while the library is loaded.
-    let name = unsafe { CStr::from_ptr(name) };
-    Some(name.to_string_lossy().into_owned())
+    let path = around(landmark.as_ptr().addr())?.library?;
+    Some(path.to_string_lossy().into_owned())
 }
 
-/// The library and the exported symbol that an address lies in, as far as there are any.
-pub(crate) fn around(address: usize) -> Option<libc::Dl_info> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    /// Where the library begins that it lies in, and the path of that.
+    pub(crate) base: usize,
+    pub(crate) library: Option<&'static CStr>,
+    pub(crate) symbol: Option<&'static CStr>,
+}
+
+/// What an address lies in; none if that is no library.
+pub(crate) fn around(address: usize) -> Option<Around> {
+    /// # Safety
+    /// It is null or a name of the loader's.
+    unsafe fn name(name: *const c_char) -> Option<&'static CStr> {
+        // SAFETY: the loader's names are C strings that stay while the library is loaded. Ours
+        // does, and whoever asks for another is called from there.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+    }
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     let address = ptr::without_provenance::<c_void>(address);
     // SAFETY: `found` is writable; any address may be asked for, it is not read.
@@ -81,7 +91,14 @@ pub(crate) fn around(address: usize) -> Option<libc::Dl_info> {
         return None;
     }
     // SAFETY: dladdr filled it in, and zero is valid for each of its fields.
-    Some(unsafe { found.assume_init() })
+    let found = unsafe { found.assume_init() };
+    Some(Around {
+        base: found.dli_fbase.addr(),
+        // SAFETY: dladdr has given the name.
+        library: unsafe { name(found.dli_fname) },
+        // SAFETY: dladdr has given the name.
+        symbol: unsafe { name(found.dli_sname) },
+    })
 }
 
 /// The real function of a hook that was called.
@@ -103,11 +120,12 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
 /// the first that was loaded is everybody's.
 #[cold]
 pub(crate) fn find_anywhere(name: &CStr) -> Option<NonNull<c_void>> {
+    let library_of = |symbol: *const c_void| around(symbol.addr()).map(|found| found.base);
     let own: extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int = collect;
-    let own = object_with(own as *const c_void);
+    let own = library_of(own as *const c_void);
     let elsewhere = |handle| {
         let found = symbol_of(handle, name);
-        found.filter(|symbol| object_with(symbol.as_ptr()) != own)
+        found.filter(|symbol| library_of(symbol.as_ptr()) != own)
     };
     let objects = loaded_objects();
     let found = objects
@@ -136,15 +154,6 @@ extern "C" fn collect(
         }
     }
     0
-}
-
-/// Where the object begins that contains an address; null if none does.
-fn object_with(address: *const c_void) -> *mut c_void {
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `found` is writable; any address may be asked for, it is not read.
-    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
-    // SAFETY: zero is valid for each of its fields, and dladdr may have filled them in.
-    unsafe { found.assume_init() }.dli_fbase
 }
 
 fn symbol_of(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {

@@ -15,24 +15,23 @@ use ttmem_event::{BinaryStatus, Direction, TextId};
 
 /// The words of a thread; zeroes stand for "none" in each of them.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Block {
-    /// The thread's place among those that change something: its number, from 1 on.
-    pub(crate) seat: Cell<usize>,
+    /// What the thread is to the gate of `quiescence`; 0 = it has not joined.
+    pub(crate) gate_member: Cell<usize>,
     /// The end of the bank from which its newest block was taken: 1 above, 2 below.
     newest_direction: Cell<u8>,
     /// The state that the runtime gave the binaries of what it sends: 1 above its code.
     binary_status: Cell<u8>,
     /// Whether it is sending: not all that is made ready is sent.
     pub(crate) is_sending: Cell<bool>,
-    /// The operation for which it creates a tensor.
     pub(crate) creating: Cell<TextId>,
     /// What its operation is about to send.
     pub(crate) pending: First,
 }
 
 /// The size that is written in the assembler's part.
-const BLOCK_BYTES: usize = 56;
+const BLOCK_BYTES: usize = 64;
 const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 
@@ -117,22 +116,11 @@ mod place {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod place {
     use super::Block;
-    use std::cell::Cell;
 
     thread_local! {
-        static BLOCK: Block = const {
-            Block {
-                seat: Cell::new(0),
-                newest_direction: Cell::new(0),
-                binary_status: Cell::new(0),
-                is_sending: Cell::new(false),
-                creating: Cell::new(TextId::NONE),
-                pending: First::NONE,
-            }
-        };
+        static BLOCK: Block = Block::default();
     }
 
-    /// Looks at this thread's block.
     #[inline]
     pub(crate) fn with<R>(look: impl FnOnce(&Block) -> R) -> R {
         // It has no destructor, so it is always there.

@@ -51,6 +51,33 @@ def compare_places(check, name, tensors):
     return len(rows)
 
 
+def run_on_no_cores(check, device):
+    """Runs a program of which some circular buffers are on no cores.
+
+    Group norm on one row of cores has such. Its others are reported as those of any program, and
+    what is run after it must be followed as if it had never run.
+    """
+    shape, grid = [1, 1, 100, 512], ttnn.CoreGrid(y=1, x=8)
+    tensor = zeros(device, shape, ttnn.DRAM_MEMORY_CONFIG)
+
+    def one_row():
+        return ttnn.group_norm(
+            tensor,
+            num_groups=32,
+            inplace=False,
+            memory_config=ttnn.DRAM_MEMORY_CONFIG,
+            core_grid=grid,
+        )
+
+    result = check.step("group_norm on one row", one_row)
+    again = check.step("group_norm on one row, again", one_row)
+    rows = check.account.rows("cbs")
+    equal("circular buffers on no cores", [row for row in rows if row["total_bytes"] == 0], [])
+    equal("others of the same program", any(row["kind"] == "local" for row in rows), True)
+    equal("what lies inside of tensors", ttmem_account.is_on("circular buffers in tensors"), True)
+    return result, again
+
+
 def run_unseen(check, device):
     """Runs cached programs whose circular buffers were placed unseen.
 
@@ -90,6 +117,8 @@ def main():
     check.watch(device)
     refusals = () if arguments.is_one_chip else GRID_REFUSALS
     moved = 0
+    if arguments.is_one_chip:
+        run_on_no_cores(check, device)
     for name, (shape, memory, operation) in operations(device).items():
         check.step("clear the program cache", device.clear_program_cache)
         live = []

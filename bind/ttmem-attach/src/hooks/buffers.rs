@@ -2,20 +2,21 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, creating, failures, interpose, traces};
+use super::{OnExit, creating, failures, interpose, on_exception, traces};
+use crate::during::during;
 use crate::family::{Doubt, Family};
+use crate::open_devices::{self, OpenDevice};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};
-use crate::runtime::creation::{self, Creation};
-use crate::runtime::per_core::Part;
-use crate::runtime::{Object, TwoWords};
+use crate::runtime::creation::{self, CREATING, Creation};
+use crate::runtime::{Object, TwoWords, per_core};
 use crate::thread::Block;
-use crate::{places, quiet, report, thread};
-use std::sync::atomic::{AtomicU64, Ordering};
-use ttmem_event::{Class, Direction};
+use crate::{quiescence, report, thread};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use ttmem_event::{Class, Direction, EventKind};
 
 pub(crate) static FAMILY: Family = Family::new("buffers");
 
-/// The newest buffer that was told of.
+/// The newest buffer that was reported.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
 /// Buffers up to this one were this process's parent's when it forked.
@@ -23,43 +24,42 @@ static INHERITED: AtomicU64 = AtomicU64::new(0);
 
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
-    INHERITED.store(newest(), Ordering::Relaxed);
-    creation::forget();
+    INHERITED.store(newest(), Relaxed);
+    creation::BUFFERS.forget();
 }
 
-/// Notes the newest buffer that was told of.
+/// Notes the newest buffer that was reported.
 ///
 /// Not in one step, which would cost more than all the rest: of two threads at once, the
-/// older may be noted. What a child then tells of the other one counts there as inherited.
+/// older may be noted. What a child then reports of the other one counts there as inherited.
 #[inline]
 fn note_newest(id: u64) {
-    if id > NEWEST.load(Ordering::Relaxed) {
-        NEWEST.store(id, Ordering::Relaxed);
+    if id > NEWEST.load(Relaxed) {
+        NEWEST.store(id, Relaxed);
     }
 }
 
-/// The newest buffer that was told of.
 pub(crate) fn newest() -> u64 {
-    NEWEST.load(Ordering::Relaxed)
+    NEWEST.load(Relaxed)
 }
 
-/// Turns a family off; if that is this one, what was told of buffers is taken back, and the
-/// process counts as incomplete: nobody would tell of their end.
+/// Turns a family off; if that is this one, what was reported of buffers is taken back, and the
+/// process counts as incomplete: nobody would report their end.
 #[cold]
 pub(crate) fn give_up(family: &Family, why: &str) {
     let was_on = family.is_on();
     family.turn_off(why);
     if was_on && std::ptr::eq(family, &raw const FAMILY) {
         family.contain(|| {
-            for mesh in places::open_meshes() {
-                report::buffers_released(mesh);
+            for mesh in open_devices::meshes() {
+                report::event(EventKind::BuffersReleased { mesh, class: None });
             }
-            report::events_lost();
+            report::event_lost();
         });
     }
 }
 
-/// What was read of a buffer; a family whose buffers are not as expected is turned off.
+/// What was read of a buffer; a family whose buffers are not as expected is given up.
 #[inline]
 pub(super) fn believe<T>(read: Result<Option<T>, Doubt>, family: &Family) -> Option<T> {
     read.unwrap_or_else(|doubt| {
@@ -68,112 +68,90 @@ pub(super) fn believe<T>(read: Result<Option<T>, Doubt>, family: &Family) -> Opt
     })
 }
 
-/// Tells that a buffer was placed.
-///
-/// # Safety
-/// `buffer` is a live `Buffer`, and the allocator's lock is not held.
-unsafe fn tell_allocated(buffer: Object) -> Option<&'static places::Place> {
+/// Reports that a buffer was placed, when the allocator's lock is not held.
+fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let direction = thread::with(Block::take_newest_direction);
-    // SAFETY: as the caller vouches.
-    let address = unsafe { accessors.address(buffer) }?;
-    // SAFETY: as above; it was placed just now.
-    let mut facts = believe(unsafe { accessors.read(buffer) }, &FAMILY)?;
-    // SAFETY: as above.
-    let place = unsafe { places::place_of(facts.device) }?;
+    let address = accessors.address(buffer)?;
+    let mut facts = believe(accessors.read(buffer), &FAMILY)?;
+    let device = open_devices::of(facts.device)?;
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
     }
-    facts.per_bank_bytes = place.block_bytes(facts.per_bank_bytes);
-    place.tell_before_use();
-    if facts.may_be_per_core() {
-        // SAFETY: as above.
-        let parts = believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY);
-        if let Some(parts) = parts {
-            // SAFETY: as above.
-            unsafe { tell_parts(accessors, buffer, &facts, &parts, direction, place) };
-            return Some(place);
-        }
-        // One whose cores were not believed is not told: that of all banks would be wrong.
-        if !FAMILY.is_on() {
-            return None;
-        }
+    facts.per_bank_bytes = device.block_bytes(facts.per_bank_bytes);
+    device.report_before_use();
+    if facts.may_be_per_core() && report_parts(accessors, buffer, &facts, direction, device)? {
+        return Some(device);
     }
-    // SAFETY: as above.
-    let unique_id = unsafe { accessors.begin(buffer, &facts) };
+    let unique_id = accessors.begin(buffer, &facts);
     if accessors.needs_creation() {
-        place.count_told(facts.class, facts.per_bank_bytes);
+        device.count_allocated(facts.class, facts.per_bank_bytes);
     }
-    let banks = place.banks(facts.class);
     note_newest(report::buffer_id(unique_id).0);
-    let operation = creating::operation();
+    let (mesh, banks) = (device.mesh, device.banks(facts.class));
+    let operation = creating::current_operation();
     FAMILY.contain(|| {
-        let mesh = place.mesh;
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
         );
-        report::stacks::of_buffer(mesh, unique_id, facts.per_bank_bytes, banks);
     });
-    Some(place)
+    Some(device)
 }
 
-/// Tells that a buffer was placed on some cores, which need not have the same address.
-///
-/// # Safety
-/// As of [`tell_allocated`].
+/// Reports a buffer that takes blocks of its cores' own; whether it does.
 #[cold]
-unsafe fn tell_parts(
+fn report_parts(
     accessors: &BufferAccessors,
     buffer: Object,
     facts: &Buffer,
-    parts: &[Part],
     direction: Option<Direction>,
-    place: &places::Place,
-) {
-    // SAFETY: as the caller vouches.
-    let unique_id = unsafe { accessors.begin(buffer, facts) };
-    place.note_per_core();
+    device: &OpenDevice,
+) -> Option<bool> {
+    let parts = believe(per_core::parts(buffer), &FAMILY);
+    // One whose cores were not believed is not reported: that of all banks would be wrong.
+    let Some(parts) = parts else {
+        return FAMILY.is_on().then_some(false);
+    };
+    let unique_id = accessors.begin(buffer, facts);
+    device.has_per_core.set(true);
     note_newest(report::buffer_id(unique_id).0);
-    let operation = creating::operation();
+    let operation = creating::current_operation();
     FAMILY.contain(|| {
-        report::parts_allocated(place.mesh, unique_id, facts, parts, direction, operation);
+        report::parts_allocated(device.mesh, unique_id, facts, &parts, direction, operation);
     });
+    Some(true)
 }
 
-/// Tells that a buffer is given back.
-///
-/// # Safety
-/// `buffer` is a live `Buffer`.
-unsafe fn tell_freed(buffer: Object) -> Option<()> {
+#[cold]
+fn parts_of(buffer: Object) -> Option<u32> {
+    let parts = believe(per_core::parts(buffer), &FAMILY)?;
+    u32::try_from(parts.len()).ok()
+}
+
+fn report_freed(buffer: Object) -> Option<()> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    unsafe { accessors.address(buffer) }?;
-    // SAFETY: as above.
-    let ended = unsafe { accessors.end(buffer) }?;
-    let unique_id = ended.number;
-    if report::buffer_id(unique_id).0 <= INHERITED.load(Ordering::Relaxed) {
+    accessors.address(buffer)?;
+    let ended = accessors.end(buffer)?;
+    let id = report::buffer_id(ended.number).0;
+    if id <= INHERITED.load(Relaxed) {
         return None;
     }
-    // What was told of is on a device that is known; any other may be gone.
-    let place = places::known_place(ended.device)?;
-    if place.is_from_before(report::buffer_id(unique_id).0) {
+    // What was reported is on a device that is known; any other may be gone.
+    let device = open_devices::at(ended.device)?;
+    if device.is_from_before(id) {
         return None;
     }
-    let parts = if place.has_per_core() {
-        // SAFETY: as above; its blocks are given back after this.
-        believe(unsafe { BufferAccessors::parts(buffer) }, &FAMILY)
+    // Its blocks are given back after this.
+    let parts = if device.has_per_core.get() {
+        parts_of(buffer)
     } else {
         None
     };
-    quiet::begin();
-    if let Some(parts) = parts {
-        FAMILY.contain(|| report::parts_freed(place.mesh, unique_id, parts.len()));
-        return Some(());
+    quiescence::begin();
+    if let (Some((class, per_bank_bytes)), None) = (ended.counted, parts) {
+        device.count_freed(class, per_bank_bytes);
     }
-    if let Some((class, per_bank_bytes)) = ended.counted {
-        place.count_freed(class, per_bank_bytes);
-    }
-    FAMILY.contain(|| report::buffer_freed(place.mesh, unique_id));
+    FAMILY.contain(|| report::buffer_freed(device.mesh, ended.number, parts.unwrap_or(1)));
     Some(())
 }
 
@@ -181,40 +159,34 @@ interpose! {
     /// `void GraphTracker::track_allocate(Buffer const*)`: the buffer has its address.
     "_ZN2tt8tt_metal12GraphTracker14track_allocateEPKNS0_6BufferE"
     fn track_allocate(tracker: Object, buffer: Object) |real| {
-        let on = FAMILY.is_on() && report::is_on();
-        // SAFETY: the runtime passes a live buffer and does not hold the lock.
-        let place = if on { unsafe { tell_allocated(buffer) } } else { None };
-        quiet::end();
-        if let Some(place) = place {
-            place.count_event();
+        let on = FAMILY.is_tracking();
+        let device = if on { report_allocated(buffer) } else { None };
+        quiescence::end();
+        if let Some(device) = device {
+            device.count_event();
         }
-        // SAFETY: the caller's own arguments.
-        unsafe { real(tracker, buffer) }
+        real();
     }
-}
 
-interpose! {
     /// `void AllocatorImpl::deallocate_buffer(Buffer*)`: gives the block back.
     ///
     /// Not `track_deallocate`, which comes before: in a capture without dispatch that is called
     /// as well, for buffers that keep their blocks.
     "_ZN2tt8tt_metal13AllocatorImpl17deallocate_bufferEPNS0_6BufferE"
     fn deallocate_buffer(allocator: Object, buffer: Object) |real| {
-        if FAMILY.is_on() && report::is_on() {
-            // Before it is done, so that nobody gets the block before it is told to be free.
-            // SAFETY: the runtime passes a live buffer.
-            unsafe { tell_freed(buffer) };
+        if FAMILY.is_tracking() {
+            // Before it is done, so that nobody gets the block before it is reported to be free.
+            report_freed(buffer);
         }
-        let failed = OnException::new(quiet::end);
-        // SAFETY: the caller's own arguments.
-        unsafe { real(allocator, buffer) };
-        failed.disarm();
-        quiet::end();
+        let _ended = OnExit(quiescence::end);
+        real();
     }
 }
 
-/// Notes from which end of its bank a block was taken.
-fn note_direction(bottom_up: u64) {
+/// Has banks allocate; notes from which end the block was taken, or what was refused.
+#[inline(always)]
+fn allocate(real: impl FnOnce() -> u64, size: u64, page: u64, bottom_up: u64, shards: u64) -> u64 {
+    let address = on_exception(real, || failures::note_refused(size, page, shards));
     // A flag leaves the upper bits of its register undefined.
     let direction = if bottom_up & 0xff == 0 {
         Direction::TopDown
@@ -222,6 +194,7 @@ fn note_direction(bottom_up: u64) {
         Direction::BottomUp
     };
     thread::with(|block| block.set_newest_direction(direction));
+    address
 }
 
 interpose! {
@@ -231,52 +204,27 @@ interpose! {
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64, reserved: u64, excluded: u64
     ) -> u64 |real| {
-        let refused = OnException::new(|| failures::note_refused(size, page, shards));
-        // SAFETY: the caller's own arguments.
-        let address = unsafe {
-            real(manager, size, page, bottom_up, cores, shards, allocator, reserved, excluded)
-        };
-        refused.disarm();
-        note_direction(bottom_up);
-        address
+        allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.69 - 0.78.
     "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEERKSt6vectorISt4pairImmESaISD_EE"
     fn allocate_in_banks_beside_reserved(
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64, reserved: u64
     ) -> u64 |real| {
-        let refused = OnException::new(|| failures::note_refused(size, page, shards));
-        // SAFETY: the caller's own arguments.
-        let address = unsafe {
-            real(manager, size, page, bottom_up, cores, shards, allocator, reserved)
-        };
-        refused.disarm();
-        note_direction(bottom_up);
-        address
+        allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `u64 BankManager::allocate_buffer(u64, u64, bool bottom_up, …)` of 0.64 - 0.68.
     "_ZN2tt8tt_metal11BankManager15allocate_bufferEmmbRKNS0_12CoreRangeSetESt8optionalIjEN4ttsl10StrongTypeIjNS0_14AllocatorIDTagEEE"
     fn allocate_in_banks_of_allocator(
         manager: Object, size: u64, page: u64, bottom_up: u64, cores: u64, shards: u64,
         allocator: u64
     ) -> u64 |real| {
-        let refused = OnException::new(|| failures::note_refused(size, page, shards));
-        // SAFETY: the caller's own arguments.
-        let address = unsafe { real(manager, size, page, bottom_up, cores, shards, allocator) };
-        refused.disarm();
-        note_direction(bottom_up);
-        address
+        allocate(real, size, page, bottom_up, shards)
     }
-}
 
-interpose! {
     /// `shared_ptr<Buffer> Buffer::create(IDevice*, u64, u64, BufferType, …)`: places it, too.
     ///
     /// The result comes through a hidden first argument. Whatever it is, it passes through.
@@ -285,33 +233,14 @@ interpose! {
         result: u64, device: Object, size_bytes: u64, page_bytes: u64, class: u64, sharding: u64,
         bottom_up: u64, sub_device: u64
     ) -> TwoWords |real| {
-        let matters = FAMILY.is_on()
-            && report::is_on()
+        let matters = FAMILY.is_tracking()
             && FAMILY.need(&*buffer::ACCESSORS).is_some_and(BufferAccessors::needs_creation);
         if !matters {
-            // SAFETY: the caller's own arguments.
-            return unsafe {
-                real(result, device, size_bytes, page_bytes, class, sharding, bottom_up, sub_device)
-            };
+            return real();
         }
         // A 32-bit word leaves the upper half of its register undefined.
-        let class = class & u64::from(u32::MAX);
-        let creation = Creation {
-            device,
-            size_bytes,
-            page_bytes,
-            class: u32::try_from(class).unwrap_or(u32::MAX),
-        };
-        let outer = creation::replace(Some(creation));
-        let failed = OnException::new(|| {
-            creation::replace(outer);
-        });
-        // SAFETY: the caller's own arguments.
-        let created = unsafe {
-            real(result, device, size_bytes, page_bytes, class, sharding, bottom_up, sub_device)
-        };
-        failed.disarm();
-        creation::replace(outer);
-        created
+        let class = u32::try_from(class & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        let creation = Creation { device, size_bytes, page_bytes, class };
+        during(&CREATING, creation, real).0
     }
 }

@@ -5,25 +5,14 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::interpose;
-use crate::family::{Doubt, Family};
+use super::interpose_needed;
+use crate::family::Family;
+use crate::report;
 use crate::runtime::text::text_at;
 use crate::runtime::{Object, TwoWords};
-use crate::{report, symbols};
-use std::ffi::CStr;
-use std::sync::LazyLock;
+use ttmem_event::{EventKind, KernelId, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("compiler cache");
-
-/// With one of these alone either all kernels would seem to be on disk or none.
-const NEEDED: [&CStr; 2] = [
-    c"_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-    c"_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_",
-];
-
-/// Whether this process's runtime has all that is needed.
-pub(crate) static SYMBOLS: LazyLock<Result<(), Doubt>> =
-    LazyLock::new(|| symbols::need_all(&NEEDED));
 
 /// The kernel in the path `…/kernels/NAME/HASH/PROCESSOR/…` of a binary that stands for it.
 fn kernel_in(path: &str) -> Option<&str> {
@@ -34,48 +23,45 @@ fn kernel_in(path: &str) -> Option<&str> {
     (stands_for_it && !name.is_empty()).then_some(name)
 }
 
-/// Tells whether a kernel was on disk.
-///
-/// # Safety
-/// `directory` is a `std::string`.
-unsafe fn tell(directory: Object, hit: bool) -> Option<()> {
-    if !FAMILY.is_on() || !report::is_on() {
+fn report(directory: Object, hit: bool) -> Option<()> {
+    if !FAMILY.is_tracking() {
         return None;
     }
-    FAMILY.need(&*SYMBOLS)?;
-    // SAFETY: as the caller vouches.
-    let Some(directory) = (unsafe { text_at(directory) }) else {
+    FAMILY.need(&*NEEDED)?;
+    let Some(directory) = text_at(directory) else {
         FAMILY.turn_off("a text is laid out in another way");
         return None;
     };
     let name = kernel_in(&directory)?;
-    FAMILY.contain(|| report::disk_lookup(name, hit));
+    FAMILY.contain(|| {
+        report::event(EventKind::JitDiskLookup {
+            program: ProgramId(0),
+            kernel: KernelId(0),
+            name: report::tracker().text(name),
+            hit,
+        });
+    });
     Some(())
 }
 
-interpose! {
+// With one of these alone either all kernels would seem to be on disk or none.
+interpose_needed! {
     /// `bool JitBuildState::need_link(string const&) const`: false when the binary is there.
     "_ZNK2tt8tt_metal13JitBuildState9need_linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
     fn need_link(state: Object, directory: Object) -> u64 |real| {
-        // SAFETY: the caller's own arguments.
-        let needed = unsafe { real(state, directory) };
+        let needed = real();
         // A flag leaves the upper bits of its register undefined.
         if needed & 0xff == 0 {
-            // SAFETY: the caller passes the directory.
-            unsafe { tell(directory, true) };
+            report(directory, true);
         }
         needed
     }
-}
 
-interpose! {
     /// `JitBuildState::link(string const&, JitBuildSettings const*, string const&) const`.
     "_ZNK2tt8tt_metal13JitBuildState4linkERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKNS0_16JitBuildSettingsES9_"
     fn link(state: Object, directory: Object, settings: Object, object: Object) -> TwoWords |real| {
-        // SAFETY: the caller passes the directory.
-        unsafe { tell(directory, false) };
-        // SAFETY: the caller's own arguments.
-        unsafe { real(state, directory, settings, object) }
+        report(directory, false);
+        real()
     }
 }
 

@@ -3,13 +3,16 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::programs::{number_of, with_program};
-use super::{OnException, dataflow, inside_tensors, interpose, kernels, launches, real_function};
+use super::{
+    dataflow, inside_tensors, interpose, interpose_with_return_address, kernels, launches,
+    on_exception,
+};
 use crate::family::Family;
 use crate::pending::{self, Pending};
 use crate::runtime::Object;
 use crate::runtime::program::{self, ProgramAccessors, implementation};
 use crate::thread::{self, Block};
-use crate::{operation, places, programs, report};
+use crate::{open_devices, operation, program_table, report};
 use std::sync::LazyLock;
 use ttmem_event::{BinaryStatus, DispatchPath, KernelKind, ProgramId, TextId};
 
@@ -23,71 +26,59 @@ static PATH: LazyLock<DispatchPath> = LazyLock::new(|| {
     }
 });
 
-/// Sets whether this thread is sending; whether it was.
 #[inline]
 fn set_sending(is_sending: bool) -> bool {
     thread::with(|block| block.is_sending.replace(is_sending))
 }
 
 /// Notes a program that an operation is about to send.
-///
-/// # Safety
-/// `program` is a live `Program` and `device` an initialised `IDevice`.
-unsafe fn note(program: Object, device: Object, return_address: usize) -> Option<()> {
-    FAMILY.need(&*program::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    let place = unsafe { places::place_of(device) }?;
-    // SAFETY: as above.
-    let program = unsafe { implementation(program) };
+fn note_announced(program: Object, device: Object, return_address: usize) -> Option<()> {
     let operation = FAMILY.contain(|| operation::text_at(return_address));
-    let pending = Pending {
-        program,
-        device,
-        mesh: place.mesh,
-        operation,
-        is_announced: true,
-    };
-    pending::push(pending);
+    note(implementation(program), device, Some(operation))
+}
+
+/// Notes a program that is about to be sent by an operation, or by none that has said so.
+fn note(program: Object, device: Object, operation: Option<TextId>) -> Option<()> {
+    FAMILY.need(&*program::ACCESSORS)?;
+    let mesh = open_devices::of(device)?.mesh;
+    pending::push(Pending {
+        program: program.address(),
+        device: device.address(),
+        mesh,
+        operation: operation.unwrap_or(TextId::NONE),
+        is_announced: operation.is_some(),
+    });
     Some(())
 }
 
 /// Notes a program that is about to be sent, unless an operation has announced what is sent.
-///
-/// # Safety
-/// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
-pub(super) unsafe fn note_unannounced(program: Object, device: Object) -> Option<()> {
+pub(super) fn note_unannounced(program: Object, device: Object) -> Option<()> {
     if pending::is_announced() || !thread::with(|block| block.is_sending.get()) {
         return None;
     }
-    FAMILY.need(&*program::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    let place = unsafe { places::place_of(device) }?;
-    let pending = Pending {
-        program,
-        device,
-        mesh: place.mesh,
-        operation: TextId::NONE,
-        is_announced: false,
-    };
-    pending::push(pending);
-    Some(())
+    note(program, device, None)
 }
 
-/// Notes a program that was launched on a device, and tells of it if nobody else will.
-///
-/// # Safety
-/// `program` is a live `ProgramImpl` and `device` an initialised `IDevice`.
-pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()> {
+/// Notes a program that was launched on a device, and reports it if nobody else will.
+fn note_launched(program: Object, device: Object) -> Option<()> {
     let is_sending = set_sending(true);
-    // SAFETY: as the caller vouches.
-    let noted = unsafe { note_unannounced(program, device) };
+    let noted = note_unannounced(program, device);
     set_sending(is_sending);
     if is_sending {
         return noted;
     }
     noted?;
-    // SAFETY: as above.
-    unsafe { tell_sent() }
+    report_sent()
+}
+
+/// Reports that the host has launched a program on a chip by itself: slow dispatch.
+///
+/// What an operation of ttnn announces is reported as sent to its mesh, once. A program
+/// that nobody announced is reported for each chip that it is launched on.
+fn report_launched(program: Object, device: Object) {
+    if FAMILY.is_tracking() {
+        note_launched(implementation(program), device);
+    }
 }
 
 /// The program that this thread is sending; of several that are sent together, the first.
@@ -95,15 +86,14 @@ pub(super) unsafe fn note_launched(program: Object, device: Object) -> Option<()
 /// Everything that it needs is placed by now: that nothing has changed is seen once for all.
 pub(super) fn sending() -> Option<ProgramId> {
     let pending = pending::first()?;
-    let known = programs::with_known(pending.program.addr(), |program| {
+    let known = program_table::with_known(pending.program, |program| {
         (
             program.id,
             program.is_settled(pending.mesh, pending.operation),
         )
     });
     let Some((id, is_settled)) = known else {
-        // SAFETY: what is about to be sent is alive.
-        return unsafe { number_of(pending.program) };
+        return number_of(pending.program());
     };
     if is_settled {
         pending::settle_first(id);
@@ -111,29 +101,19 @@ pub(super) fn sending() -> Option<ProgramId> {
     Some(id)
 }
 
-/// Tells that what was about to be sent is sent.
-///
-/// # Safety
-/// The programs are alive.
-unsafe fn tell_sent() -> Option<()> {
+fn report_sent() -> Option<()> {
     let status = thread::with(Block::take_binary_status);
     if let Some((pending, program)) = pending::take_settled() {
-        // SAFETY: as the caller vouches.
-        return unsafe { tell_settled_sent(&pending, program) };
+        return report_settled_sent(&pending, program);
     }
-    // SAFETY: as above.
-    unsafe { tell_all_sent(status) }
+    report_all_sent(status)
 }
 
-/// Tells that a program was sent of which nothing else has to be told.
-///
-/// # Safety
-/// The program is alive.
+/// Reports that a program was sent of which nothing else has to be reported.
 #[inline]
-unsafe fn tell_settled_sent(pending: &Pending, program: ProgramId) -> Option<()> {
+fn report_settled_sent(pending: &Pending, program: ProgramId) -> Option<()> {
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    let runtime_id = unsafe { accessors.runtime_id(pending.program) };
+    let runtime_id = (accessors.runtime_id)(pending.program());
     FAMILY.contain(|| {
         let (mesh, operation) = (pending.mesh, pending.operation);
         report::dispatched(mesh, program, runtime_id, operation, true, *PATH);
@@ -141,48 +121,29 @@ unsafe fn tell_settled_sent(pending: &Pending, program: ProgramId) -> Option<()>
     Some(())
 }
 
-/// Tells that everything was sent, with whatever has changed.
-///
-/// # Safety
-/// The programs are alive.
+/// Reports that everything was sent, with whatever has changed.
 #[inline(never)]
-unsafe fn tell_all_sent(status: Option<BinaryStatus>) -> Option<()> {
+fn report_all_sent(status: Option<BinaryStatus>) -> Option<()> {
     let (first, more) = pending::take();
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
-    if let Some(first) = &first {
-        // SAFETY: as the caller vouches.
-        unsafe { tell_program_sent(accessors, first, status) };
-    }
-    for pending in &more {
-        // SAFETY: as above.
-        unsafe { tell_program_sent(accessors, pending, status) };
+    for pending in first.iter().chain(&more) {
+        report_program_sent(accessors, pending, status);
     }
     Some(())
 }
 
-/// Tells that a program was sent.
-///
-/// # Safety
-/// The program is alive.
-unsafe fn tell_program_sent(
+fn report_program_sent(
     accessors: &ProgramAccessors,
     pending: &Pending,
     status: Option<BinaryStatus>,
 ) -> Option<()> {
-    let &Pending {
-        program: object,
-        device,
-        mesh,
-        operation,
-        is_announced: _,
-    } = pending;
+    let (mesh, operation) = (pending.mesh, pending.operation);
+    let (object, device) = (pending.program(), pending.device());
     if object.is_null() {
         return None;
     }
-    // SAFETY: as the caller vouches.
-    let runtime_id = unsafe { accessors.runtime_id(object) };
-    // SAFETY: as above.
-    let (program, ran_before, renamed, borrows, circulars_move) = unsafe {
+    let runtime_id = (accessors.runtime_id)(object);
+    let (program, ran_before, renamed, borrows, circulars_move) =
         with_program(object, |program| {
             let renamed = std::mem::replace(&mut program.name, operation) != operation;
             let ran_before = program.sent_to.contains(&mesh);
@@ -196,96 +157,80 @@ unsafe fn tell_program_sent(
                 !program.borrowed.is_empty(),
                 program.circular.can_move(),
             )
-        })
-    }?;
+        })?;
     if borrows {
-        // SAFETY: as above; the tensors that it borrows from are known by now.
-        unsafe { dataflow::tell_moved(object, device, mesh) };
+        // The tensors that it borrows from are known by now.
+        dataflow::report_moved(object, device, mesh);
     }
     if circulars_move {
-        // SAFETY: as above; it was sent.
-        unsafe { inside_tensors::tell_moved(object, mesh) };
+        inside_tensors::report_moved(object, mesh);
     }
     if !ran_before {
-        // SAFETY: as above; what was sent is built.
-        unsafe { kernels::tell_loaded(object, device, mesh, KernelKind::Application) };
-        launches::tell_first_run(object, mesh, program, status);
+        // What was sent is built.
+        kernels::report_loaded(object, device, mesh, KernelKind::Application);
+        launches::report_first_run(object, mesh, program, status);
     }
     FAMILY.contain(|| {
         if renamed {
-            report::program(program, operation, runtime_id, object.addr());
+            report::program(program, operation, runtime_id, object.address());
         }
         report::dispatched(mesh, program, runtime_id, operation, ran_before, *PATH);
     });
     Some(())
 }
 
-/// `void GraphTracker::track_program(Program*, IDevice const*)`, with the address it returns to.
-///
-/// The address lies in the operation's own instance of the function that sends it.
-unsafe extern "C-unwind" fn track_program_from(
-    tracker: Object,
-    program: Object,
-    device: Object,
-    return_address: usize,
-) {
-    if FAMILY.is_on() && report::is_on() {
-        // SAFETY: the runtime passes a live program and an open device.
-        unsafe { note(program, device, return_address) };
+interpose_with_return_address! {
+    /// `void GraphTracker::track_program(Program*, IDevice const*)`: the address lies in the
+    /// operation's own instance of the function that sends it.
+    "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE"
+    "mov rcx, [rsp]\njmp {hook}" "mov x3, x30\nb {hook}"
+    fn track_program(tracker: Object, program: Object, device: Object; return_address) |real| {
+        if FAMILY.is_tracking() {
+            note_announced(program, device, return_address);
+        }
+        real();
     }
-    let real = real_function!(
-        "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE",
-        unsafe extern "C-unwind" fn(Object, Object, Object)
-    );
-    // SAFETY: the caller's own arguments.
-    unsafe { real(tracker, program, device) }
-}
-
-/// `void GraphTracker::track_program(Program*, IDevice const*)`.
-///
-/// No language feature gives the address that a function returns to: it is passed on
-/// as one more argument, by a jump that leaves everything else as it was.
-#[unsafe(export_name = "_ZN2tt8tt_metal12GraphTracker13track_programEPNS0_7ProgramEPKNS0_7IDeviceE")]
-#[unsafe(naked)]
-unsafe extern "C-unwind" fn track_program() {
-    #[cfg(target_arch = "x86_64")]
-    std::arch::naked_asm!("mov rcx, [rsp]", "jmp {from}", from = sym track_program_from);
-    #[cfg(target_arch = "aarch64")]
-    std::arch::naked_asm!("mov x3, x30", "b {from}", from = sym track_program_from);
 }
 
 interpose! {
     /// `bool GraphTracker::hook_program(Program*)`: true when a capture keeps it from being sent.
     "_ZN2tt8tt_metal12GraphTracker12hook_programEPNS0_7ProgramE"
     fn hook_program(tracker: Object, program: Object) -> u64 |real| {
-        // SAFETY: the caller's own arguments.
-        let kept = unsafe { real(tracker, program) };
+        let kept = real();
         // A flag leaves the upper bits of its register undefined.
         if kept & 0xff != 0 {
             pending::clear();
         }
         kept
     }
-}
 
-interpose! {
     /// `void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload&, bool)`.
     "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb"
     fn enqueue_mesh_workload(queue: Object, workload: Object, blocking: u64) |real| {
         set_sending(true);
-        let failed = OnException::new(|| {
+        on_exception(real, || {
             set_sending(false);
             pending::clear();
         });
-        // SAFETY: the caller's own arguments.
-        unsafe { real(queue, workload, blocking) };
-        failed.disarm();
         set_sending(false);
-        if FAMILY.is_on() && report::is_on() {
-            // SAFETY: the programs are the workload's, which the caller holds.
-            unsafe { tell_sent() };
+        if FAMILY.is_tracking() {
+            report_sent();
         } else {
             pending::clear();
         }
+    }
+
+    /// `void slow_dispatch::LaunchProgramAsync(IDevice&, Program&, bool)`.
+    "_ZN2tt8tt_metal13slow_dispatch18LaunchProgramAsyncERNS0_7IDeviceERNS0_7ProgramEb"
+    fn launch_program(device: Object, program: Object, forced: u64) |real| {
+        real();
+        report_launched(program, device);
+    }
+
+    /// `void DispatchCompiledProgramToDevice(IDevice*, Program&)`: on every chip but the first.
+    "_ZN2tt8tt_metal12experimental31DispatchCompiledProgramToDeviceEPNS0_7IDeviceERNS0_7ProgramE"
+    fn launch_compiled(device: Object, program: Object) |real| {
+        real();
+        report_launched(program, device);
     }
 }

@@ -2,11 +2,12 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, buffers, creating, interpose};
+use super::{buffers, creating, interpose, on_exception};
+use crate::during::{self, Slot};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
-use crate::{places, quiet, report};
-use std::cell::Cell;
+use crate::{open_devices, quiescence, report};
+use ttmem_event::{BufferId, EventKind, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("failures");
 
@@ -31,7 +32,7 @@ impl Refused {
 
 thread_local! {
     /// What this thread's banks have just refused.
-    static REFUSED: Cell<Option<Refused>> = const { Cell::new(None) };
+    static REFUSED: Slot<Refused> = const { Slot::new() };
 }
 
 /// Notes what banks were asked for, as an exception leaves them.
@@ -40,7 +41,7 @@ thread_local! {
 /// not worked out before.
 #[cold]
 pub(super) fn note_refused(size_bytes: u64, page_bytes: u64, shards: u64) {
-    if !FAMILY.is_on() || !report::is_on() {
+    if !FAMILY.is_tracking() {
         return;
     }
     let refused = Refused {
@@ -48,7 +49,7 @@ pub(super) fn note_refused(size_bytes: u64, page_bytes: u64, shards: u64) {
         page_bytes,
         shards: optional_word(shards),
     };
-    let _ending = REFUSED.try_with(|cell| cell.set(Some(refused)));
+    during::replace(&REFUSED, Some(refused));
 }
 
 /// `std::optional` of a 32-bit word in a register, of which a byte behind the word says whether
@@ -59,49 +60,45 @@ fn optional_word(register: u64) -> Option<u32> {
     word.filter(|_word| is_there)
 }
 
-/// What this thread's banks have refused since this was last asked.
-fn take_refused() -> Option<Refused> {
-    REFUSED.try_with(Cell::take).ok().flatten()
-}
-
-/// Tells that a buffer could not be placed.
+/// Reports that a buffer could not be placed that this thread is creating, when the allocator's
+/// lock is not held.
 ///
 /// A request that does not get as far as the banks lacks something else than memory.
-///
-/// # Safety
-/// `buffer` is a live `Buffer` that this thread is creating on an open device, and the
-/// allocator's lock is not held.
-unsafe fn tell_refused(buffer: Object) -> Option<()> {
-    let refused = take_refused()?;
+fn report_refused(buffer: Object) -> Option<()> {
+    let refused = during::replace(&REFUSED, None)?;
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    let mut facts = buffers::believe(unsafe { accessors.read_request(buffer) }, &FAMILY)?;
-    // SAFETY: as above.
-    let place = unsafe { places::place_of(facts.device) }?;
-    let allocator = place.allocator()?;
-    // SAFETY: as above.
-    let statistics = unsafe { devices.allocators().statistics(allocator, facts.class) };
-    let banks = place.banks(facts.class);
-    facts.per_bank_bytes = refused.per_bank_bytes(banks)?;
-    let operation = creating::operation();
+    let facts = buffers::believe(accessors.read_request(buffer), &FAMILY)?;
+    let device = open_devices::of(facts.device)?;
+    let statistics = devices
+        .allocators
+        .statistics(device.allocator()?, facts.class);
+    let (mesh, banks) = (device.mesh, device.banks(facts.class));
+    let per_bank_bytes = refused.per_bank_bytes(banks)?;
     FAMILY.contain(|| {
-        report::allocation_failed(place.mesh, &facts, banks, &statistics, operation);
-        report::stacks::of_failure(place.mesh);
+        report::event(EventKind::AllocationFailed {
+            mesh,
+            class: facts.class,
+            banks,
+            requested_bytes: facts.size_bytes,
+            per_bank_bytes,
+            free_bytes: statistics.free,
+            largest_free_bytes: statistics.largest_free,
+            bank_bytes: statistics.total,
+            operation: creating::current_operation(),
+        });
+        report::stack(mesh, BufferId(0), ProgramId(0));
     });
     Some(())
 }
 
 /// Notes that a buffer was placed by an allocator that is not its device's.
-///
-/// # Safety
-/// `buffer` is a live `Buffer` that this thread is creating.
 #[cold]
-unsafe fn note_foreign(buffer: Object) -> Option<()> {
+fn note_foreign(buffer: Object) -> Option<()> {
     let accessors = buffers::FAMILY.need(&*buffer::ACCESSORS)?;
-    // SAFETY: as the caller vouches.
-    let device = unsafe { accessors.device(buffer) }?;
-    places::known_place(device)?.add_foreign_buffer();
+    let device = accessors.device(buffer)?;
+    // From now on the statistics say nothing about all buffers of the device.
+    open_devices::at(device.address())?.is_comparable.set(false);
     Some(())
 }
 
@@ -109,26 +106,21 @@ interpose! {
     /// `u64 AllocatorImpl::allocate_buffer(Buffer*)`: out of memory leaves it as an exception.
     "_ZN2tt8tt_metal13AllocatorImpl15allocate_bufferEPNS0_6BufferE"
     fn allocate_buffer(allocator: Object, buffer: Object) -> u64 |real| {
-        // Changes are announced for the sake of buffers, whether or not failures are told.
-        if !buffers::FAMILY.is_on() || !report::is_on() {
-            // SAFETY: the caller's own arguments.
-            return unsafe { real(allocator, buffer) };
+        // Changes are announced for the sake of buffers, whether or not failures are reported.
+        if !buffers::FAMILY.is_tracking() {
+            return real();
         }
-        quiet::begin();
-        let failed = OnException::new(|| {
-            quiet::end();
+        quiescence::begin();
+        let address = on_exception(real, || {
+            quiescence::end();
             if FAMILY.is_on() {
-                // SAFETY: the exception has left the function, which gave back the lock; the
-                // caller's buffer is alive until it has passed the caller.
-                unsafe { tell_refused(buffer) };
+                // The exception has left the function, which gave back the lock; the caller's
+                // buffer is alive until it has passed the caller.
+                report_refused(buffer);
             }
         });
-        // SAFETY: the caller's own arguments.
-        let address = unsafe { real(allocator, buffer) };
-        failed.disarm();
-        if places::known_place(allocator).is_none() {
-            // SAFETY: the runtime passes a live buffer.
-            unsafe { note_foreign(buffer) };
+        if open_devices::at(allocator.address()).is_none() {
+            note_foreign(buffer);
         }
         address
     }
@@ -186,18 +178,5 @@ mod tests {
         assert_eq!(optional_word(7 | 1 << 32), Some(7));
         // What is behind the flag is garbage.
         assert_eq!(optional_word(7 | 0xffff_fe00 << 32), None);
-    }
-
-    #[test]
-    fn a_refusal_is_told_once() {
-        let refused = Refused {
-            size_bytes: 4096,
-            page_bytes: 2048,
-            shards: Some(3),
-        };
-        assert_eq!(take_refused(), None);
-        REFUSED.set(Some(refused));
-        assert_eq!(take_refused(), Some(refused));
-        assert_eq!(take_refused(), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The runtime asks its description of the machine for the board of each chip while it
 //! starts, long before a device is opened. What passes by then is kept; nothing is asked
-//! that could fail, and nothing is told before a chip is.
+//! that could fail, and nothing is reported before a chip is.
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
@@ -13,19 +13,15 @@ use std::sync::Mutex;
 
 pub(crate) static FAMILY: Family = Family::new("identities of chips");
 
-/// What is known of a chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The id that no other chip has.
     pub(crate) unique_id: Option<u64>,
-    /// The name of its board.
     pub(crate) board: Option<String>,
 }
 
 /// The chips by their numbers. Never waited for: what is not to be had at once is not known.
 static CHIPS: Mutex<Vec<(u32, Identity)>> = Mutex::new(Vec::new());
 
-/// What is known of a chip.
 pub(crate) fn of(chip: u32) -> Identity {
     let chips = CHIPS.try_lock().ok();
     let known = chips.and_then(|chips| {
@@ -45,21 +41,10 @@ fn keep(chip: u32, identity: Identity) {
     }
 }
 
-/// Notes the board of a chip, and its id.
-///
-/// # Safety
-/// `descriptor` is a live `ClusterDescriptor` that nobody changes meanwhile.
-unsafe fn note(descriptor: Object, chip: i32, board: u32) -> Option<()> {
+fn note(descriptor: Object, chip: i32, board: u32) -> Option<()> {
     let accessors = FAMILY.need(&*cluster::ACCESSORS)?;
     let chip = u32::try_from(chip).ok()?;
-    // SAFETY: as the caller vouches.
-    let unique_id = match unsafe { accessors.unique_id(descriptor, chip) } {
-        Ok(unique_id) => unique_id,
-        Err(doubt) => {
-            FAMILY.turn_off(&doubt.to_string());
-            return None;
-        }
-    };
+    let unique_id = FAMILY.believe(accessors.unique_id(descriptor, chip))?;
     let board = accessors.board_name(board).map(str::to_owned);
     FAMILY.contain(|| keep(chip, Identity { unique_id, board }));
     Some(())
@@ -69,11 +54,9 @@ interpose! {
     /// `BoardType ClusterDescriptor::get_board_type(int) const`.
     "_ZNK2tt3umd17ClusterDescriptor14get_board_typeEi"
     fn get_board_type(descriptor: Object, chip: i32) -> u32 |real| {
-        // SAFETY: the caller's own arguments.
-        let board = unsafe { real(descriptor, chip) };
+        let board = real();
         if FAMILY.is_on() {
-            // SAFETY: the runtime reads it at this moment.
-            unsafe { note(descriptor, chip, board) };
+            note(descriptor, chip, board);
         }
         board
     }

@@ -1,4 +1,4 @@
-//! Kernels: collected as programs get them, told when a program is first sent.
+//! Kernels: collected as programs get them, reported when a program is first sent.
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
@@ -7,32 +7,35 @@ use super::programs::with_program;
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::runtime::kernel::{self, Kernel};
-use crate::{programs, report};
-use ttmem_event::{CoreType, KernelKind, MeshId};
+use crate::{program_table, report};
+use ttmem_event::{BufferId, CoreType, EventKind, KernelId, KernelKind, MeshId};
 
 pub(crate) static FAMILY: Family = Family::new("kernels");
 
-/// Tells of the kernels of a program that is on a device for the first time.
-///
-/// # Safety
-/// `object` is a live `ProgramImpl` that is built for the open device `device`.
-pub(super) unsafe fn tell_loaded(
+/// The kernels of a program, with the runtime's numbers of their kinds of core.
+pub(super) fn kernels_of(program: Object) -> Option<impl Iterator<Item = (Object, u8)>> {
+    let known = program_table::with_known(program.address(), |known| known.kernels.clone())?;
+    Some(known.into_iter().map(|(kernel, core_type)| {
+        // SAFETY: the program keeps its kernels until it is destroyed, and is then forgotten.
+        (unsafe { Object::at(kernel) }, core_type)
+    }))
+}
+
+/// Reports the kernels of a program that is on a device for the first time, and built for it.
+pub(super) fn report_loaded(
     object: Object,
     device: Object,
     mesh: MeshId,
     kind: KernelKind,
 ) -> Option<()> {
     let accessors = FAMILY.need(&*kernel::ACCESSORS)?;
-    let (program, binary_bytes, objects) = programs::with_known(object.addr(), |program| {
-        (program.id, program.binary_bytes, program.kernels.clone())
+    let (program, binary_bytes) = program_table::with_known(object.address(), |program| {
+        (program.id, program.binary_bytes)
     })?;
-    let mut kernels: Vec<Kernel> = Vec::with_capacity(objects.len());
-    for (kernel, core_type) in objects {
-        let kernel = std::ptr::with_exposed_provenance(kernel);
-        let core_type = CoreType::ALL.get(usize::from(core_type)).copied();
-        // SAFETY: as the caller vouches; the program keeps its kernels.
-        let kernel = unsafe { accessors.read(kernel, core_type?, device) };
-        let Some(kernel) = kernel else {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for (kernel, core_type) in kernels_of(object)? {
+        let core_type = *CoreType::ALL.get(usize::from(core_type))?;
+        let Some(kernel) = accessors.read(kernel, core_type, device) else {
             FAMILY.turn_off("a kernel's cores are laid out in another way");
             return None;
         };
@@ -43,43 +46,56 @@ pub(super) unsafe fn tell_loaded(
     if !kernels.is_empty() && !are_built {
         return None;
     }
-    // SAFETY: as above.
-    let ring_bytes = unsafe { accessors.ring_bytes(object) }?;
+    let config_ring_bytes = accessors.config_ring_bytes(object)?;
     FAMILY.contain(|| {
-        report::kernels(mesh, program, &kernels, ring_bytes, binary_bytes, kind);
-        report::stacks::of_kernels(mesh, program);
+        let tracker = report::tracker();
+        let text_bytes = kernel::text_bytes(&kernels);
+        tracker.track(EventKind::ProgramFinalized {
+            mesh,
+            program,
+            config_bytes: config_ring_bytes.saturating_sub(text_bytes),
+            text_bytes,
+            binary_bytes,
+        });
+        for kernel in kernel::by_binary(&kernels) {
+            tracker.track(EventKind::KernelLoaded {
+                mesh,
+                program,
+                kernel: KernelId(kernel.hash),
+                name: tracker.text(&kernel.name),
+                binary_bytes: kernel.binary_bytes,
+                cores: tracker.cores(&kernel.cores),
+                core_count: kernel.cores.len(),
+                kind,
+                core_type: kernel.core_type,
+            });
+        }
+        report::stack(mesh, BufferId(0), program);
     });
     Some(())
 }
 
-/// Notes a kernel of a program.
-///
-/// # Safety
-/// `program` is a live `ProgramImpl`, `kernel` a shared pointer to a `Kernel`, and
-/// `core_type` a kind of core.
-unsafe fn note(program: Object, kernel: Object, core_type: Object) -> Option<()> {
+/// Notes a kernel of a program, by a shared pointer to it and a reference to its kind of core.
+fn note(program: Object, kernel: Object, core_type: Object) -> Option<()> {
     FAMILY.need(&*kernel::ACCESSORS)?;
-    // SAFETY: a shared pointer begins with the object's address.
-    let kernel = unsafe { kernel.cast::<Object>().read() };
-    // SAFETY: as the caller vouches; there are so few kinds that one byte tells them apart.
-    let core_type = unsafe { core_type.cast::<u8>().read() };
+    // SAFETY: a shared pointer begins with the address of its object, which it keeps.
+    let kernel = unsafe { kernel.first_member() };
+    // SAFETY: there are so few kinds that the first byte tells them apart.
+    let core_type = unsafe { core_type.read::<u8>(0) };
     if kernel.is_null() {
         return None;
     }
-    let kernel = (kernel.expose_provenance(), core_type);
-    // SAFETY: as above.
-    unsafe { with_program(program, |program| program.kernels.push(kernel)) }
+    let kernel = (kernel.address(), core_type);
+    with_program(program, |program| program.kernels.push(kernel))
 }
 
 interpose! {
     /// `u32 ProgramImpl::add_kernel(shared_ptr<Kernel> const&, HalProgrammableCoreType const&)`.
     "_ZN2tt8tt_metal6detail11ProgramImpl10add_kernelERKSt10shared_ptrINS0_6KernelEERKNS0_23HalProgrammableCoreTypeE"
     fn add_kernel(program: Object, kernel: Object, core_type: Object) -> u32 |real| {
-        // SAFETY: the caller's own arguments.
-        let handle = unsafe { real(program, kernel, core_type) };
-        if FAMILY.is_on() && report::is_on() {
-            // SAFETY: the program has just taken the kernel.
-            unsafe { note(program, kernel, core_type) };
+        let handle = real();
+        if FAMILY.is_tracking() {
+            note(program, kernel, core_type);
         }
         handle
     }

@@ -7,6 +7,7 @@
 pub(crate) mod buffers;
 pub(crate) mod cbs;
 pub(crate) mod compiler;
+pub(crate) mod config_rings;
 pub(crate) mod creating;
 pub(crate) mod dataflow;
 pub(crate) mod devices;
@@ -19,79 +20,79 @@ pub(crate) mod launches;
 pub(crate) mod prefetchers;
 pub(crate) mod programs;
 mod queues;
-pub(crate) mod rings;
 pub(crate) mod scratchpads;
-mod slow;
 pub(crate) mod system_kernels;
 pub(crate) mod traces;
 
-use crate::family::Family;
+use crate::family::{Doubt, Family};
+use crate::runtime::{
+    buffer, circular, cluster, commands, dataflow as dataflow_buffer, device, kernel, program,
+    scratchpad,
+};
+use std::sync::LazyLock;
 
-/// Every family, in the order of the status.
-static FAMILIES: &[&Family] = &[
-    &devices::FAMILY,
-    &identities::FAMILY,
-    &buffers::FAMILY,
-    &failures::FAMILY,
-    &programs::FAMILY,
-    &cbs::FAMILY,
-    &inside_tensors::FAMILY,
-    &dataflow::FAMILY,
-    &scratchpads::FAMILY,
-    &dispatch::FAMILY,
-    &kernels::FAMILY,
-    &launches::FAMILY,
-    &compiler::FAMILY,
-    &traces::FAMILY,
-    &rings::FAMILY,
-    &prefetchers::FAMILY,
-    &system_kernels::FAMILY,
+/// Something of the runtime that a family needs.
+trait Need: Sync {
+    /// What the runtime lacks of it.
+    fn doubt(&self) -> Option<&Doubt>;
+}
+
+impl<T: Sync + Send> Need for LazyLock<Result<T, Doubt>> {
+    fn doubt(&self) -> Option<&Doubt> {
+        self.as_ref().err()
+    }
+}
+
+/// Every family with what it needs, in the order of the status.
+static FAMILIES: &[(&Family, &[&dyn Need])] = &[
+    (&devices::FAMILY, &[&device::ACCESSORS]),
+    (&identities::FAMILY, &[&cluster::ACCESSORS]),
+    (&buffers::FAMILY, &[&device::ACCESSORS, &buffer::ACCESSORS]),
+    (&failures::FAMILY, &[&device::ACCESSORS, &buffer::ACCESSORS]),
+    (&programs::FAMILY, &[&program::ACCESSORS]),
+    (&cbs::FAMILY, &[&device::ACCESSORS, &cbs::NEEDED]),
+    (&inside_tensors::FAMILY, &[&circular::ACCESSORS]),
+    (&dataflow::FAMILY, &[&dataflow_buffer::ACCESSORS]),
+    (
+        &scratchpads::FAMILY,
+        &[&kernel::ACCESSORS, &scratchpad::ACCESSORS],
+    ),
+    (&dispatch::FAMILY, &[&program::ACCESSORS]),
+    (&kernels::FAMILY, &[&kernel::ACCESSORS]),
+    (
+        &launches::FAMILY,
+        &[&buffer::ACCESSORS, &launches::NEEDED, &commands::ACCESSORS],
+    ),
+    (&compiler::FAMILY, &[&compiler::NEEDED]),
+    (&traces::FAMILY, &[&device::ACCESSORS]),
+    (&config_rings::FAMILY, &[&config_rings::NEEDED]),
+    (&prefetchers::FAMILY, &[&prefetchers::NEEDED]),
+    (&system_kernels::FAMILY, &[&kernel::ACCESSORS]),
 ];
 
-/// One line per family: on, or off and why.
+/// One line per family: on, or off and why. Decides those that were not used yet.
 pub(crate) fn describe() -> String {
-    decide();
     let mut text = String::new();
-    for family in FAMILIES {
+    for (family, needs) in FAMILIES {
+        if let Some(doubt) = needs.iter().find_map(|need| need.doubt()) {
+            family.turn_off(&doubt.to_string());
+        }
         family.describe(&mut text);
     }
     text
 }
 
-/// Decides the families that were not used yet.
-fn decide() {
-    use crate::runtime::{
-        buffer, circular, cluster, dataflow as dataflow_buffer, device, kernel, program, scratchpad,
+macro_rules! c_name {
+    ($symbol:literal) => {
+        const {
+            match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_zero) => c"",
+            }
+        }
     };
-    for family in [
-        &devices::FAMILY,
-        &buffers::FAMILY,
-        &cbs::FAMILY,
-        &failures::FAMILY,
-        &traces::FAMILY,
-    ] {
-        family.need(&*device::ACCESSORS);
-    }
-    for family in [&buffers::FAMILY, &failures::FAMILY] {
-        family.need(&*buffer::ACCESSORS);
-    }
-    for family in [&programs::FAMILY, &dispatch::FAMILY] {
-        family.need(&*program::ACCESSORS);
-    }
-    inside_tensors::FAMILY.need(&*circular::ACCESSORS);
-    cbs::FAMILY.need(&*cbs::GIVEN_BACK);
-    dataflow::FAMILY.need(&*dataflow_buffer::ACCESSORS);
-    identities::FAMILY.need(&*cluster::ACCESSORS);
-    compiler::FAMILY.need(&*compiler::SYMBOLS);
-    kernels::FAMILY.need(&*kernel::ACCESSORS);
-    launches::FAMILY.need(&*buffer::ACCESSORS);
-    launches::FAMILY.need(&*launches::ACCESSORS);
-    system_kernels::FAMILY.need(&*kernel::ACCESSORS);
-    prefetchers::FAMILY.need(&*prefetchers::SYMBOLS);
-    rings::FAMILY.need(&*rings::SYMBOLS);
-    scratchpads::FAMILY.need(&*kernel::ACCESSORS);
-    scratchpads::FAMILY.need(&*scratchpad::ACCESSORS);
 }
+pub(crate) use c_name;
 
 /// The runtime's function of a name, as a function of type `$type`.
 macro_rules! real_function {
@@ -100,12 +101,7 @@ macro_rules! real_function {
             std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         let mut found = FOUND.load(std::sync::atomic::Ordering::Relaxed);
         if found.is_null() {
-            const NAME: &std::ffi::CStr =
-                match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_zero) => c"",
-                };
-            found = $crate::symbols::find_original(NAME).as_ptr();
+            found = $crate::symbols::find_original($crate::hooks::c_name!($symbol)).as_ptr();
             FOUND.store(found, std::sync::atomic::Ordering::Relaxed);
         }
         // SAFETY: it is the runtime's function of this name, and the type is what the name and
@@ -115,61 +111,111 @@ macro_rules! real_function {
 }
 pub(crate) use real_function;
 
-/// Defines a function of the runtime; `real` is the runtime's own.
+/// Defines functions of the runtime; `real` calls the runtime's own, as the hook was called.
 macro_rules! interpose {
-    ($(#[$doc:meta])* $symbol:literal
-     fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? |$real:ident| $body:block) => {
-        $(#[$doc])*
+    ($($(#[$doc:meta])* $symbol:literal
+     fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        $($(#[$doc])*
         #[unsafe(export_name = $symbol)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
-            let $real = $crate::hooks::real_function!(
+            let function = $crate::hooks::real_function!(
                 $symbol,
                 unsafe extern "C-unwind" fn($($type),*) $(-> $result)?
             );
+            // SAFETY: these are the caller's own arguments, and the function is the one it wants.
+            let $real = move || unsafe { function($($argument),*) };
             $body
-        }
+        })*
     };
 }
 pub(crate) use interpose;
 
-/// Runs something if it is dropped before it is disarmed: when an exception passes.
-pub(crate) struct OnException<F: FnMut()> {
-    tell: F,
+/// As [`interpose`], of functions that its family cannot do without: `NEEDED` is whether the
+/// runtime has them.
+macro_rules! interpose_needed {
+    ($($(#[$doc:meta])* $symbol:literal
+     fn $name:ident $arguments:tt $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        pub(crate) static NEEDED: std::sync::LazyLock<Result<(), $crate::family::Doubt>> =
+            std::sync::LazyLock::new(|| {
+                $crate::symbols::need_all(&[$($crate::hooks::c_name!($symbol)),*])
+            });
+
+        $($crate::hooks::interpose! {
+            $(#[$doc])* $symbol fn $name $arguments $(-> $result)? |$real| $body
+        })*
+    };
 }
+pub(crate) use interpose_needed;
 
-impl<F: FnMut()> OnException<F> {
-    #[inline]
-    pub(crate) fn new(tell: F) -> Self {
-        Self { tell }
-    }
-
-    /// No exception came.
-    ///
-    /// What it would have run is forgotten: hooks give it nothing that has an end of its own.
-    #[inline]
-    pub(crate) fn disarm(self) {
-        const { assert!(!std::mem::needs_drop::<F>()) };
-        let _never_dropped = std::mem::ManuallyDrop::new(self);
-    }
+/// Defines functions of the runtime that get the address they return to as one more argument,
+/// which no language feature gives: a jump passes it on and leaves everything else as it was.
+///
+/// `$x86_64` and `$aarch64` do so, for as many arguments as the function has.
+macro_rules! interpose_with_return_address {
+    ($($(#[$doc:meta])* $symbol:literal $x86_64:literal $aarch64:literal
+     fn $name:ident($($argument:ident: $type:ty),*; $address:ident) $(-> $result:ty)? |$real:ident| $body:block)*) => {
+        $($(#[$doc])*
+        #[unsafe(export_name = $symbol)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            unsafe extern "C-unwind" fn hook(
+                $($argument: $type,)* $address: usize
+            ) $(-> $result)? {
+                let function = $crate::hooks::real_function!(
+                    $symbol,
+                    unsafe extern "C-unwind" fn($($type),*) $(-> $result)?
+                );
+                // SAFETY: these are the caller's own arguments, and the function is the one it wants.
+                let $real = move || unsafe { function($($argument),*) };
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!($x86_64, hook = sym hook);
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!($aarch64, hook = sym hook);
+        })*
+    };
 }
+pub(crate) use interpose_with_return_address;
 
-impl<F: FnMut()> Drop for OnException<F> {
+/// Runs something when it is dropped: after a call, whether it returned or threw.
+pub(crate) struct OnExit<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnExit<F> {
     fn drop(&mut self) {
-        (self.tell)();
+        (self.0)();
     }
+}
+
+/// Runs a call, and something else if an exception leaves it, which goes on afterwards.
+#[inline]
+pub(crate) fn on_exception<R, F: Fn()>(call: impl FnOnce() -> R, run: F) -> R {
+    const {
+        assert!(
+            !std::mem::needs_drop::<F>(),
+            "it is forgotten where nothing is thrown"
+        )
+    };
+    let failed = OnExit(run);
+    let result = call();
+    let _never_dropped = std::mem::ManuallyDrop::new(failed);
+    result
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn only_what_was_not_disarmed_is_told() {
-        let told = Cell::new(0);
-        OnException::new(|| told.set(told.get() + 1)).disarm();
-        assert_eq!(told.get(), 0);
-        drop(OnException::new(|| told.set(told.get() + 1)));
-        assert_eq!(told.get(), 1);
+    fn only_an_exception_has_something_else_run() {
+        let runs = Cell::new(0);
+        let count = || runs.set(runs.get() + 1);
+        assert_eq!(on_exception(|| 7, count), 7);
+        assert_eq!(runs.get(), 0);
+        let throw = || on_exception(|| panic!("as an exception would pass"), count);
+        assert!(catch_unwind(AssertUnwindSafe(throw)).is_err());
+        assert_eq!(runs.get(), 1);
     }
 }

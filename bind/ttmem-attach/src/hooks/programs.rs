@@ -4,54 +4,43 @@
 
 use super::interpose;
 use crate::family::Family;
-use crate::programs::{self, Program};
+use crate::program_table::{self, Program};
 use crate::runtime::{Object, program};
 use crate::{pending, report};
-use ttmem_event::{ProgramId, TextId};
+use ttmem_event::{EventKind, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("programs");
 
-/// The number of a program; tells of it if it is new. None when programs are off.
+/// The number of a program; reports it if it is new. None when programs are off.
 ///
 /// The runtime constructs more programs than it uses: only those that come here count.
-///
-/// # Safety
-/// `object` is a live `ProgramImpl`.
-pub(crate) unsafe fn number_of(object: Object) -> Option<ProgramId> {
-    // SAFETY: as the caller vouches.
-    unsafe { with_program(object, |program| program.id) }
+pub(crate) fn number_of(object: Object) -> Option<ProgramId> {
+    with_program(object, |program| program.id)
 }
 
-/// Looks at what is known of a program; tells of it if it is new.
-///
-/// # Safety
-/// `object` is a live `ProgramImpl`.
-pub(crate) unsafe fn with_program<R>(
-    object: Object,
-    look: impl FnOnce(&mut Program) -> R,
-) -> Option<R> {
+/// Looks at what is known of a program; reports it if it is new.
+pub(crate) fn with_program<R>(object: Object, look: impl FnOnce(&mut Program) -> R) -> Option<R> {
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
     if object.is_null() {
         return None;
     }
     let mut look = Some(look);
     let known = FAMILY.contain(|| {
-        programs::with_known(object.addr(), |program| {
+        program_table::with_known(object.address(), |program| {
             look.take().map(|look| look(program))
         })
     });
     let Some(look) = look else {
         return known.flatten();
     };
-    // SAFETY: as the caller vouches.
-    let runtime_id = unsafe { accessors.runtime_id(object) };
+    let runtime_id = (accessors.runtime_id)(object);
     FAMILY.contain(|| {
         let new = || {
             let number = report::tracker().next_program();
-            report::program(number, TextId::NONE, runtime_id, object.addr());
+            report::program(number, TextId::NONE, runtime_id, object.address());
             number
         };
-        Some(programs::with(object.addr(), new, look))
+        Some(program_table::with(object.address(), new, look))
     })
 }
 
@@ -59,14 +48,13 @@ interpose! {
     /// `ProgramImpl::~ProgramImpl()`.
     "_ZN2tt8tt_metal6detail11ProgramImplD1Ev"
     fn destroy_program(object: Object) |real| {
-        // SAFETY: the caller's own argument.
-        unsafe { real(object) };
+        real();
         // The memory is not given back yet: no other program can have this address.
-        pending::forget(object);
+        pending::forget(object.address());
         if FAMILY.is_on() {
             FAMILY.contain(|| {
-                if let Some(program) = programs::remove(object.addr()) {
-                    report::program_destroyed(program.id);
+                if let Some(program) = program_table::remove(object.address()) {
+                    report::event(EventKind::ProgramDestroyed { program: program.id });
                 }
             });
         }

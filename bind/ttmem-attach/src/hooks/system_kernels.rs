@@ -5,89 +5,48 @@
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
-use super::{OnException, interpose, kernels};
+use super::{interpose, kernels};
+use crate::during::{self, Slot, during};
 use crate::family::Family;
+use crate::open_devices;
 use crate::runtime::Object;
-use crate::{places, report};
-use std::cell::Cell;
 use ttmem_event::KernelKind;
 
 pub(crate) static FAMILY: Family = Family::new("fabric and dispatch kernels");
 
 thread_local! {
     /// What the programs that this thread finalizes are for.
-    static CONFIGURING: Cell<Option<KernelKind>> = const { Cell::new(None) };
+    static CONFIGURING: Slot<KernelKind> = const { Slot::new() };
 }
 
-fn set_configuring(kind: Option<KernelKind>) {
-    let _ending = CONFIGURING.try_with(|cell| cell.set(kind));
-}
-
-/// Runs a call during which programs are of a kind.
-fn while_configuring(kind: KernelKind, call: impl FnOnce()) {
-    set_configuring(Some(kind));
-    let failed = OnException::new(|| set_configuring(None));
-    call();
-    failed.disarm();
-    set_configuring(None);
-}
-
-/// Tells of the kernels of a program of the runtime.
-///
-/// # Safety
-/// `program` is a live `ProgramImpl` that is built for the open device `device`.
+/// Reports the kernels of a program of the runtime that was finalized for a device.
 #[cold]
-unsafe fn tell(program: Object, device: Object, kind: KernelKind) -> Option<()> {
-    // SAFETY: as the caller vouches.
-    let place = unsafe { places::place_of(device) }?;
-    // SAFETY: as above.
-    unsafe { kernels::tell_loaded(program, device, place.mesh, kind) }
+fn report(program: Object, device: Object, kind: KernelKind) -> Option<()> {
+    let mesh = open_devices::of(device)?.mesh;
+    kernels::report_loaded(program, device, mesh, kind)
 }
 
 interpose! {
     /// `void Device::configure_fabric()`.
     "_ZN2tt8tt_metal6Device16configure_fabricEv"
     fn configure_fabric(chip: Object) |real| {
-        // SAFETY: the caller's own argument.
-        while_configuring(KernelKind::Fabric, || unsafe { real(chip) });
+        during(&CONFIGURING, KernelKind::Fabric, real);
     }
-}
 
-interpose! {
     /// `void Device::configure_command_queue_programs(DispatchTopology*)`.
     "_ZN2tt8tt_metal6Device32configure_command_queue_programsEPNS0_16DispatchTopologyE"
     fn configure_dispatch(chip: Object, topology: Object) |real| {
-        // SAFETY: the caller's own arguments.
-        while_configuring(KernelKind::Dispatch, || unsafe { real(chip, topology) });
+        during(&CONFIGURING, KernelKind::Dispatch, real);
     }
-}
 
-interpose! {
     /// `void ProgramImpl::finalize_offsets(IDevice*)`: of a program that is configured by itself.
     "_ZN2tt8tt_metal6detail11ProgramImpl16finalize_offsetsEPNS0_7IDeviceE"
     fn finalize_offsets(program: Object, device: Object) |real| {
-        // SAFETY: the caller's own arguments.
-        unsafe { real(program, device) };
-        let kind = CONFIGURING.try_with(Cell::get).ok().flatten();
-        if let Some(kind) = kind
-            && FAMILY.is_on()
-            && report::is_on()
+        real();
+        if let Some(kind) = during::get(&CONFIGURING)
+            && FAMILY.is_tracking()
         {
-            // SAFETY: the program was just finalized for the device, so it is built for it.
-            unsafe { tell(program, device, kind) };
+            report(program, device, kind);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_of_a_kind_only_while_that_is_configured() {
-        while_configuring(KernelKind::Fabric, || {
-            assert_eq!(CONFIGURING.get(), Some(KernelKind::Fabric));
-        });
-        assert_eq!(CONFIGURING.get(), None);
     }
 }

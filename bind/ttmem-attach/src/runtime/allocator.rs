@@ -4,13 +4,9 @@
 
 use super::vector::Vector;
 use super::{Object, accessors};
-use crate::family::Doubt;
-use crate::symbols;
 use std::mem::MaybeUninit;
-use std::sync::LazyLock;
 use ttmem_event::Class;
 
-/// The classes that an allocator has.
 pub(crate) const CLASSES: [Class; 4] = [Class::Dram, Class::L1, Class::L1Small, Class::Trace];
 
 /// What an allocator says of one class, in bytes per bank.
@@ -43,25 +39,19 @@ struct StatisticsPlace {
 }
 
 accessors! {
-    /// What is asked of an allocator.
+    /// What is asked of an allocator whose lock this thread does not hold.
     ///
     /// The result of `get_statistics` is larger than two words: its place is passed as a
     /// first argument. Classes are passed as 32-bit words, kinds of memory as bytes.
-    struct AllocatorAccessors {
-        num_banks: fn(Object, *const u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_num_banksERKNS0_10BufferTypeE";
+    struct AllocatorAccessors => ACCESSORS {
+        num_banks: fn(Object, &u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_num_banksERKNS0_10BufferTypeE";
         alignment: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal13AllocatorImpl13get_alignmentENS0_10BufferTypeE";
-        base: fn(Object, *const u8) -> u64 = c"_ZNK2tt8tt_metal13AllocatorImpl23get_base_allocator_addrERKNS0_10HalMemTypeE";
-        statistics: fn(*mut StatisticsPlace, Object, *const u32) -> Object = c"_ZNK2tt8tt_metal13AllocatorImpl14get_statisticsERKNS0_10BufferTypeE";
+        base: fn(Object, &u8) -> u64 = c"_ZNK2tt8tt_metal13AllocatorImpl23get_base_allocator_addrERKNS0_10HalMemTypeE";
+        statistics: fn(&mut MaybeUninit<StatisticsPlace>, Object, &u32) -> Object = c"_ZNK2tt8tt_metal13AllocatorImpl14get_statisticsERKNS0_10BufferTypeE";
         lowest_l1_address: fn(Object, u32) -> OptionalWord = c"_ZNK2tt8tt_metal13AllocatorImpl30get_lowest_occupied_l1_addressEj";
-        free: fn(Object) -> () = c"_ZdlPv";
+        delete: fn(Object) -> () = c"_ZdlPv";
     }
 }
-
-/// The accessors of this process's runtime.
-pub(crate) static ACCESSORS: LazyLock<Result<AllocatorAccessors, Doubt>> = LazyLock::new(|| {
-    // SAFETY: the loader gives the runtime's function of each name.
-    unsafe { AllocatorAccessors::find_all(symbols::find_with_delete) }
-});
 
 /// What an allocator can hand out of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +62,6 @@ pub(crate) struct Region {
     pub(crate) alignment: u32,
 }
 
-/// What an allocator can hand out, by class.
 pub(crate) type Regions = [Region; Class::COUNT];
 
 /// The runtime's number for L1 among the kinds of memory.
@@ -81,25 +70,16 @@ const MEMORY_L1: u8 = 0;
 const MEMORY_DRAM: u8 = 1;
 
 impl AllocatorAccessors {
-    /// What an allocator can hand out.
-    ///
-    /// # Safety
-    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
-    pub(crate) unsafe fn regions(&self, allocator: Object) -> Regions {
+    pub(crate) fn regions(&self, allocator: Object) -> Regions {
         let mut regions = Regions::default();
         for class in CLASSES {
             let code = u32::from(class.code());
-            // SAFETY: as the caller vouches; it has each of these classes.
-            let banks = unsafe { (self.num_banks)(allocator, &raw const code) };
-            // SAFETY: as above.
-            let alignment = unsafe { (self.alignment)(allocator, code) };
-            // SAFETY: as above.
-            let statistics = unsafe { self.statistics(allocator, class) };
+            let banks = (self.num_banks)(allocator, &code);
             regions[class.index()] = Region {
                 banks: u16::try_from(banks).unwrap_or(u16::MAX),
                 base: 0,
-                per_bank_bytes: statistics.total,
-                alignment,
+                per_bank_bytes: self.statistics(allocator, class).total,
+                alignment: (self.alignment)(allocator, code),
             };
         }
         // The small regions lie on top of the large ones.
@@ -107,8 +87,7 @@ impl AllocatorAccessors {
             (MEMORY_DRAM, Class::Dram, Class::Trace),
             (MEMORY_L1, Class::L1, Class::L1Small),
         ] {
-            // SAFETY: as above; it knows both kinds of memory.
-            let base = unsafe { (self.base)(allocator, &raw const memory) };
+            let base = (self.base)(allocator, &memory);
             regions[large.index()].base = base;
             let end = base.saturating_add(regions[large.index()].per_bank_bytes);
             regions[small.index()].base = end;
@@ -116,31 +95,19 @@ impl AllocatorAccessors {
         regions
     }
 
-    /// The allocator's statistics of a class.
-    ///
-    /// # Safety
-    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
-    pub(crate) unsafe fn statistics(&self, allocator: Object, class: Class) -> Statistics {
-        let code = u32::from(class.code());
+    pub(crate) fn statistics(&self, allocator: Object, class: Class) -> Statistics {
         let mut place = MaybeUninit::<StatisticsPlace>::zeroed();
-        // SAFETY: as the caller vouches; the place is larger than any result.
-        unsafe { (self.statistics)(place.as_mut_ptr(), allocator, &raw const code) };
-        // SAFETY: zero is valid for each of its fields, and what is written are such fields.
+        (self.statistics)(&mut place, allocator, &u32::from(class.code()));
+        // SAFETY: zero is valid for each of its fields, and what the runtime writes are such fields.
         let place = unsafe { place.assume_init() };
-        if !place.addresses.memory().is_null() {
-            // SAFETY: the vector is ours, and the runtime got its memory by `operator new`.
-            unsafe { (self.free)(place.addresses.memory()) };
-        }
+        place.addresses.delete_by(self.delete);
         place.statistics
     }
 
     /// The lowest address of L1 that a buffer has.
-    ///
-    /// # Safety
-    /// `allocator` is a live `AllocatorImpl` whose lock this thread does not hold.
-    pub(crate) unsafe fn lowest_l1_address(&self, allocator: Object) -> Option<u64> {
-        // SAFETY: as the caller vouches; every allocator has a first bank.
-        let lowest = unsafe { (self.lowest_l1_address)(allocator, 0) };
+    pub(crate) fn lowest_l1_address(&self, allocator: Object) -> Option<u64> {
+        // Every allocator has a first bank.
+        let lowest = (self.lowest_l1_address)(allocator, 0);
         (lowest.has_value & 0xff != 0).then_some(lowest.value)
     }
 }

@@ -7,9 +7,8 @@
 //! Each place of the table is two words that threads read and write without a lock: a key
 //! and a size that belong to different entries do not fit together, and count as nothing.
 
-use super::Object;
+use super::buffer::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use ttmem_event::Class;
 
 /// Places of the table: more than a layer of a model has sizes.
 const PLACES: usize = 128;
@@ -21,7 +20,6 @@ struct Entry {
     size_bytes: AtomicU64,
 }
 
-/// What buffers take of a bank, by what they are.
 #[derive(Debug)]
 pub(crate) struct BankSizes {
     entries: [Entry; PLACES],
@@ -70,10 +68,10 @@ pub(crate) struct Key(u64);
 
 impl Key {
     #[inline]
-    pub(crate) fn new(device: Object, class: Class, size_bytes: u64, page_bytes: u64) -> Self {
-        let device = u64::try_from(device.addr()).unwrap_or_default();
-        let mut key = device ^ u64::from(class.code()).rotate_right(8);
-        for word in [size_bytes, page_bytes] {
+    pub(crate) fn new(buffer: &Buffer) -> Self {
+        let device = u64::try_from(buffer.device.address()).unwrap_or_default();
+        let mut key = device ^ u64::from(buffer.class.code()).rotate_right(8);
+        for word in [buffer.size_bytes, buffer.page_bytes] {
             key = (key ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             key ^= key >> 32;
         }
@@ -89,6 +87,8 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Object;
+    use ttmem_event::{Class, Layout};
 
     #[test]
     fn what_was_forgotten_is_worked_out_anew() {
@@ -100,8 +100,15 @@ mod tests {
         assert_eq!(sizes.get(key, || 128), 128);
     }
 
-    fn key(device: usize, class: Class, size: u64, page: u64) -> Key {
-        Key::new(std::ptr::without_provenance(device), class, size, page)
+    fn key(device: usize, class: Class, size_bytes: u64, page_bytes: u64) -> Key {
+        Key::new(&Buffer {
+            device: Object(std::ptr::without_provenance(device)),
+            class,
+            layout: Layout::Interleaved,
+            size_bytes,
+            per_bank_bytes: 0,
+            page_bytes,
+        })
     }
 
     #[test]

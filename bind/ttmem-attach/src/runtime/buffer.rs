@@ -6,9 +6,9 @@
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
 use super::bank_sizes::{BANK_SIZES, Key};
-use super::creation::{self, Creation};
-use super::per_core::{self, Part};
+use super::creation::{self, CREATING, Creation};
 use super::{Object, accessors};
+use crate::during;
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::{CStr, c_void};
@@ -50,21 +50,18 @@ accessors! {
 /// The function by which older runtimes create buffers; without it nothing is known of them.
 const CREATE: &CStr = c"_ZN2tt8tt_metal6Buffer6createEPNS0_7IDeviceEmmNS0_10BufferTypeERKNS0_18BufferShardingArgsESt8optionalIbES8_IN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEE";
 
-/// Where the rest comes from.
 #[derive(Debug)]
 enum Rest {
     Asked(Asked),
     Created(Confirmed),
 }
 
-/// What is asked of a buffer.
 #[derive(Debug)]
 pub(crate) struct BufferAccessors {
     common: Common,
     rest: Rest,
 }
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock::new(|| {
     // SAFETY: the loader gives the runtime's function of each name.
     unsafe { find(symbols::find) }
@@ -75,21 +72,20 @@ pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock
 /// # Safety
 /// What `find` gives for a mangled name is the function of that name.
 unsafe fn find(find: impl Fn(&CStr) -> Option<NonNull<c_void>>) -> Result<BufferAccessors, Doubt> {
-    // SAFETY: as the caller vouches.
-    let common = unsafe { Common::find_all(&find) }?;
-    // SAFETY: as above.
-    let rest = match unsafe { Asked::find_all(&find) } {
+    // SAFETY: the caller vouches for `find`.
+    let common = unsafe { Common::find(&find) }?;
+    // SAFETY: the caller vouches for `find`.
+    let rest = match unsafe { Asked::find(&find) } {
         Ok(asked) => Rest::Asked(asked),
         Err(_older) => {
             find(CREATE).ok_or(Doubt::Missing(CREATE))?;
-            // SAFETY: as above.
-            Rest::Created(unsafe { Confirmed::find_all(&find) }?)
+            // SAFETY: the caller vouches for `find`.
+            Rest::Created(unsafe { Confirmed::find(&find) }?)
         }
     };
     Ok(BufferAccessors { common, rest })
 }
 
-/// A buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffer {
     pub(crate) device: Object,
@@ -113,17 +109,10 @@ impl Buffer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) number: u64,
-    pub(crate) device: Object,
+    /// The address of its device, which may be gone.
+    pub(crate) device: usize,
     /// Where buffers are counted, what it took of the banks of a class.
     pub(crate) counted: Option<(Class, u64)>,
-}
-
-/// What differs in where it comes from.
-struct Origin {
-    device: Object,
-    class: u32,
-    layout: Option<u32>,
-    size_bytes: u64,
 }
 
 impl BufferAccessors {
@@ -133,223 +122,134 @@ impl BufferAccessors {
     }
 
     /// Where a buffer lies; none if it was never placed, as in a capture without a device.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn address(&self, buffer: Object) -> Option<u64> {
-        // SAFETY: as the caller vouches.
-        if !unsafe { (self.common.is_allocated)(buffer) } {
+    pub(crate) fn address(&self, buffer: Object) -> Option<u64> {
+        if !(self.common.is_allocated)(buffer) {
             return None;
         }
-        // SAFETY: as above; of a buffer that is allocated this does not throw.
-        let address = u64::from(unsafe { (self.common.address)(buffer) });
+        // Of a buffer that is allocated this does not throw.
+        let address = u64::from((self.common.address)(buffer));
         (address != 0).then_some(address)
     }
 
     /// Bytes of a buffer over all banks of one device, with the padding of its pages where
     /// nothing else is known.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn size_bytes(&self, buffer: Object) -> u64 {
+    pub(crate) fn size_bytes(&self, buffer: Object) -> u64 {
         match &self.rest {
-            // SAFETY: as the caller vouches.
-            Rest::Asked(asked) => unsafe { (asked.size)(buffer) },
+            Rest::Asked(asked) => (asked.size)(buffer),
             Rest::Created(confirmed) => {
-                // SAFETY: as above.
-                let pages = unsafe { (confirmed.num_pages)(buffer) };
-                // SAFETY: as above.
-                let page_bytes = unsafe { (self.common.page_size)(buffer) };
-                page_bytes.saturating_mul(u64::from(pages))
+                let pages = u64::from((confirmed.num_pages)(buffer));
+                (self.common.page_size)(buffer).saturating_mul(pages)
             }
         }
     }
 
-    /// The device object that a buffer is placed on: a mesh or a chip.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer` that this thread is creating.
-    pub(crate) unsafe fn device(&self, buffer: Object) -> Option<Object> {
+    /// The device object, a mesh or a chip, on which this thread places a buffer.
+    pub(crate) fn device(&self, buffer: Object) -> Option<Object> {
         match &self.rest {
-            // SAFETY: as the caller vouches.
-            Rest::Asked(asked) => Some(unsafe { (asked.device)(buffer) }),
-            Rest::Created(_) => creation::current().map(|creation| creation.device),
+            Rest::Asked(asked) => Some((asked.device)(buffer)),
+            Rest::Created(_) => during::get(&CREATING).map(|creation| creation.device),
         }
     }
 
     /// The number of a buffer that was placed: no other has it, ever.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn begin(&self, buffer: Object, facts: &Buffer) -> u64 {
+    pub(crate) fn begin(&self, buffer: Object, facts: &Buffer) -> u64 {
         match &self.rest {
-            // SAFETY: as the caller vouches.
-            Rest::Asked(asked) => unsafe { (asked.unique_id)(buffer) },
+            Rest::Asked(asked) => (asked.unique_id)(buffer),
             Rest::Created(_) => creation::begin(buffer, facts),
         }
     }
 
-    /// A buffer that is given back; none if it was never told of.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    pub(crate) unsafe fn end(&self, buffer: Object) -> Option<Ended> {
+    /// A buffer that is given back; none if it was never reported.
+    pub(crate) fn end(&self, buffer: Object) -> Option<Ended> {
         match &self.rest {
-            Rest::Asked(asked) => {
-                // SAFETY: as the caller vouches.
-                let unique_id = unsafe { (asked.unique_id)(buffer) };
-                // SAFETY: as above.
-                let device = unsafe { (asked.device)(buffer) };
-                Some(Ended {
-                    number: unique_id,
-                    device,
-                    counted: None,
-                })
-            }
-            Rest::Created(_) => {
-                let ended = creation::end(buffer)?;
-                let device = std::ptr::without_provenance(ended.device);
-                Some(Ended {
-                    number: ended.number,
-                    device,
-                    counted: Some((ended.class, ended.per_bank_bytes)),
-                })
-            }
+            Rest::Asked(asked) => Some(Ended {
+                number: (asked.unique_id)(buffer),
+                device: (asked.device)(buffer).address(),
+                counted: None,
+            }),
+            Rest::Created(_) => creation::end(buffer).map(|ended| Ended {
+                number: ended.number,
+                device: ended.device,
+                counted: Some((ended.class, ended.per_bank_bytes)),
+            }),
         }
     }
 
-    /// What a buffer was created with, and nothing of a bank: the runtime may not have looked yet
-    /// whether it can be placed, and would divide by the banks of a class that has none.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer` that this thread is creating on an open device.
+    /// What a buffer was created with that this thread is creating on an open device, and nothing
+    /// of a bank: the runtime may not have looked yet whether it can be placed, and would divide
+    /// by the banks of a class that has none.
     #[inline]
-    pub(crate) unsafe fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
-        // SAFETY: as the caller vouches.
-        let page_bytes = unsafe { (self.common.page_size)(buffer) };
-        let origin = match &self.rest {
-            // SAFETY: as above.
-            Rest::Asked(asked) => unsafe { asked.read(buffer) },
-            // SAFETY: as above.
-            Rest::Created(confirmed) => unsafe { confirmed.read(buffer, page_bytes) }?,
+    pub(crate) fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+        let page_bytes = (self.common.page_size)(buffer);
+        let (creation, layout) = match &self.rest {
+            Rest::Asked(asked) => asked.read(buffer, page_bytes),
+            Rest::Created(confirmed) => confirmed.read(buffer, page_bytes)?,
         };
-        let class = u8::try_from(origin.class).ok().and_then(Class::from_code);
         // Host memory has no banks: asking for its share of one throws.
-        let Some(class) = class.filter(|class| *class != Class::System) else {
+        let Some(class) = creation.class().filter(|class| *class != Class::System) else {
             return Ok(None);
         };
-        let layout = origin.layout.and_then(|layout| u8::try_from(layout).ok());
+        let layout = layout.and_then(|layout| u8::try_from(layout).ok());
         let layout = layout.and_then(Layout::from_code);
         Ok(Some(Buffer {
-            device: origin.device,
+            device: creation.device,
             class,
             layout: layout.unwrap_or(Layout::Unknown),
-            size_bytes: origin.size_bytes,
+            size_bytes: creation.size_bytes,
             per_bank_bytes: 0,
             page_bytes,
         }))
     }
 
-    /// Everything that an event needs; none of a class that is not on the device, or not known.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer` that this thread is creating, and that was placed.
+    /// Everything that an event needs of a buffer that this thread is creating and that was placed;
+    /// none of a class that is not on the device, or not known.
     #[inline]
-    pub(crate) unsafe fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
-        // SAFETY: as the caller vouches; a buffer is placed on an open device.
-        let Some(mut facts) = unsafe { self.read_request(buffer) }? else {
+    pub(crate) fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+        let Some(mut facts) = self.read_request(buffer)? else {
             return Ok(None);
         };
-        // SAFETY: as above; the allocator has made the same division to place it.
-        let ask = || unsafe { (self.common.aligned_size_per_bank)(buffer) };
+        // The allocator has made the same division to place it.
+        let ask = || (self.common.aligned_size_per_bank)(buffer);
         facts.per_bank_bytes = match facts.layout {
-            Layout::Interleaved => {
-                let key = Key::new(
-                    facts.device,
-                    facts.class,
-                    facts.size_bytes,
-                    facts.page_bytes,
-                );
-                BANK_SIZES.get(key, ask)
-            }
+            Layout::Interleaved => BANK_SIZES.get(Key::new(&facts), ask),
             // It depends on the shards.
             _other => ask(),
         };
         Ok(Some(facts))
     }
-
-    /// The parts of a buffer that takes blocks of its cores' own; none of any other.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer` that is placed.
-    pub(crate) unsafe fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
-        match per_core::ACCESSORS.as_ref() {
-            // SAFETY: as the caller vouches.
-            Some(accessors) if unsafe { accessors.is_per_core(buffer) } => {
-                // SAFETY: as above.
-                unsafe { accessors.parts(buffer) }.map(Some)
-            }
-            _other => Ok(None),
-        }
-    }
 }
 
 impl Asked {
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
-    unsafe fn read(&self, buffer: Object) -> Origin {
-        // SAFETY: as the caller vouches.
-        let device = unsafe { (self.device)(buffer) };
-        // SAFETY: as above.
-        let class = unsafe { (self.buffer_type)(buffer) };
-        // SAFETY: as above.
-        let layout = unsafe { (self.buffer_layout)(buffer) };
-        // SAFETY: as above.
-        let size_bytes = unsafe { (self.size)(buffer) };
-        Origin {
-            device,
-            class,
-            layout: Some(layout),
-            size_bytes,
-        }
+    #[inline]
+    fn read(&self, buffer: Object, page_bytes: u64) -> (Creation, Option<u32>) {
+        let creation = Creation {
+            device: (self.device)(buffer),
+            size_bytes: (self.size)(buffer),
+            page_bytes,
+            class: (self.buffer_type)(buffer),
+        };
+        (creation, Some((self.buffer_layout)(buffer)))
     }
 }
 
 impl Confirmed {
-    /// What the buffer that this thread creates was created with, if the buffer confirms it.
-    ///
-    /// # Safety
-    /// `buffer` is a live `Buffer`.
+    /// What the buffer that this thread creates was created with, if the buffer confirms it, and
+    /// its layout.
     #[cold]
-    unsafe fn read(&self, buffer: Object, page_bytes: u64) -> Result<Origin, Doubt> {
+    fn read(&self, buffer: Object, page_bytes: u64) -> Result<(Creation, Option<u32>), Doubt> {
         let unseen = Doubt::Unexpected("a buffer was placed that nobody created");
-        let creation = creation::current().ok_or(unseen)?;
-        // SAFETY: as the caller vouches.
-        let pages = unsafe { (self.num_pages)(buffer) };
-        // SAFETY: as above.
-        let is_l1 = unsafe { (self.is_l1)(buffer) };
-        // SAFETY: as above.
-        let is_dram = unsafe { (self.is_dram)(buffer) };
-        // SAFETY: as above.
-        let is_trace = unsafe { (self.is_trace)(buffer) };
+        let creation = during::get(&CREATING).ok_or(unseen)?;
         let said = Said {
             page_bytes,
-            pages: u64::from(pages),
-            is_l1,
-            is_dram,
-            is_trace,
+            pages: u64::from((self.num_pages)(buffer)),
+            is_l1: (self.is_l1)(buffer),
+            is_dram: (self.is_dram)(buffer),
+            is_trace: (self.is_trace)(buffer),
         };
         if !said.confirms(&creation) {
             return Err(Doubt::Unexpected("a buffer is not what was created"));
         }
-        // SAFETY: as above.
-        let layout = unsafe { creation::layout_of(buffer, &creation) };
-        Ok(Origin {
-            device: creation.device,
-            class: creation.class,
-            layout,
-            size_bytes: creation.size_bytes,
-        })
+        Ok((creation, creation::layout_of(buffer, &creation)))
     }
 }
 
@@ -364,10 +264,8 @@ struct Said {
 }
 
 impl Said {
-    /// Whether this is the buffer that was created.
     fn confirms(&self, creation: &Creation) -> bool {
-        let class = u8::try_from(creation.class).ok().and_then(Class::from_code);
-        let kinds = match class {
+        let kinds = match creation.class() {
             Some(Class::Dram) => [false, true, false],
             Some(Class::Trace) => [false, true, true],
             Some(Class::L1 | Class::L1Small) => [true, false, false],
@@ -428,7 +326,7 @@ mod tests {
     #[test]
     fn a_buffer_confirms_its_class_its_pages_and_its_size() {
         let creation = Creation {
-            device: std::ptr::null(),
+            device: Object::NULL,
             size_bytes: 8192,
             page_bytes: 2048,
             class: u32::from(Class::L1.code()),

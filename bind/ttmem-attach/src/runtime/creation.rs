@@ -10,13 +10,12 @@
 
 use super::Object;
 use super::buffer::Buffer;
-use std::cell::Cell;
+use crate::during::Slot;
+use crate::lock_free::per_process::PerProcess;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::Class;
 
-/// What a buffer is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creation {
     pub(crate) device: Object,
@@ -26,20 +25,14 @@ pub(crate) struct Creation {
     pub(crate) class: u32,
 }
 
+impl Creation {
+    pub(crate) fn class(&self) -> Option<Class> {
+        u8::try_from(self.class).ok().and_then(Class::from_code)
+    }
+}
+
 thread_local! {
-    static CREATING: Cell<Option<Creation>> = const { Cell::new(None) };
-}
-
-/// Changes what this thread creates; what it was before. A thread that is ending creates nothing.
-pub(crate) fn replace(creation: Option<Creation>) -> Option<Creation> {
-    CREATING
-        .try_with(|creating| creating.replace(creation))
-        .ok()
-        .flatten()
-}
-
-pub(crate) fn current() -> Option<Creation> {
-    CREATING.try_with(Cell::get).ok().flatten()
+    pub(crate) static CREATING: Slot<Creation> = const { Slot::new() };
 }
 
 /// The beginning of a `Buffer` as it is up to 0.78.
@@ -55,78 +48,50 @@ struct Head {
 }
 
 /// The runtime's number of a buffer's layout; none unless everything around it is as created.
-///
-/// # Safety
-/// `buffer` is a live `Buffer`, none of which is smaller than what is read.
-pub(crate) unsafe fn layout_of(buffer: Object, creation: &Creation) -> Option<u32> {
-    // SAFETY: as the caller vouches.
-    let head = unsafe { buffer.cast::<Head>().read() };
+pub(crate) fn layout_of(buffer: Object, creation: &Creation) -> Option<u32> {
+    // SAFETY: no buffer is smaller than what is read, and any bytes are valid for it.
+    let head = unsafe { buffer.read::<Head>(0) };
     let as_created = head.device == creation.device
         && head.size_bytes == creation.size_bytes
         && head.class == creation.class;
     as_created.then_some(head.layout)
 }
 
-/// A buffer that was told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub(crate) number: u64,
-    /// The address of its device.
     pub(crate) device: usize,
     /// What it takes of the banks of a class.
     pub(crate) class: Class,
     pub(crate) per_bank_bytes: u64,
 }
 
-type Table = Mutex<HashMap<usize, Numbered>>;
-
-/// This process's table, which is never freed; null before the first buffer.
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+/// Buffers by the address of their object; those of a parent are not a child's.
+pub(crate) static BUFFERS: PerProcess<HashMap<usize, Numbered>> = PerProcess::new();
 
 /// The next number, which is never used again: a child goes on where its parent was.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Begins with an empty table: in a child, the buffers and the lock are its parent's.
-pub(crate) fn forget() {
-    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
-}
-
-fn lock() -> MutexGuard<'static, HashMap<usize, Numbered>> {
-    // SYNC(numbers): pairs with the exchange that publishes a new one.
-    let mut table = TABLE.load(Ordering::Acquire);
-    if table.is_null() {
-        let new = Box::into_raw(Box::<Table>::default());
-        let null = std::ptr::null_mut();
-        // SYNC(numbers): who finds it finds it made. One that came too late is left behind.
-        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
-        table = found.err().unwrap_or(new);
-    }
-    // SAFETY: it is a table that was made above and is never freed.
-    let table: &'static Table = unsafe { &*table };
-    // Buffers are whole after every step: a panic leaves nothing broken.
-    table.lock().unwrap_or_else(|broken| broken.into_inner())
-}
-
 /// Gives a buffer that was placed its number.
 ///
-/// One that is there at this address died with its device, which nobody was told of.
+/// One that is there at this address died with its device, which nobody reported.
 #[cold]
 pub(crate) fn begin(buffer: Object, facts: &Buffer) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let numbered = Numbered {
         number,
-        device: facts.device.addr(),
+        device: facts.device.address(),
         class: facts.class,
         per_bank_bytes: facts.per_bank_bytes,
     };
-    lock().insert(buffer.addr(), numbered);
+    BUFFERS.lock().insert(buffer.address(), numbered);
     number
 }
 
-/// Forgets a buffer that is given back; none if it was not told of.
+/// Forgets a buffer that is given back; none if it was not reported.
 #[cold]
 pub(crate) fn end(buffer: Object) -> Option<Numbered> {
-    lock().remove(&buffer.addr())
+    BUFFERS.lock().remove(&buffer.address())
 }
 
 #[cfg(test)]
@@ -135,7 +100,7 @@ mod tests {
     use ttmem_event::Layout;
 
     const CREATION: Creation = Creation {
-        device: std::ptr::without_provenance(0x1000),
+        device: Object(std::ptr::without_provenance(0x1000)),
         size_bytes: 4096,
         page_bytes: 2048,
         class: 1,
@@ -150,10 +115,7 @@ mod tests {
             class: CREATION.class,
             layout: 2,
         };
-        let layout = |creation| {
-            // SAFETY: it is laid out as the beginning of a buffer.
-            unsafe { layout_of((&raw const head).cast(), &creation) }
-        };
+        let layout = |creation| layout_of(Object((&raw const head).cast()), &creation);
         assert_eq!(layout(CREATION), Some(2));
         let size_bytes = 8192;
         assert_eq!(
@@ -170,22 +132,13 @@ mod tests {
             }),
             None
         );
-        let device = std::ptr::without_provenance(0x2000);
+        let device = Object(std::ptr::without_provenance(0x2000));
         assert_eq!(layout(Creation { device, ..CREATION }), None);
     }
 
     #[test]
-    fn creations_nest() {
-        let before = replace(Some(CREATION));
-        assert_eq!(before, None);
-        assert_eq!(current(), Some(CREATION));
-        assert_eq!(replace(before), Some(CREATION));
-        assert_eq!(current(), None);
-    }
-
-    #[test]
     fn a_number_ends_with_its_buffer_and_is_never_used_again() {
-        let buffer: Object = std::ptr::without_provenance(0x9000);
+        let buffer = Object(std::ptr::without_provenance(0x9000));
         let facts = Buffer {
             device: CREATION.device,
             class: Class::L1,

@@ -6,8 +6,8 @@
 
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
-use super::vector::{Vector, cores_of_vector, vector_at};
-use super::{Object, Shared, accessors};
+use super::vector::{Vector, cores_of_vector};
+use super::{MAX_L1_BYTES, Object, Shared, accessors};
 use crate::family::Doubt;
 use crate::symbols;
 use std::ffi::CStr;
@@ -26,20 +26,15 @@ accessors! {
 const CAME_WITH: &CStr =
     c"_ZN2tt8tt_metal12experimental3dfb6detail18DataflowBufferImpl11update_sizeESt8optionalIjES6_";
 
-/// The accessors of this process's runtime.
 pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Doubt>> = LazyLock::new(|| {
-    symbols::find(CAME_WITH).ok_or(Doubt::Missing(CAME_WITH))?;
-    // SAFETY: the loader gives the runtime's function of each name.
-    unsafe { DataflowAccessors::find_all(symbols::find) }
+    symbols::find_or_doubt(CAME_WITH)?;
+    // SAFETY: the loader gives the function of each name.
+    unsafe { DataflowAccessors::find(symbols::find) }
 });
-
-/// No L1 is larger.
-const MAX_L1_BYTES: u64 = 16 << 20;
 
 /// Nobody asks for more in one piece: what is above L1 is refused, but it is seen before.
 const MAX_BUFFER_BYTES: u64 = 1 << 30;
 
-/// A dataflow buffer, as far as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataflowBuffer {
     pub(crate) number: u32,
@@ -83,7 +78,6 @@ static SHAPES: [Shape; 3] = [
 /// The place of this runtime's shape in the list, once it is sure.
 static SHAPE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The fields of `DataflowBufferImpl` that are read.
 #[derive(Clone, Copy, Debug)]
 struct Fields {
     number: u32,
@@ -94,27 +88,26 @@ struct Fields {
 }
 
 impl Shape {
-    /// The fields of an object that may be of this shape.
-    ///
-    /// # Safety
-    /// `object` is a live `DataflowBufferImpl`, which is larger than any shape.
-    unsafe fn read(&self, object: Object) -> Fields {
-        let at = |offset: usize| object.wrapping_byte_add(offset);
-        // SAFETY: it is within the object, as the caller vouches.
-        let number = unsafe { object.cast::<u32>().read() };
-        // SAFETY: as above.
-        let cores = unsafe { vector_at(at(self.cores)) };
-        // SAFETY: as above.
-        let [entry_bytes, entries] = unsafe { at(self.entry).cast::<[u32; 2]>().read() };
-        // SAFETY: as above.
-        let groups = unsafe { vector_at(at(self.groups)) };
-        Fields {
+    /// The fields of a `DataflowBufferImpl`, which is larger than any shape; none if it is nowhere.
+    fn read(&self, object: Object) -> Option<Fields> {
+        if object.is_null() || !object.address().is_multiple_of(align_of::<usize>()) {
+            return None;
+        }
+        // SAFETY: every shape begins with the number.
+        let number = unsafe { object.read::<u32>(0) };
+        // SAFETY: three words lie within the object, and any are valid for a vector.
+        let cores = unsafe { object.read::<Vector>(self.cores) };
+        // SAFETY: two numbers lie within the object.
+        let [entry_bytes, entries] = unsafe { object.read::<[u32; 2]>(self.entry) };
+        // SAFETY: three words lie within the object, and any are valid for a vector.
+        let groups = unsafe { object.read::<Vector>(self.groups) };
+        Some(Fields {
             number,
             cores,
             entry_bytes,
             entries,
             groups,
-        }
+        })
     }
 }
 
@@ -141,23 +134,39 @@ struct Place {
 const _: () = assert!(size_of::<Place>() == 24);
 
 impl DataflowAccessors {
-    /// The dataflow buffers of a program whose storage is placed.
-    ///
-    /// # Safety
-    /// `program` is a live `ProgramImpl` that no other thread changes.
-    pub(crate) unsafe fn read(&self, program: Object) -> Result<Vec<DataflowBuffer>, Doubt> {
-        // SAFETY: as the caller vouches.
-        let list = unsafe { (self.dataflow_buffers)(program) };
+    fn objects(&self, program: Object) -> Option<&[Shared]> {
         // SAFETY: it returns a reference to a member of the live program.
-        let list = unsafe { list.as_ref() };
+        let list = unsafe { (self.dataflow_buffers)(program).as_ref() }?;
+        // SAFETY: it is a vector of shared pointers, and only this thread changes the program.
+        unsafe { list.elements::<Shared>() }
+    }
+
+    /// The dataflow buffers of a program whose storage is placed.
+    pub(crate) fn read(&self, program: Object) -> Result<Vec<DataflowBuffer>, Doubt> {
         let odd = Doubt::Unexpected("a program's list of dataflow buffers is none");
-        let list = list.ok_or(odd.clone())?;
-        // SAFETY: it is a vector of shared pointers.
-        let list = unsafe { list.elements::<Shared>() }.ok_or(odd)?;
+        let list = self.objects(program).ok_or(odd)?;
         // SAFETY: the list holds live objects of a program that does not change meanwhile.
         unsafe { read_all(list, &SHAPE) }.ok_or(Doubt::Unexpected(
             "dataflow buffers are laid out in another way",
         ))
+    }
+
+    /// A number that differs when a program's dataflow buffers were moved or resized.
+    ///
+    /// It takes a small part of the time of [`Self::read`], which decides when it differs. All
+    /// cores of a buffer move at once, so the first and the last of a group stand for all.
+    /// None when something is not as expected.
+    pub(crate) fn glance(&self, program: Object) -> Option<u64> {
+        let list = self.objects(program)?;
+        // Before the shape is sure, nothing can be told at a glance.
+        let shape = SHAPES.get(SHAPE.load(Ordering::Relaxed))?;
+        let mut seen = Glance::default();
+        for shared in list {
+            let fields = shape.read(shared.object)?;
+            // SAFETY: the object is the program's, which does not change meanwhile.
+            unsafe { seen.look_at(&fields) }?;
+        }
+        Some(seen.0)
     }
 }
 
@@ -174,13 +183,9 @@ unsafe fn read_all(list: &[Shared], sure: &AtomicUsize) -> Option<Vec<DataflowBu
     to_try.find_map(|(at, shape)| {
         let mut has_groups = false;
         let understood = list.iter().map(|shared| {
-            if shared.object.is_null() || !shared.object.cast::<usize>().is_aligned() {
-                return None;
-            }
-            // SAFETY: as the caller vouches.
-            let fields = unsafe { shape.read(shared.object) };
-            has_groups |= !fields.groups.memory().is_null();
-            // SAFETY: as above.
+            let fields = shape.read(shared.object)?;
+            has_groups |= fields.groups.address() != 0;
+            // SAFETY: the fields are those of an object of the list.
             unsafe { understand(&fields) }
         });
         let understood: Vec<DataflowBuffer> = understood.collect::<Option<_>>()?;
@@ -191,39 +196,6 @@ unsafe fn read_all(list: &[Shared], sure: &AtomicUsize) -> Option<Vec<DataflowBu
     })
 }
 
-impl DataflowAccessors {
-    /// A number that differs when a program's dataflow buffers were moved or resized.
-    ///
-    /// It takes a small part of the time of [`Self::read`], which decides when it differs. All
-    /// cores of a buffer move at once, so the first and the last of a group stand for all.
-    /// None when something is not as expected.
-    ///
-    /// # Safety
-    /// As of [`Self::read`].
-    pub(crate) unsafe fn glance(&self, program: Object) -> Option<u64> {
-        // SAFETY: as the caller vouches.
-        let list = unsafe { (self.dataflow_buffers)(program) };
-        // SAFETY: it returns a reference to a member of the live program.
-        let list = unsafe { list.as_ref() }?;
-        // SAFETY: it is a vector of shared pointers.
-        let list = unsafe { list.elements::<Shared>() }?;
-        // Before the shape is sure, nothing can be told at a glance.
-        let shape = SHAPES.get(SHAPE.load(Ordering::Relaxed))?;
-        let mut seen = Glance::default();
-        for shared in list {
-            if shared.object.is_null() || !shared.object.cast::<usize>().is_aligned() {
-                return None;
-            }
-            // SAFETY: the list holds live objects of this shape.
-            let fields = unsafe { shape.read(shared.object) };
-            // SAFETY: the object is the program's, which does not change meanwhile.
-            unsafe { seen.look_at(&fields) }?;
-        }
-        Some(seen.0)
-    }
-}
-
-/// What was seen so far, as one number.
 #[derive(Debug, Default)]
 struct Glance(u64);
 
@@ -233,8 +205,8 @@ impl Glance {
         self.0 = mixed ^ (mixed >> 29);
     }
 
-    fn add_place(&mut self, place: Object) {
-        self.add(u64::try_from(place.addr()).unwrap_or_default());
+    fn add_address(&mut self, vector: &Vector) {
+        self.add(u64::try_from(vector.address()).unwrap_or_default());
     }
 
     /// Looks at a dataflow buffer; none if it has no such vectors.
@@ -244,12 +216,12 @@ impl Glance {
     unsafe fn look_at(&mut self, fields: &Fields) -> Option<()> {
         self.add(u64::from(fields.number));
         self.add(u64::from(fields.entry_bytes) << 32 | u64::from(fields.entries));
-        self.add_place(fields.cores.memory());
-        // SAFETY: as the caller vouches.
+        self.add_address(&fields.cores);
+        // SAFETY: the caller vouches for the vector.
         for group in unsafe { fields.groups.elements::<Group>() }? {
-            // SAFETY: as above.
+            // SAFETY: a live vector's elements are alive.
             let places = unsafe { group.places.elements::<Place>() }?;
-            self.add_place(group.places.memory());
+            self.add_address(&group.places);
             for place in places.first().into_iter().chain(places.last()) {
                 self.add(u64::from(place.address));
             }
@@ -263,28 +235,24 @@ impl Glance {
 /// # Safety
 /// The vectors of `fields`, if they are such, are alive.
 unsafe fn understand(fields: &Fields) -> Option<DataflowBuffer> {
-    // SAFETY: as the caller vouches; it is checked to look like a vector of ranges.
+    // SAFETY: the caller vouches for the vector; it is checked to look like one of ranges.
     let cores = unsafe { cores_of_vector(&fields.cores) }?;
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for the vector.
     let groups = unsafe { fields.groups.elements::<Group>() }?;
     let size_bytes = u64::from(fields.entry_bytes) * u64::from(fields.entries);
     let mut address = 0;
     for group in groups {
-        // SAFETY: as above.
-        let places = unsafe { group.places.elements::<Place>() }?;
-        for place in places {
-            let core = (u16::try_from(place.x).ok()?, u16::try_from(place.y).ok()?);
-            if core.0 >= 32 || core.1 >= 32 {
-                return None;
-            }
-            if address != 0 && u64::from(place.address) != address {
+        // SAFETY: a live vector's elements are alive.
+        for place in unsafe { group.places.elements::<Place>() }? {
+            let is_elsewhere = address != 0 && u64::from(place.address) != address;
+            if place.x >= 32 || place.y >= 32 || is_elsewhere {
                 return None;
             }
             address = u64::from(place.address);
         }
     }
     let sized = size_bytes > 0 && size_bytes <= MAX_BUFFER_BYTES;
-    let sensible = sized && address <= MAX_L1_BYTES && !cores.is_empty();
+    let sensible = sized && address <= u64::from(MAX_L1_BYTES) && !cores.is_empty();
     sensible.then_some(DataflowBuffer {
         number: fields.number,
         address: (address != 0).then_some(address),

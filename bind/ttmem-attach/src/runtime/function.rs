@@ -18,7 +18,6 @@ pub(crate) struct Function<I> {
 }
 
 impl<I> Function<I> {
-    /// A function that keeps one word.
     pub(super) fn lent(word: *mut c_void, invoker: I) -> Self {
         Self {
             kept: [word, std::ptr::null_mut()],

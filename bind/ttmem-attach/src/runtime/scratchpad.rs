@@ -7,26 +7,14 @@
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
 use super::function::{Function, Kept};
-use super::{Object, accessors};
+use super::{MAX_L1_BYTES, Object, accessors};
 use crate::family::Doubt;
-use crate::symbols;
-use std::sync::LazyLock;
 
 accessors! {
-    /// What is asked of a kernel.
-    struct ScratchpadAccessors {
-        bindings: fn(Object, *const Function<Invoker>) -> () = c"_ZNK2tt8tt_metal6Kernel34process_scratchpad_binding_handlesERKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEjjRKSt8optionalINS0_11LLKMetadataEEEE";
+    struct ScratchpadAccessors => ACCESSORS {
+        bindings: fn(Object, &Function<Invoker>) -> () = c"_ZNK2tt8tt_metal6Kernel34process_scratchpad_binding_handlesERKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEjjRKSt8optionalINS0_11LLKMetadataEEEE";
     }
 }
-
-/// The accessors of this process's runtime.
-pub(crate) static ACCESSORS: LazyLock<Result<ScratchpadAccessors, Doubt>> = LazyLock::new(|| {
-    // SAFETY: the loader gives the runtime's function of each name.
-    unsafe { ScratchpadAccessors::find_all(symbols::find) }
-});
-
-/// No L1 is larger.
-const MAX_L1_BYTES: u32 = 16 << 20;
 
 /// Where a scratchpad lies on each core of its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +42,10 @@ const _: () = assert!(std::mem::offset_of!(Layout, metadata) == 0x2c);
 
 impl ScratchpadAccessors {
     /// The scratchpads of a kernel whose program has placed them.
-    ///
-    /// # Safety
-    /// `kernel` is a live `Kernel` that no other thread changes.
-    pub(crate) unsafe fn read(&self, kernel: Object) -> Result<Vec<Binding>, Doubt> {
+    pub(crate) fn read(&self, kernel: Object) -> Result<Vec<Binding>, Doubt> {
         let mut collected: Collected = Ok(Vec::new());
         let function = Function::<Invoker>::lent((&raw mut collected).cast(), collect);
-        // SAFETY: as the caller vouches; the function is not kept.
-        unsafe { (self.bindings)(kernel, &raw const function) };
+        (self.bindings)(kernel, &function);
         collected
     }
 }
@@ -79,9 +63,9 @@ unsafe extern "C-unwind" fn collect(
     let [collected, _] = unsafe { kept.read() };
     // SAFETY: `read` put its own there, which outlives the call and is used nowhere else.
     let collected = unsafe { &mut *collected.cast::<Collected>() };
-    // SAFETY: the runtime passes references.
+    // SAFETY: the runtime passes a reference to a number.
     let size_bytes = unsafe { size_bytes.read() };
-    // SAFETY: as above.
+    // SAFETY: the runtime passes a reference to a number.
     let argument = unsafe { argument.read() };
     // SAFETY: the name is the first part of a binding, if the metadata are the last.
     let binding = unsafe { understand(name, size_bytes, argument, metadata) };
@@ -103,13 +87,13 @@ unsafe fn understand(
     argument: u32,
     metadata: Object,
 ) -> Option<Binding> {
-    let begin = name.addr();
+    let begin = name.address();
     let expected = begin.checked_add(std::mem::offset_of!(Layout, metadata))?;
-    if begin == 0 || !begin.is_multiple_of(align_of::<Layout>()) || metadata.addr() != expected {
+    if begin == 0 || !begin.is_multiple_of(align_of::<Layout>()) || metadata.address() != expected {
         return None;
     }
-    // SAFETY: it begins and ends where one does.
-    let layout = unsafe { name.cast::<Layout>().read() };
+    // SAFETY: it begins and ends where a binding does, so it is one.
+    let layout = unsafe { name.read::<Layout>(0) };
     let same = layout.size_bytes == size_bytes && layout.argument == argument;
     let sensible = size_bytes > 0 && layout.address <= MAX_L1_BYTES;
     (same && sensible).then_some(Binding {
@@ -131,31 +115,25 @@ mod tests {
     };
 
     /// A kernel with two bindings, which it hands out as the runtime does.
-    unsafe extern "C-unwind" fn bindings(kernel: Object, function: *const Function<Invoker>) {
-        let binding = kernel.cast::<Layout>();
+    extern "C-unwind" fn bindings(kernel: Object, function: &Function<Invoker>) {
+        let metadata = Object(
+            kernel
+                .0
+                .wrapping_byte_add(std::mem::offset_of!(Layout, metadata)),
+        );
+        let kept = (&raw const *function).cast();
+        let (size, argument) = (2048, 3);
         for _each in 0..2 {
-            // SAFETY: the test passes a binding.
-            let metadata = unsafe { (&raw const (*binding).metadata).cast() };
-            let (size, argument) = (2048, 3);
-            // SAFETY: the test passes a function.
-            let invoker = unsafe { (*function).invoker };
-            // SAFETY: as above.
+            // SAFETY: the function is the one under test, which gets what it keeps and a binding.
             unsafe {
-                invoker(
-                    function.cast(),
-                    binding.cast(),
-                    &raw const size,
-                    &raw const argument,
-                    metadata,
-                )
+                (function.invoker)(kept, kernel, &raw const size, &raw const argument, metadata)
             };
         }
     }
 
     fn read(binding: &Layout) -> Result<Vec<Binding>, Doubt> {
         let accessors = ScratchpadAccessors { bindings };
-        // SAFETY: it is what the accessor above takes.
-        unsafe { accessors.read((&raw const *binding).cast()) }
+        accessors.read(Object((&raw const *binding).cast()))
     }
 
     #[test]
@@ -186,8 +164,8 @@ mod tests {
         };
         assert_eq!(read(&above_l1), odd);
         let binding = BINDING;
-        let name: Object = (&raw const binding).cast();
-        let elsewhere = name.wrapping_byte_add(0x30);
+        let name = Object((&raw const binding).cast());
+        let elsewhere = Object(name.0.wrapping_byte_add(0x30));
         // SAFETY: it is seen that the metadata are elsewhere.
         assert_eq!(unsafe { understand(name, 2048, 3, elsewhere) }, None);
     }

@@ -32,26 +32,28 @@ impl Text {
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// The memory of a text that is too long to be inside of its object.
-    pub(crate) fn memory(&self) -> Option<Object> {
-        (self.begin != self.short.as_ptr()).then(|| self.begin.cast())
+    /// Gives back the memory of a text that is too long to be inside of its object.
+    pub(crate) fn delete_by(&self, delete: extern "C-unwind" fn(Object)) {
+        if self.begin != self.short.as_ptr() {
+            delete(Object(self.begin.cast()));
+        }
     }
 }
 
-/// The text at a place.
-///
-/// # Safety
-/// The place holds a `std::string` that is not changed meanwhile.
-pub(crate) unsafe fn text_at(place: Object) -> Option<String> {
-    // SAFETY: as the caller vouches.
-    let text = unsafe { place.cast::<Text>().as_ref() }?;
-    // SAFETY: as above.
+pub(crate) fn text_at(text: Object) -> Option<String> {
+    // SAFETY: a text lies where the runtime passed one.
+    let text = unsafe { text.0.cast::<Text>().as_ref() }?;
+    // SAFETY: nobody changes what the runtime has passed.
     unsafe { text.read() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    extern "C-unwind" fn never(_memory: Object) {
+        panic!("a short text has no memory of its own");
+    }
 
     #[test]
     fn a_long_text_is_outside_of_its_object_and_a_short_one_inside() {
@@ -61,11 +63,8 @@ mod tests {
             length: long.len(),
             short: [0; 16],
         };
-        let place: Object = (&raw const text).cast();
-        // SAFETY: it is laid out as a text.
-        let read = unsafe { text_at(place) };
+        let read = text_at(Object((&raw const text).cast()));
         assert_eq!(read.as_deref(), Some("a text of more than fifteen bytes"));
-        assert_eq!(text.memory(), Some(long.as_ptr().cast()));
         let mut text = Text {
             begin: std::ptr::null(),
             length: 2,
@@ -76,7 +75,7 @@ mod tests {
         text.begin = text.short.as_ptr();
         // SAFETY: it is laid out as a text.
         assert_eq!(unsafe { text.read() }.as_deref(), Some("ab"));
-        assert_eq!(text.memory(), None);
+        text.delete_by(never);
         text.length = 16;
         // SAFETY: it is no text, which is seen.
         assert_eq!(unsafe { text.read() }, None);

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "reads objects of C++ by their layout")]
 
 use super::Object;
+use std::ffi::c_void;
 use std::slice;
 use ttmem_event::{CoreRange, CoreSet};
 
@@ -13,9 +14,9 @@ const MAX_ELEMENTS: usize = 1 << 16;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vector {
-    begin: Object,
-    end: Object,
-    limit: Object,
+    begin: *const c_void,
+    end: *const c_void,
+    limit: *const c_void,
 }
 
 impl Vector {
@@ -27,9 +28,16 @@ impl Vector {
         limit: std::ptr::null(),
     };
 
-    /// Where its memory begins: what is freed when the vector is ours.
-    pub(crate) fn memory(&self) -> Object {
-        self.begin
+    /// Where its elements are; 0 = it has no memory.
+    pub(crate) fn address(&self) -> usize {
+        self.begin.addr()
+    }
+
+    /// Gives back the memory of a vector that the runtime has handed over.
+    pub(crate) fn delete_by(self, delete: extern "C-unwind" fn(Object)) {
+        if !self.begin.is_null() {
+            delete(Object(self.begin));
+        }
     }
 
     /// The elements, if this looks like a vector of such.
@@ -54,25 +62,16 @@ impl Vector {
     }
 }
 
-/// The vector at a place.
-///
-/// # Safety
-/// There are three words at the place.
-pub(crate) unsafe fn vector_at(place: Object) -> Vector {
-    // SAFETY: the caller vouches for three words.
-    unsafe { place.cast::<Vector>().read() }
-}
-
 /// The ranges of a `CoreRangeSet`, which is a vector of ranges of four words.
-///
-/// # Safety
-/// The place holds a `CoreRangeSet` that is not changed meanwhile.
-pub(crate) unsafe fn ranges_at(place: Object) -> Option<Vec<CoreRange>> {
-    // SAFETY: as the caller vouches.
-    let vector = unsafe { vector_at(place) };
-    // SAFETY: as above; a range is two coordinates of two 64-bit words each.
-    let ranges = unsafe { vector.elements::<[u64; 4]>() }?;
-    ranges_of(ranges)
+pub(crate) fn ranges_at(cores: Object) -> Option<Vec<CoreRange>> {
+    if cores.is_null() {
+        return None;
+    }
+    // SAFETY: a set of core ranges is a vector.
+    let vector = unsafe { cores.read::<Vector>(0) };
+    // SAFETY: a range is two coordinates of two 64-bit words each; nobody changes what the
+    // runtime has passed.
+    ranges_of(unsafe { vector.elements::<[u64; 4]>() }?)
 }
 
 /// The cores of the vector of a `CoreRangeSet`.
@@ -83,6 +82,15 @@ pub(crate) unsafe fn cores_of_vector(vector: &Vector) -> Option<CoreSet> {
     // SAFETY: a range is two coordinates of two 64-bit words each.
     let ranges = unsafe { vector.elements::<[u64; 4]>() }?;
     CoreSet::from_ranges(ranges_of(ranges)?).ok()
+}
+
+pub(super) fn one_core((x, y): (u16, u16)) -> CoreRange {
+    CoreRange {
+        x_first: x,
+        y_first: y,
+        x_last: x,
+        y_last: y,
+    }
 }
 
 fn ranges_of(ranges: &[[u64; 4]]) -> Option<Vec<CoreRange>> {

@@ -8,7 +8,7 @@ fn the_variable_is_a_number_of_bytes_or_nothing() {
     assert_eq!(parse("0"), Ok(Some(0)));
     assert_eq!(parse("1048576"), Ok(Some(1 << 20)));
     for nonsense in ["-1", "1M", "all", " 5", "0x10", "18446744073709551616"] {
-        assert_eq!(parse(nonsense), Err(NoBytes), "{nonsense}");
+        assert!(parse(nonsense).is_err(), "{nonsense}");
     }
 }
 
@@ -48,7 +48,9 @@ fn what_is_ours_and_the_allocator_within_are_left_out() {
 fn a_place_is_named_by_library_offset_and_symbol() {
     // SAFETY: any name may be asked for.
     let malloc = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
-    let library = library_at(malloc.addr()).expect("it is in a library");
+    let library = symbols::around(malloc.addr())
+        .expect("it is in a library")
+        .base;
     let of_library = frame_at(malloc.addr(), None);
     let offset = malloc.addr() - library;
     assert!(
@@ -78,8 +80,11 @@ fn a_walk_sees_its_callers_and_ends() {
         if levels > 0 {
             return std::hint::black_box(deep(std::hint::black_box(levels - 1)));
         }
-        let mut walked = Walked::default();
-        // SAFETY: as in `here`.
+        let mut walked = Walked {
+            calls: [0; MAX_WALKED],
+            len: 0,
+        };
+        // SAFETY: the walk ends before this returns, and `step` takes just such a pointer.
         unsafe { _Unwind_Backtrace(step, (&raw mut walked).cast()) };
         walked
     }

@@ -9,9 +9,9 @@ struct Fabricated {
 
 fn vector_of<T>(elements: &[T]) -> Vector {
     let range = elements.as_ptr_range();
-    let words: [Object; 3] = [range.start.cast(), range.end.cast(), range.end.cast()];
+    let words = [range.start, range.end, range.end];
     // SAFETY: a vector is three pointers.
-    unsafe { std::mem::transmute::<[Object; 3], Vector>(words) }
+    unsafe { std::mem::transmute::<[*const T; 3], Vector>(words) }
 }
 
 impl Fabricated {
@@ -68,8 +68,8 @@ fn understood(fields: &Fields) -> Option<DataflowBuffer> {
 fn read_one(object: &[usize; 32], known: usize) -> (Option<Vec<DataflowBuffer>>, usize) {
     let sure = AtomicUsize::new(known);
     let list = [Shared {
-        object: object.as_ptr().cast(),
-        count: std::ptr::null(),
+        object: Object(object.as_ptr().cast()),
+        count: Object::NULL,
     }];
     // SAFETY: the object is larger than any shape, and its vectors are the test's own.
     let read = unsafe { read_all(&list, &sure) };

@@ -4,7 +4,7 @@
 //! the child for ever. Ours are reset there; and where a child was made in a way that
 //! nobody is told of, whoever waits longer than anything here takes gives up instead.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// After this long, the lock's owner is taken for lost.
@@ -21,23 +21,32 @@ pub(crate) struct PatientLock {
 pub(crate) struct Held<'a>(&'a PatientLock);
 
 impl PatientLock {
-    pub(crate) const fn new() -> Self {
-        Self {
-            locked: AtomicBool::new(false),
+    super::const_where_possible! {
+        pub(crate) fn new() -> Self {
+            Self {
+                locked: AtomicBool::new(false),
+            }
         }
+    }
+
+    pub(super) fn try_lock(&self) -> Option<Held<'_>> {
+        // SYNC(patient): what was done under the lock before is seen by who has it now.
+        let is_free = !self.locked.swap(true, Ordering::Acquire);
+        is_free.then(|| Held(self))
     }
 
     /// Locks; none when that takes too long.
     pub(crate) fn lock(&self) -> Option<Held<'_>> {
         let mut begin = None;
-        // SYNC(patient): pairs with the store when it is given back.
-        while self.locked.swap(true, Ordering::Acquire) {
+        loop {
+            if let Some(held) = self.try_lock() {
+                return Some(held);
+            }
             if begin.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 return None;
             }
-            std::thread::yield_now();
+            super::thread::yield_now();
         }
-        Some(Held(self))
     }
 
     /// Makes it free, in a child in which its owner does not exist.
@@ -53,7 +62,7 @@ impl Drop for Held<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

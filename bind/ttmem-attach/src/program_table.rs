@@ -3,45 +3,39 @@
 //! An object's address names a program from its first appearance in a hook to its
 //! destruction; addresses are reused, numbers are not.
 
-#![expect(unsafe_code, reason = "the table is replaced as a whole in a child")]
-
 use crate::hooks::scratchpads::Scratchpad;
+use crate::lock_free::per_process::PerProcess;
 use crate::regions::Regions;
 use crate::runtime::circular::CircularBuffer;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use ttmem_event::{MeshId, ProgramId, TextId};
 
-/// What is known of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) id: ProgramId,
     pub(crate) name: TextId,
     /// The meshes that it was sent to before: hardly ever more than one.
     pub(crate) sent_to: Vec<MeshId>,
-    /// A fingerprint of the dataflow buffers last told of.
+    /// A fingerprint of the dataflow buffers last reported.
     pub(crate) dataflow: u64,
     /// What a glance at them gave then, and for which mesh.
     pub(crate) glance: Option<(MeshId, u64)>,
     /// Dataflow buffers that are inside of tensors: their places follow these.
     pub(crate) borrowed: Vec<u32>,
-    /// Its circular buffers, as they were told of.
+    /// Its circular buffers, as they were reported.
     pub(crate) circular: Circulars,
     pub(crate) scratchpads: Vec<Scratchpad>,
     /// Where its circular buffers end.
     pub(crate) regions: Regions,
-    /// Bytes of its binary in DRAM, once it is there.
     pub(crate) binary_bytes: u64,
-    /// Bytes of its commands, once they are made.
     pub(crate) command_bytes: u64,
     /// Its kernels: objects and their kinds of core.
     pub(crate) kernels: Vec<(usize, u8)>,
 }
 
 impl Program {
-    /// Whether there is nothing to tell of it but that it is sent to a mesh by an operation.
+    /// Whether there is nothing to report of it but that it is sent to a mesh by an operation.
     #[inline]
     pub(crate) fn is_settled(&self, mesh: MeshId, operation: TextId) -> bool {
         let is_known = self.name == operation && self.sent_to.contains(&mesh);
@@ -52,35 +46,35 @@ impl Program {
 /// The circular buffers of a program, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Circulars {
-    pub(crate) told: Vec<CircularBuffer>,
+    pub(crate) reported: Vec<CircularBuffer>,
     /// Whether any of them was inside of a tensor.
     pub(crate) has_global: bool,
     /// Whether the program was asked for them after it was sent.
-    pub(crate) checked: bool,
+    pub(crate) is_checked: bool,
+    /// Whether it has them in another order than they were reported: which is which is not known.
+    pub(crate) is_odd: bool,
 }
 
 impl Circulars {
-    /// Notes one that is told of.
     pub(crate) fn note(&mut self, number: u32, buffer: CircularBuffer) {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
-        if at >= self.told.len() {
-            self.told
+        if at >= self.reported.len() {
+            self.reported
                 .resize(at.saturating_add(1), CircularBuffer::default());
         }
         self.has_global |= buffer.is_global;
-        self.told[at] = buffer;
+        self.reported[at] = buffer;
     }
 
     /// Whether any may be elsewhere when the program is sent again: those inside of tensors.
     pub(crate) fn can_move(&self) -> bool {
-        !self.checked || self.has_global
+        !self.is_odd && (!self.is_checked || self.has_global)
     }
 }
 
-/// Programs by the address of their object.
 type Programs = HashMap<usize, Program, BuildHasherDefault<AddressHasher>>;
 
-type Table = Mutex<Programs>;
+static TABLE: PerProcess<Programs> = PerProcess::new();
 
 /// Spreads addresses, which nobody chooses to collide: one multiplication.
 #[derive(Debug, Default)]
@@ -107,28 +101,9 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// This process's table, which is never freed; null before the first program.
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Begins with an empty table: in a child, the programs and the lock are its parent's.
+/// Forgets every program: in a child, they are its parent's.
 pub(crate) fn forget() {
-    TABLE.store(std::ptr::null_mut(), Ordering::Relaxed);
-}
-
-fn lock() -> MutexGuard<'static, Programs> {
-    // SYNC(table): pairs with the exchange that publishes a new one.
-    let mut table = TABLE.load(Ordering::Acquire);
-    if table.is_null() {
-        let new = Box::into_raw(Box::<Table>::default());
-        let null = std::ptr::null_mut();
-        // SYNC(table): who finds it finds it made. One that came too late is left behind.
-        let found = TABLE.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire);
-        table = found.err().unwrap_or(new);
-    }
-    // SAFETY: it is a table that was made above and is never freed.
-    let table: &'static Table = unsafe { &*table };
-    // Programs are whole after every step: a panic leaves nothing broken.
-    table.lock().unwrap_or_else(|broken| broken.into_inner())
+    TABLE.forget();
 }
 
 /// Looks at a program; `new` gives the number of one that was not seen before.
@@ -137,7 +112,7 @@ pub(crate) fn with<R>(
     new: impl FnOnce() -> ProgramId,
     look: impl FnOnce(&mut Program) -> R,
 ) -> R {
-    let mut programs = lock();
+    let mut programs = TABLE.lock();
     let program = programs.entry(object).or_insert_with(|| Program {
         id: new(),
         ..Program::default()
@@ -145,14 +120,12 @@ pub(crate) fn with<R>(
     look(program)
 }
 
-/// Looks at a program that was seen before.
 pub(crate) fn with_known<R>(object: usize, look: impl FnOnce(&mut Program) -> R) -> Option<R> {
-    lock().get_mut(&object).map(look)
+    TABLE.lock().get_mut(&object).map(look)
 }
 
-/// Forgets a program; what was known of it.
 pub(crate) fn remove(object: usize) -> Option<Program> {
-    lock().remove(&object)
+    TABLE.lock().remove(&object)
 }
 
 #[cfg(test)]
@@ -163,7 +136,7 @@ mod tests {
     fn only_what_lies_inside_of_tensors_can_move() {
         let mut circular = Circulars::default();
         assert!(circular.can_move());
-        circular.checked = true;
+        circular.is_checked = true;
         assert!(!circular.can_move());
         circular.note(1, CircularBuffer::default());
         assert!(!circular.can_move());
@@ -173,14 +146,16 @@ mod tests {
         };
         circular.note(0, global);
         assert!(circular.can_move());
-        assert_eq!(circular.told.len(), 2);
+        assert_eq!(circular.reported.len(), 2);
+        circular.is_odd = true;
+        assert!(!circular.can_move(), "it is not known which is which");
     }
 
     #[test]
     fn a_program_is_settled_when_it_runs_again_where_everything_stays() {
         let (mesh, operation) = (MeshId(1), TextId(2));
         let mut program = Program::default();
-        program.circular.checked = true;
+        program.circular.is_checked = true;
         assert!(!program.is_settled(mesh, operation));
         program.sent_to.push(mesh);
         assert!(!program.is_settled(mesh, operation), "its name is new");
@@ -193,7 +168,7 @@ mod tests {
             "what it borrows may move"
         );
         program.borrowed.clear();
-        program.circular.checked = false;
+        program.circular.is_checked = false;
         assert!(!program.is_settled(mesh, operation));
     }
 

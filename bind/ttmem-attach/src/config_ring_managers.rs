@@ -1,31 +1,24 @@
-//! The runtime's managers of config rings: whose each is, and what it was last asked for.
+//! The runtime's managers of config rings, and what each was last asked for.
 //!
 //! A mesh has one manager for each sub-device it may have. A manager places every program
 //! that is sent in several rings: one for each kind of core, then two of launch messages,
-//! which hold no memory and are not told of. The runtime asks it in three steps, under a
+//! which hold no memory and are not reported. The runtime asks it in three steps, under a
 //! lock of its own: find room, give back what may go, take the room.
-//!
-//! Everything here is read and written under that lock; the atomics only make it safe to
-//! say so. Managers are found by their address without a lock of ours.
 
-#![expect(unsafe_code, reason = "managers are kept by their address")]
-
-use crate::place_map::PlaceMap;
-use crate::places;
-use crate::runtime::Object;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use ttmem_event::{CoreType, MeshId};
+use crate::mesh_objects::MeshObjects;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+use ttmem_event::CoreType;
 
 /// Kinds of cores that can have a ring.
-pub(crate) const KINDS: usize = CoreType::ALL.len();
+const KINDS: usize = CoreType::ALL.len();
 
 /// Rings of launch messages, behind those of the kinds of cores.
 const LAUNCH_RINGS: usize = 2;
 
-/// Eight for each of twice as many meshes as a machine has devices.
-const MAX_MANAGERS: usize = 1024;
-
-static MANAGERS: PlaceMap<MAX_MANAGERS> = PlaceMap::new();
+/// The managers: eight for each of twice as many meshes as a machine has devices.
+pub(crate) static MANAGERS: MeshObjects<Manager, 1024> = MeshObjects::new();
 
 /// A range of addresses on each core of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +34,7 @@ struct SharedSpace(AtomicU64);
 impl SharedSpace {
     #[inline]
     fn get(&self) -> Space {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.0.load(Relaxed);
         let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or_default();
         Space {
             base: half(word),
@@ -52,23 +45,16 @@ impl SharedSpace {
     #[inline]
     fn set(&self, space: Space) {
         let word = u64::from(space.size_bytes) << 32 | u64::from(space.base);
-        self.0.store(word, Ordering::Relaxed);
+        self.0.store(word, Relaxed);
     }
 }
 
 /// A `WorkerConfigBufferMgr`.
 #[derive(Debug, Default)]
 pub(crate) struct Manager {
-    /// The address it is known by.
-    address: AtomicUsize,
-    /// The `MeshDevice`.
-    mesh_object: AtomicUsize,
-    sub_device: AtomicU32,
-    /// Kinds of cores that have a ring.
+    sub_device: AtomicU8,
     kinds: AtomicUsize,
     spaces: [SharedSpace; KINDS],
-    /// The mesh that was told of its rings; 0 = none was.
-    told: AtomicU32,
     /// What was found and is not taken yet.
     found: [SharedSpace; KINDS],
     is_found: AtomicBool,
@@ -85,7 +71,6 @@ pub(crate) struct Manager {
 pub(crate) struct Taken {
     /// Kinds of cores in whose rings it takes room: a bit each. Where, [`Manager::place`] says.
     pub(crate) placed: u32,
-    /// Completions that it waits for.
     pub(crate) waits_for: Option<u32>,
     /// Kinds of cores whose rings can hold what may go: a bit each.
     pub(crate) used: u32,
@@ -100,27 +85,8 @@ impl Taken {
 }
 
 impl Manager {
-    /// It is that of another mesh from now on, which was not told of it.
-    fn begin(&self, address: usize, mesh: Object, sub_device: u8) {
-        self.told.store(0, Ordering::Relaxed);
-        self.address.store(address, Ordering::Relaxed);
-        self.mesh_object.store(mesh.addr(), Ordering::Relaxed);
-        self.sub_device.store(sub_device.into(), Ordering::Relaxed);
-    }
-
-    /// Its mesh is gone: whatever has its address next is no manager until it is registered.
-    fn end(&self) {
-        self.mesh_object.store(0, Ordering::Relaxed);
-        self.told.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether its mesh is gone.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.mesh_object.load(Ordering::Relaxed) == 0
-    }
-
     /// It begins anew with these rings, of which those of launch messages are the last.
-    pub(crate) fn reset(&self, rings: &[Space]) -> bool {
+    pub(crate) fn reset(&self, sub_device: u8, rings: &[Space]) -> bool {
         let Some(kinds) = rings.len().checked_sub(LAUNCH_RINGS) else {
             return false;
         };
@@ -130,40 +96,22 @@ impl Manager {
         for (space, ring) in self.spaces.iter().zip(&rings[..kinds]) {
             space.set(*ring);
         }
-        self.kinds.store(kinds, Ordering::Relaxed);
-        self.told.store(0, Ordering::Relaxed);
-        self.is_found.store(false, Ordering::Relaxed);
-        self.freed.store(0, Ordering::Relaxed);
-        self.used.store(0, Ordering::Relaxed);
+        self.sub_device.store(sub_device, Relaxed);
+        self.kinds.store(kinds, Relaxed);
+        self.is_found.store(false, Relaxed);
+        self.freed.store(0, Relaxed);
+        self.used.store(0, Relaxed);
         true
     }
 
     pub(crate) fn sub_device(&self) -> u8 {
-        u8::try_from(self.sub_device.load(Ordering::Relaxed)).unwrap_or(u8::MAX)
+        self.sub_device.load(Relaxed)
     }
 
-    /// The rings, by kind of core.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (CoreType, Space)> {
-        let kinds = self.kinds.load(Ordering::Relaxed);
+        let kinds = self.kinds.load(Relaxed);
         let rings = CoreType::ALL.into_iter().zip(&self.spaces).take(kinds);
         rings.map(|(core_type, space)| (core_type, space.get()))
-    }
-
-    /// The mesh that was told of its rings.
-    #[inline]
-    pub(crate) fn told(&self) -> Option<MeshId> {
-        let told = self.told.load(Ordering::Relaxed);
-        (told != 0).then_some(MeshId(told))
-    }
-
-    pub(crate) fn set_told(&self, mesh: MeshId) {
-        self.told.store(mesh.0, Ordering::Relaxed);
-    }
-
-    /// The mesh it belongs to, if that is open and known.
-    pub(crate) fn mesh(&self) -> Option<MeshId> {
-        let object = std::ptr::without_provenance(self.mesh_object.load(Ordering::Relaxed));
-        places::known_place(object).map(|place| place.mesh)
     }
 
     /// Room was found: an address and a size in every ring.
@@ -171,7 +119,7 @@ impl Manager {
     /// False when these are not entries of this manager for such sizes.
     #[inline]
     pub(crate) fn find(&self, sizes: &[u32], entries: &[[u32; 3]]) -> bool {
-        let kinds = self.kinds.load(Ordering::Relaxed);
+        let kinds = self.kinds.load(Relaxed);
         if sizes.len() < kinds || entries.len() != kinds + LAUNCH_RINGS {
             return false;
         }
@@ -186,33 +134,32 @@ impl Manager {
         if !is_wanted {
             return false;
         }
-        self.placed.store(placed, Ordering::Relaxed);
-        self.is_found.store(true, Ordering::Relaxed);
+        self.placed.store(placed, Relaxed);
+        self.is_found.store(true, Relaxed);
         true
     }
 
     /// Something may go; false when that is no part of taking room.
     #[inline]
     pub(crate) fn free(&self, sync: u32) -> bool {
-        let is_part = self.is_found.load(Ordering::Relaxed);
+        let is_part = self.is_found.load(Relaxed);
         if is_part {
-            self.freed.store(sync, Ordering::Relaxed);
+            self.freed.store(sync, Relaxed);
         }
         is_part
     }
 
-    /// What was found is taken.
     #[inline]
     pub(crate) fn take(&self) -> Option<Taken> {
-        if !self.is_found.load(Ordering::Relaxed) {
+        if !self.is_found.load(Relaxed) {
             return None;
         }
-        self.is_found.store(false, Ordering::Relaxed);
-        let freed = self.freed.load(Ordering::Relaxed);
-        self.freed.store(0, Ordering::Relaxed);
-        let placed = self.placed.load(Ordering::Relaxed);
-        let used = self.used.load(Ordering::Relaxed);
-        self.used.store(used | placed, Ordering::Relaxed);
+        self.is_found.store(false, Relaxed);
+        let freed = self.freed.load(Relaxed);
+        self.freed.store(0, Relaxed);
+        let placed = self.placed.load(Relaxed);
+        let used = self.used.load(Relaxed);
+        self.used.store(used | placed, Relaxed);
         Some(Taken {
             placed,
             waits_for: (freed != 0).then_some(freed),
@@ -237,79 +184,14 @@ impl Manager {
 
     /// Rings in which there can be something: a bit each.
     pub(crate) fn used(&self) -> u32 {
-        self.used.load(Ordering::Relaxed)
+        self.used.load(Relaxed)
     }
 
     /// Something lies in every ring from now on.
     pub(crate) fn fill(&self) {
-        let kinds = self.kinds.load(Ordering::Relaxed);
-        self.used.store((1 << kinds) - 1, Ordering::Relaxed);
+        let kinds = self.kinds.load(Relaxed);
+        self.used.store((1 << kinds) - 1, Relaxed);
     }
-}
-
-/// What is known of a manager.
-#[inline]
-pub(crate) fn known(manager: Object) -> Option<&'static Manager> {
-    let known = MANAGERS.get(manager.addr())?;
-    let known = std::ptr::with_exposed_provenance::<Manager>(known);
-    // SAFETY: only `register` puts values there, each the address of one that is never freed.
-    unsafe { known.as_ref() }
-}
-
-/// Every manager that is known.
-fn all() -> impl Iterator<Item = &'static Manager> {
-    MANAGERS.values().filter_map(|known| {
-        let known = std::ptr::with_exposed_provenance::<Manager>(known);
-        // SAFETY: as of `known`.
-        unsafe { known.as_ref() }
-    })
-}
-
-/// Notes that an object is the manager of a sub-device.
-pub(crate) fn register(manager: Object, mesh: Object, sub_device: u8) -> Option<&'static Manager> {
-    if let Some(known) = known(manager) {
-        known.begin(manager.addr(), mesh, sub_device);
-        return Some(known);
-    }
-    let new: &'static Manager = match all().find(|old| old.is_ended()) {
-        Some(ended) => {
-            MANAGERS.remove(ended.address.load(Ordering::Relaxed));
-            ended
-        }
-        None => Box::leak(Box::default()),
-    };
-    new.begin(manager.addr(), mesh, sub_device);
-    let value = (&raw const *new).expose_provenance();
-    MANAGERS.insert(manager.addr(), value).then_some(new)
-}
-
-/// The manager of a sub-device of a mesh.
-pub(crate) fn of_mesh(mesh: Object, sub_device: u8) -> Option<&'static Manager> {
-    all().find(|manager| {
-        let is_of_mesh = manager.mesh_object.load(Ordering::Relaxed) == mesh.addr();
-        is_of_mesh && manager.sub_device() == sub_device
-    })
-}
-
-/// Ends the managers of a mesh that is closed, or in whose place another is made.
-pub(crate) fn end_of_mesh(mesh: Object) {
-    for manager in all() {
-        if manager.mesh_object.load(Ordering::Relaxed) == mesh.addr() {
-            manager.end();
-        }
-    }
-}
-
-/// Ends whatever manager had this address.
-pub(crate) fn end_at(manager: Object) {
-    if let Some(known) = known(manager) {
-        known.end();
-    }
-}
-
-/// Forgets every manager: in a child, they are its parent's.
-pub(crate) fn forget() {
-    MANAGERS.forget();
 }
 
 #[cfg(test)]
@@ -332,7 +214,7 @@ mod tests {
 
     fn manager() -> Manager {
         let manager = Manager::default();
-        assert!(manager.reset(&RINGS));
+        assert!(manager.reset(0, &RINGS));
         manager
     }
 
@@ -352,8 +234,8 @@ mod tests {
         let kinds = [CoreType::Tensix, CoreType::ActiveEth, CoreType::IdleEth];
         let expected: Vec<_> = kinds.into_iter().zip(RINGS).collect();
         assert_eq!(spaces, expected);
-        assert!(!Manager::default().reset(&RINGS[..1]));
-        assert!(!Manager::default().reset(&[Space::default(); 7]));
+        assert!(!Manager::default().reset(0, &RINGS[..1]));
+        assert!(!Manager::default().reset(0, &[Space::default(); 7]));
     }
 
     #[test]
@@ -396,42 +278,7 @@ mod tests {
         assert_eq!(manager.used(), 0);
         manager.fill();
         assert_eq!(manager.used(), 0b111);
-        assert!(manager.reset(&RINGS));
+        assert!(manager.reset(0, &RINGS));
         assert_eq!(manager.used(), 0);
-    }
-
-    #[test]
-    fn managers_are_found_by_their_address_and_by_their_mesh() {
-        let mesh = std::ptr::without_provenance(0x77_0000);
-        let address = |at: usize| std::ptr::without_provenance(0x78_0000 + at * 144);
-        for sub_device in [1, 0] {
-            assert!(register(address(sub_device.into()), mesh, sub_device).is_some());
-        }
-        assert!(known(address(2)).is_none());
-        let first = of_mesh(mesh, 0).expect("it was registered");
-        assert!(std::ptr::eq(first, known(address(0)).expect("it is known")));
-        let again = register(address(0), mesh, 0).expect("there is room");
-        assert!(std::ptr::eq(again, first));
-        assert!(of_mesh(mesh, 2).is_none());
-    }
-
-    #[test]
-    fn a_manager_ends_with_its_mesh_and_its_address_is_taken_anew() {
-        let mesh = |at: usize| std::ptr::without_provenance(0x7a_0000 + at * 16);
-        let object = std::ptr::without_provenance(0x7b_0000);
-        let first = register(object, mesh(0), 0).expect("there is room");
-        first.set_told(MeshId(6));
-        end_of_mesh(mesh(1));
-        assert_eq!((first.told(), first.is_ended()), (Some(MeshId(6)), false));
-        end_of_mesh(mesh(0));
-        assert_eq!((first.told(), first.is_ended()), (None, true));
-        assert!(of_mesh(mesh(0), 0).is_none());
-        let second = register(object, mesh(1), 0).expect("there is room");
-        second.set_told(MeshId(7));
-        // A mesh whose end was not seen.
-        let third = register(object, mesh(2), 0).expect("there is room");
-        assert_eq!(third.told(), None);
-        end_at(object);
-        assert!(third.is_ended());
     }
 }

@@ -1,0 +1,83 @@
+//! Events of config rings.
+
+use super::{event, tracker};
+use crate::config_ring_managers::{Manager, Space, Taken};
+use ttmem_event::{CoreType, EventKind, MeshId, ProgramId};
+
+/// The rings of a sub-device exist, with nothing in them.
+pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
+    for (core_type, space) in manager.spaces() {
+        event(EventKind::RingOpened {
+            mesh,
+            sub_device: manager.sub_device(),
+            core_type,
+            base: space.base.into(),
+            size_bytes: space.size_bytes.into(),
+        });
+    }
+}
+
+/// A program took room; `sync` completions end it.
+#[inline]
+pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
+    let sub_device = manager.sub_device();
+    let reserved = |(core_type, place): (CoreType, Space)| EventKind::RingReserved {
+        mesh,
+        sub_device,
+        core_type,
+        stalled: taken.waits_for.is_some(),
+        size_bytes: place.size_bytes.into(),
+        sync: taken.waits_for.unwrap_or_default().into(),
+    };
+    let allocated = |(core_type, place): (CoreType, Space)| EventKind::RingAllocated {
+        mesh,
+        sub_device,
+        core_type,
+        program,
+        address: place.base.into(),
+        size_bytes: place.size_bytes.into(),
+        sync: sync.into(),
+    };
+    let only = taken.only_kind().and_then(|kind| manager.place(kind));
+    // Nearly always it is one kind of cores, and something has to go before.
+    if let (Some(only), Some(waits_for)) = (only, taken.waits_for) {
+        let freed = ring_freed(mesh, sub_device, only.0, waits_for);
+        tracker().track_together([reserved(only), freed, allocated(only)]);
+        return;
+    }
+    manager.places(taken.placed).map(reserved).for_each(event);
+    if let Some(waits_for) = taken.waits_for {
+        freed(mesh, sub_device, taken.used, waits_for);
+    }
+    manager.places(taken.placed).map(allocated).for_each(event);
+}
+
+fn ring_freed(mesh: MeshId, sub_device: u8, core_type: CoreType, sync: u32) -> EventKind {
+    EventKind::RingFreed {
+        mesh,
+        sub_device,
+        core_type,
+        sync: sync.into(),
+    }
+}
+
+/// What ends with `sync` completions left the rings of the kinds of cores with these bits.
+pub(crate) fn freed(mesh: MeshId, sub_device: u8, kinds: u32, sync: u32) {
+    for (kind, core_type) in CoreType::ALL.into_iter().enumerate() {
+        if kinds >> kind & 1 == 1 {
+            event(ring_freed(mesh, sub_device, core_type, sync));
+        }
+    }
+}
+
+/// The rings hold something else until `sync` completions came.
+pub(crate) fn filled(mesh: MeshId, manager: &Manager, sync: u32) {
+    for (core_type, _space) in manager.spaces() {
+        event(EventKind::RingFilled {
+            mesh,
+            sub_device: manager.sub_device(),
+            core_type,
+            sync: sync.into(),
+        });
+    }
+}

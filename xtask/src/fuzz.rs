@@ -4,7 +4,6 @@
 //! libFuzzer writes what it learns into a directory below the build directory;
 //! the committed corpus is only read.
 
-use crate::Outcome;
 use crate::command::{cargo, host_triple, program, root, run as run_command, target_dir};
 use crate::tool;
 use anyhow::{Context, bail};
@@ -69,10 +68,8 @@ impl Request {
 }
 
 /// Builds the targets and runs each for its time.
-pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::CXX.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
+    tool::CXX.ensure()?;
     let targets = chosen(request, targets()?)?;
     let bin_dir = build(&targets)?;
     let mut total = 0;
@@ -85,7 +82,7 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
         "{} fuzz targets, {total} executions, no finding",
         targets.len()
     );
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// Every target, by its file.

@@ -11,7 +11,6 @@
 mod attach;
 mod baseline;
 
-use crate::Outcome;
 use crate::command::{cargo, program, read, root};
 use crate::tool;
 use anyhow::{Context, bail};
@@ -62,10 +61,8 @@ pub(crate) enum Mode {
 }
 
 /// Measures every workload of every subject.
-pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::VALGRIND.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
+    tool::VALGRIND.ensure()?;
     for subject in SUBJECTS {
         run_subject(subject, mode).with_context(|| subject.package.to_owned())?;
     }

@@ -1,7 +1,8 @@
 //! Programs that a check needs and a machine with Rust may not have.
 
+use crate::CannotRun;
 use crate::command::{program, read, run};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::process::Stdio;
 
 /// A program and the Debian package it comes in.
@@ -66,9 +67,12 @@ impl Tool {
         if is_there() {
             return Ok(());
         }
-        println!("{program} is not there: installing it");
-        install(package)
-            .with_context(|| format!("{program} is not there and cannot be installed"))?;
+        println!("{program} is not installed: installing it");
+        if let Err(error) = install(package) {
+            bail!(CannotRun(format!(
+                "{program} is not installed and cannot be: {error:#}"
+            )));
+        }
         if !is_there() {
             bail!("{program} is not there, even with the package {package} installed");
         }
@@ -109,7 +113,14 @@ fn install(package: &str) -> anyhow::Result<()> {
         let words = [sudo, quiet, words].concat();
         run(program(words[0]).args(&words[1..]))
     };
-    let install = ["install", "-y", "--no-install-recommends", package];
+    let install = [
+        "install",
+        // Another step may be installing something at the same time.
+        "--option=DPkg::Lock::Timeout=300",
+        "-y",
+        "--no-install-recommends",
+        package,
+    ];
     if apt(&install).is_err() {
         // The lists of packages are missing or too old.
         apt(&["update"])?;

@@ -7,7 +7,6 @@ pub(crate) use remote::HttpOptions;
 use remote::{host_name, tcp_address};
 pub(crate) use top::TopOptions;
 
-use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::story::{self, Story};
@@ -101,8 +100,6 @@ pub(crate) enum Command {
     /// One process of `load`.
     #[command(hide = true)]
     LoadClient(LoadClientOptions),
-    /// Measure the server and print what was found as JSON.
-    Bench(BenchOptions),
 }
 
 #[derive(Debug, Args)]
@@ -391,41 +388,6 @@ pub(crate) struct LoadOptions {
     /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchOptions {
-    #[command(subcommand)]
-    pub(crate) what: BenchCommand,
-}
-
-/// How much is measured.
-#[derive(Debug, Args)]
-pub(crate) struct Quickly {
-    /// A part of the work, mostly a tenth: a check that it runs, not a figure to quote.
-    #[arg(long)]
-    pub(crate) quick: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchCommand {
-    /// The server: events per second, memory per buffer, time per read.
-    Server(Quickly),
-    /// The client: nanoseconds per event, the pump, totals at full speed.
-    Client(Quickly),
-    /// The terminal view: processor time, frames, keys to screen.
-    Top(Quickly),
-    /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
-    Api(Quickly),
-    /// A workload for `bench server` to kill: allocates, says so, and waits.
-    #[command(hide = true)]
-    Hold,
-    /// A workload for `bench client` and the tests: allocates, frees, and keeps its own account.
-    #[command(hide = true)]
-    Workload(WorkloadOptions),
-    /// What a tracker call costs, measured in a process of its own for `bench client`.
-    #[command(hide = true)]
-    Record(RecordOptions),
 }
 
 fn octal_mode(text: &str) -> Result<u32, String> {

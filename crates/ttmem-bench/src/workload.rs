@@ -5,7 +5,7 @@
 //! account is printed at the end, to be compared with the server's.
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::Parser;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -33,35 +33,35 @@ const KERNEL_BYTES: u64 = 2048;
 const PLACED: u32 = 16;
 
 /// What the workload does.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct WorkloadOptions {
+#[derive(Clone, Debug, Parser)]
+pub struct WorkloadOptions {
     /// Threads that record at the same time.
     #[arg(long, default_value_t = 1)]
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Events of each thread; 0 = until killed.
     #[arg(long, default_value_t = 10_000)]
-    pub(crate) events: u64,
+    pub events: u64,
     /// Events per second of all threads together; 0 = as fast as it goes.
     #[arg(long, default_value_t = 0)]
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Where its random choices begin.
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Live buffers of each thread: at first only allocated up to half of this, at most this.
     #[arg(long, default_value_t = 256)]
-    pub(crate) live: usize,
+    pub live: usize,
     /// Only dispatches, each numbered and by an operation of its own name.
     #[arg(long)]
-    pub(crate) numbered: bool,
+    pub numbered: bool,
     /// A file whose first eight bytes always hold the number of events recorded.
     #[arg(long)]
-    pub(crate) count: Option<PathBuf>,
+    pub count: Option<PathBuf>,
     /// Keep everything until the standard input ends.
     #[arg(long)]
-    pub(crate) hold: bool,
+    pub hold: bool,
     /// How long the server may take to confirm.
     #[arg(long, default_value_t = 60)]
-    pub(crate) flush_seconds: u64,
+    pub flush_seconds: u64,
 }
 
 /// What one device holds, as the workload counts it.
@@ -97,11 +97,9 @@ struct World {
     count: Option<File>,
 }
 
-/// Runs the workload and prints its account.
-pub(crate) fn run(options: &WorkloadOptions, socket: Option<PathBuf>) -> Result<()> {
-    let mut config = Config::from_env();
-    config.socket = socket.or(config.socket);
-    let world = World::open(Tracker::start(config), options)?;
+/// Runs the workload against the server that the environment names, and prints its account.
+pub fn run(options: &WorkloadOptions) -> Result<()> {
+    let world = World::open(Tracker::start(Config::from_env()), options)?;
     let begun = Instant::now();
     let held: Vec<[Held; DEVICES]> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..options.threads)

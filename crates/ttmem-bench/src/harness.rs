@@ -1,4 +1,4 @@
-//! A server process of its own, and how to look at it.
+//! A server process of a measurement's own, and how to look at it.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -10,6 +10,15 @@ use std::time::{Duration, Instant};
 /// The file in a server's folder that has its standard error.
 const COMPLAINTS: &str = "complaints";
 
+/// The programs that measurements start.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The `ttmem` program.
+    pub ttmem: PathBuf,
+    /// Starts [`crate::workload`] with these words, as a process of its own.
+    pub workload: fn(&[&str]) -> Result<Command>,
+}
+
 /// A server process on a private socket; ends with this value.
 #[derive(Debug)]
 pub(super) struct OwnServer {
@@ -20,13 +29,12 @@ pub(super) struct OwnServer {
 
 impl OwnServer {
     /// Starts one with these options beside its socket.
-    pub(super) fn start(options: &[&str]) -> Result<Self> {
+    pub(super) fn start(programs: &Programs, options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a private folder")?;
         let socket = folder.path().join("ttmem.sock");
-        let program = std::env::current_exe().context("cannot find this program")?;
         let complaints = folder.path().join(COMPLAINTS);
         let complaints = File::create(&complaints).context("cannot make a file")?;
-        let child = Command::new(program)
+        let child = Command::new(&programs.ttmem)
             .arg("serve")
             .arg("--socket")
             .arg(&socket)
@@ -111,11 +119,10 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok((user + system) / 100.0)
 }
 
-/// Runs this program with these arguments and returns how long it took, in milliseconds.
-pub(super) fn time_command(arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
-    let program = std::env::current_exe().context("cannot find this program")?;
+/// Runs `ttmem` with these arguments and returns how long it took, in milliseconds.
+pub(super) fn time_command(programs: &Programs, arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
     let begun = Instant::now();
-    let output = Command::new(program)
+    let output = Command::new(&programs.ttmem)
         .args(arguments)
         .output()
         .context("cannot run it")?;

@@ -9,7 +9,6 @@
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, Tracker};
@@ -27,16 +26,16 @@ const PAUSE: Duration = Duration::from_millis(12);
 
 /// What is measured.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RecordOptions {
+pub struct RecordOptions {
     /// Threads that record at the same time.
     #[arg(long, default_value_t = 1)]
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Bursts of each kind of event.
     #[arg(long, default_value_t = 100)]
-    pub(crate) bursts: u64,
+    pub bursts: u64,
     /// Instead: pairs of events at this rate per second, for so many seconds, one line per second.
     #[arg(long, num_args = 2, value_names = ["RATE", "SECONDS"])]
-    pub(crate) steady: Vec<u64>,
+    pub steady: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +47,9 @@ struct Subject {
     operation: TextId,
 }
 
-/// Measures and prints what was found.
-pub(crate) fn run(options: &RecordOptions, socket: Option<PathBuf>) -> Result<Value> {
-    let mut config = Config::from_env();
-    config.socket = socket.or(config.socket);
-    let subject = Subject::open(Tracker::start(config))?;
+/// Measures.
+pub fn run(options: &RecordOptions) -> Result<Value> {
+    let subject = Subject::open(Tracker::start(Config::from_env()))?;
     if let [rate, seconds] = *options.steady.as_slice() {
         return steady(&subject, rate, seconds);
     }

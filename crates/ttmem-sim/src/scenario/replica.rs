@@ -1,21 +1,17 @@
-//! A story being told on one mesh: where it stands, and what it has in hand.
+//! A scenario being played on one mesh: where it stands, and which tensors it holds.
 //!
 //! The player asks each replica for one step at a time. A block that is run, captured or
 //! attempted is a frame; a failure unwinds frames until one that expected it, and what was made
 //! since then is given back, as an exception does with the variables of a function.
 
 use super::expression::{EvaluateError, Number};
-use super::script::{
-    Action, MAX_PAUSE_MILLIS, MAX_TIMES, OpStep, Scenario, Step, SubDeviceStep, TensorStep,
-};
+use super::script::{Action, MAX_PAUSE_MILLIS, MAX_TIMES, OpStep, Scenario, Step, TensorStep};
 use super::value::Values;
-use crate::program::CoreRanges;
-use crate::runtime::{FailureKind, Mesh, RuntimeError, SubDevice, Trace};
+use crate::runtime::{FailureKind, Mesh, RuntimeError, Trace};
 use crate::tensor::TensorSpec;
 use crate::ttnn::{Call, OperationError, Tensor, Ttnn};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use ttmem_event::CoreRange;
 
 /// What steps take on a real machine, about; what is not listed takes no time worth showing.
 const TENSOR_TAKES: Duration = Duration::from_millis(2);
@@ -43,9 +39,6 @@ pub enum StepError {
     /// The failure that was planted did not come.
     #[error("this should have failed with {}", .0.name())]
     DidNotFail(FailureKind),
-    /// The cores of a sub-device are none.
-    #[error("a sub-device's corners are turned round or leave the grid")]
-    Corners,
 }
 
 impl StepError {
@@ -113,7 +106,7 @@ enum End {
     Replay(Trace),
 }
 
-/// A story being told on one mesh.
+/// A scenario being played on one mesh.
 #[derive(Debug)]
 pub(super) struct Replica<'a> {
     scenario: &'a Scenario,
@@ -128,8 +121,8 @@ pub(super) struct Replica<'a> {
 
 impl<'a> Replica<'a> {
     pub(super) fn new(scenario: &'a Scenario, mesh: Mesh, values: Values<'a>) -> Self {
-        let story = Frame {
-            steps: &scenario.story,
+        let whole = Frame {
+            steps: &scenario.steps,
             next: 0,
             line: 0,
             rounds_left: 0,
@@ -144,7 +137,7 @@ impl<'a> Replica<'a> {
             tensors: BTreeMap::new(),
             made: 0,
             traces: BTreeMap::new(),
-            frames: vec![story],
+            frames: vec![whole],
         }
     }
 
@@ -304,7 +297,6 @@ impl<'a> Replica<'a> {
                 ttnn.runtime().release(found)?;
             }
             Action::ClearProgramCache => ttnn.clear_program_cache(self.mesh)?,
-            Action::SubDevices(parts) => self.divide(parts, ttnn)?,
             Action::Pause { millis } => {
                 let millis = millis.evaluate_up_to(MAX_PAUSE_MILLIS, &self.values)?;
                 taken.nominal = Duration::from_millis(millis);
@@ -416,26 +408,6 @@ impl<'a> Replica<'a> {
         if let Some((_number, old)) = self.tensors.insert(name, (self.made, tensor)) {
             ttnn.deallocate(old)?;
         }
-        Ok(())
-    }
-
-    fn divide(&mut self, parts: &[SubDeviceStep], ttnn: &mut Ttnn) -> Result<(), StepError> {
-        let mut sub_devices = Vec::with_capacity(parts.len());
-        for part in parts {
-            let [x_first, y_first, x_last, y_last] = part.corners(&self.values)?;
-            let range = CoreRange {
-                x_first,
-                y_first,
-                x_last,
-                y_last,
-            };
-            let cores = CoreRanges::from_ranges([range]);
-            sub_devices.push(SubDevice {
-                cores: cores.map_err(|_outside| StepError::Corners)?,
-                local_l1: part.local_l1.evaluate(&self.values)?,
-            });
-        }
-        ttnn.runtime().load_sub_devices(self.mesh, &sub_devices)?;
         Ok(())
     }
 }

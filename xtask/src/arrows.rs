@@ -52,7 +52,7 @@ const RULES: &[Rule] = {
         ),
         ("ttmem-capi", Only(CLIENT), NOT_IN_A_USERS_PROCESS),
         ("ttmem-attach", Only(CLIENT), NOT_IN_A_USERS_PROCESS),
-        ("ttmem-sim", Only(CLIENT), &[]),
+        ("ttmem-sim", Only(&["ttmem-event"]), &[]),
         ("ttmem-ledger", Only(&["ttmem-event", "ttmem-account"]), &[]),
         ("ttmem-api", Only(&[]), &[]),
         (

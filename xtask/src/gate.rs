@@ -15,6 +15,7 @@ use crate::command::{cargo, program, read, root};
 use crate::tool;
 use anyhow::{Context, bail};
 use baseline::{Baseline, Baselines, PerEvent, Verdict};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,16 +152,15 @@ pub(crate) fn build(package: &str, bench: &str) -> anyhow::Result<PathBuf> {
     let mut cargo = cargo(bench.into_iter().chain(how));
     // What the compiler says goes to the terminal; the messages are on stdout.
     let messages = read(cargo.stderr(Stdio::inherit()))?;
-    let path = executable(&messages).context("cargo names no executable of the bench")?;
-    Ok(PathBuf::from(path))
+    executable(&messages).context("cargo names no executable of the bench")
 }
 
-/// The executable that cargo's messages speak of.
-fn executable(messages: &str) -> Option<&str> {
-    let (_before, rest) = messages.split_once("\"executable\":\"")?;
-    let (path, _after) = rest.split_once('"')?;
-    // Of paths with quotes or backslashes in them nothing is known here.
-    (!path.contains('\\')).then_some(path)
+/// The executable that one of cargo's messages names.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().map(serde_json::from_str::<Value>);
+    messages
+        .flatten()
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
 }
 
 /// Runs a workload once and counts.
@@ -276,7 +276,7 @@ mod tests {
     fn the_lines_of_cargo_and_callgrind_are_understood() {
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
             {\"target\":{\"name\":\"instructions\"},\"executable\":\"/x/instructions-12\",\"fresh\":true}\n";
-        assert_eq!(executable(messages), Some("/x/instructions-12"));
+        assert_eq!(executable(messages), Some("/x/instructions-12".into()));
         assert_eq!(executable("{\"executable\":null}"), None);
         let said = "==7== Events    : Ir\n==7== Collected : 97079533\n==7== I refs: 97,079,533\n";
         assert_eq!(collected(said), Some(97_079_533));

@@ -19,7 +19,7 @@ const BESIDE: usize = 2;
 
 /// How much of the machine a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
+enum Share {
     /// All of it: runs alone.
     Whole,
     /// A core, most of the time: runs beside others, after those that run alone.
@@ -29,12 +29,42 @@ pub(crate) enum Share {
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// How to run it by itself.
-    pub(crate) alone: &'static str,
-    pub(crate) share: Share,
+    alone: &'static str,
+    share: Share,
     pub(crate) run: fn() -> anyhow::Result<()>,
 }
 
 impl Step {
+    /// A step that runs alone.
+    pub(crate) const fn whole(
+        name: &'static str,
+        alone: &'static str,
+        run: fn() -> anyhow::Result<()>,
+    ) -> Self {
+        let share = Share::Whole;
+        Self {
+            name,
+            alone,
+            share,
+            run,
+        }
+    }
+
+    /// A step that runs beside others.
+    pub(crate) const fn part(
+        name: &'static str,
+        alone: &'static str,
+        run: fn() -> anyhow::Result<()>,
+    ) -> Self {
+        let share = Share::Part;
+        Self {
+            name,
+            alone,
+            share,
+            run,
+        }
+    }
+
     /// The file with its output.
     pub(crate) fn log(&self) -> PathBuf {
         let name = format!("{}.log", self.name.replace(' ', "-"));

@@ -3,7 +3,7 @@
 //! How steps are run beside each other, and what is printed, is [`crate::steps`].
 
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
-use crate::steps::{Share, Step, run_steps};
+use crate::steps::{Step, run_steps};
 use crate::{arrows, bench, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
 use anyhow::{Context, bail};
 use std::fs;
@@ -18,21 +18,15 @@ const SOAK_FUZZ_SECONDS: &str = "600";
 const FEW_CASES: &str = "32";
 const MANY_CASES: &str = "20000";
 
-const FORMAT: Step = Step {
-    name: "format",
-    alone: "cargo fmt --all --check (and in fuzz/)",
-    share: Share::Whole,
-    run: || {
-        run_command(&mut cargo(["fmt", "--all", "--check"]))?;
-        run_cargo(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])
-    },
-};
+const FORMAT: Step = Step::whole("format", "cargo fmt --all --check (and in fuzz/)", || {
+    run_command(&mut cargo(["fmt", "--all", "--check"]))?;
+    run_cargo(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])
+});
 
-const LINTS: Step = Step {
-    name: "lints",
-    alone: "cargo clippy --workspace --all-targets -- -D warnings",
-    share: Share::Whole,
-    run: || {
+const LINTS: Step = Step::whole(
+    "lints",
+    "cargo clippy --workspace --all-targets -- -D warnings",
+    || {
         run_cargo([
             "clippy",
             "--workspace",
@@ -42,99 +36,63 @@ const LINTS: Step = Step {
             "warnings",
         ])
     },
-};
+);
 
-const ARROWS: Step = Step {
-    name: "arrows",
-    alone: "cargo xtask arrows",
-    share: Share::Whole,
-    run: arrows::run,
-};
+const ARROWS: Step = Step::whole("arrows", "cargo xtask arrows", arrows::run);
 
-const UNIT_TESTS: Step = Step {
-    name: "unit tests",
-    alone: "cargo nextest run --workspace --lib --bins",
-    share: Share::Whole,
-    run: || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
-};
+const UNIT_TESTS: Step = Step::whole(
+    "unit tests",
+    "cargo nextest run --workspace --lib --bins",
+    || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
+);
 
-const TESTS: Step = Step {
-    name: "tests",
-    alone: "cargo nextest run --workspace (or cargo test --workspace)",
-    share: Share::Whole,
-    run: || {
-        // Without it the tests that need it fail, and all others still count.
+const TESTS: Step = Step::whole(
+    "tests",
+    "cargo nextest run --workspace (or cargo test --workspace)",
+    || {
+        // Without it the tests that need it are skipped, or fail with CI=true.
         if let Err(error) = tool::TMUX.ensure() {
             println!("{error:#}");
         }
         run_tests(&[], &[])
     },
-};
+);
 
-const DOC_TESTS: Step = Step {
-    name: "doc tests",
-    alone: "cargo test --doc --workspace",
-    share: Share::Part,
-    run: || run_cargo(["test", "--doc", "--workspace"]),
-};
+const DOC_TESTS: Step = Step::part("doc tests", "cargo test --doc --workspace", || {
+    run_cargo(["test", "--doc", "--workspace"])
+});
 
-const DOCUMENTATION: Step = Step {
-    name: "documentation",
-    alone: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
-    share: Share::Part,
-    run: || {
+const DOCUMENTATION: Step = Step::part(
+    "documentation",
+    "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
+    || {
         let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
         run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
     },
-};
+);
 
-const TTNN: Step = Step {
-    name: "ttnn",
-    alone: "cargo xtask ttnn",
-    share: Share::Part,
-    run: || ttnn::run(&[]),
-};
+const TTNN: Step = Step::part("ttnn", "cargo xtask ttnn", || ttnn::run(&[]));
 
-const SCHEMATHESIS: Step = Step {
-    name: "schemathesis",
-    alone: "cargo xtask schemathesis",
-    share: Share::Part,
-    run: || schemathesis::run(&[]),
-};
+const SCHEMATHESIS: Step = Step::part("schemathesis", "cargo xtask schemathesis", || {
+    schemathesis::run(&[])
+});
 
-const LOOM: Step = Step {
-    name: "loom",
-    alone: "cargo xtask loom",
-    share: Share::Part,
-    run: loom::run,
-};
+const LOOM: Step = Step::part("loom", "cargo xtask loom", loom::run);
 
-const EXAMPLES: Step = Step {
-    name: "examples",
-    alone: "cargo xtask examples",
-    share: Share::Part,
-    run: examples::run,
-};
+const EXAMPLES: Step = Step::part("examples", "cargo xtask examples", examples::run);
 
-const FUZZ: Step = Step {
-    name: "fuzz",
-    alone: "cargo xtask fuzz",
-    share: Share::Part,
-    run: || fuzz::run(&fuzz::Request::default()),
-};
+const FUZZ: Step = Step::part("fuzz", "cargo xtask fuzz", || {
+    fuzz::run(&fuzz::Request::default())
+});
 
-const GATE: Step = Step {
-    name: "gate",
-    alone: "cargo xtask gate",
-    share: Share::Part,
-    run: || gate::run(gate::Mode::Compare),
-};
+const GATE: Step = Step::part("gate", "cargo xtask gate", || {
+    gate::run(gate::Mode::Compare)
+});
 
-const BENCHES: Step = Step {
-    name: "benches",
-    alone: "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
-    share: Share::Whole,
-    run: || {
+const BENCHES: Step = Step::whole(
+    "benches",
+    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
+    || {
         run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
         // `api` runs with the tests.
         for subject in ["server", "client", "top"] {
@@ -142,7 +100,7 @@ const BENCHES: Step = Step {
         }
         Ok(())
     },
-};
+);
 
 /// What a contributor runs before every commit.
 const CHECK: &[&Step] = &[&FORMAT, &LINTS, &ARROWS, &UNIT_TESTS];
@@ -165,44 +123,27 @@ const TEST: &[&Step] = &[
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[
-    &Step {
-        name: "load",
-        alone: "ttmem load --clients 8 --duration 1800",
-        share: Share::Whole,
-        run: || {
-            build_for_tests()?;
-            let ttmem = target_dir().join("debug/ttmem");
-            let mut load = program(ttmem);
-            run_command(load.args(["load", "--clients", "8", "--duration", "1800"]))
-        },
-    },
-    &Step {
-        name: "properties",
-        alone: "PROPTEST_CASES=20000 cargo nextest run --workspace --profile soak",
-        share: Share::Whole,
-        run: || {
+    &Step::whole("load", "ttmem load --clients 8 --duration 1800", || {
+        build_for_tests()?;
+        let ttmem = target_dir().join("debug/ttmem");
+        let mut load = program(ttmem);
+        run_command(load.args(["load", "--clients", "8", "--duration", "1800"]))
+    }),
+    &Step::whole(
+        "properties",
+        "PROPTEST_CASES=20000 cargo nextest run --workspace --profile soak",
+        || {
             let words = ["--profile", "soak", "--filterset", "not binary(e2e)"];
             run_tests(&words, &[("PROPTEST_CASES", MANY_CASES)])
         },
-    },
-    &Step {
-        name: "long-fuzz",
-        alone: "cargo xtask fuzz 600",
-        share: Share::Part,
-        run: || fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?),
-    },
-    &Step {
-        name: "worst",
-        alone: "cargo xtask worst",
-        share: Share::Part,
-        run: || worst::run(&[]),
-    },
-    &Step {
-        name: "ttnn-matrix",
-        alone: "cargo xtask ttnn-matrix",
-        share: Share::Whole,
-        run: || ttnn::run_matrix(&[]),
-    },
+    ),
+    &Step::part("long-fuzz", "cargo xtask fuzz 600", || {
+        fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
+    }),
+    &Step::part("worst", "cargo xtask worst", || worst::run(&[])),
+    &Step::whole("ttnn-matrix", "cargo xtask ttnn-matrix", || {
+        ttnn::run_matrix(&[])
+    }),
 ];
 
 pub(crate) fn check() -> anyhow::Result<()> {

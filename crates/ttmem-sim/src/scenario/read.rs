@@ -39,21 +39,13 @@ const ABOUT_CHARS: usize = 200;
 const MESSAGE_CHARS: usize = 600;
 
 impl Scenario {
-    /// Reads a scenario from the text of a file called `name`.
+    /// Reads a scenario, with a library of texts that `blocks_of` can name.
     ///
     /// # Errors
     ///
-    /// If the text is no scenario; the error names the file, the line and what was expected.
-    pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
-        Self::parse_with(name, text, &|_| None)
-    }
-
-    /// As [`parse`](Self::parse), with a library of texts that `blocks_of` can name.
-    ///
-    /// # Errors
-    ///
-    /// As there; an error in the other text names it.
-    pub fn parse_with(
+    /// If the text is no scenario; the error names the file, the line and what was expected. An
+    /// error in another text names that.
+    pub(super) fn parse_with(
         name: &str,
         text: &str,
         library: &dyn Fn(&str) -> Option<&'static str>,

@@ -92,7 +92,7 @@ const GIVENS: Givens = Givens {
 };
 
 fn everything() -> Scenario {
-    Scenario::parse("everything.toml", EVERYTHING).expect("a good file")
+    Scenario::from_text("everything.toml", EVERYTHING).expect("a good file")
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn tensors_have_defaults_and_computed_numbers() {
 #[test]
 fn little_is_needed() {
     let text = "about = 'x'\nboards = ['n150']\nsteps = [{ pause_ms = 1 }]";
-    let scenario = Scenario::parse("little", text).expect("enough");
+    let scenario = Scenario::from_text("little", text).expect("enough");
     assert_eq!(scenario.device, DeviceSetup::default());
     assert!(!scenario.device.fabric_on(BoardKind::N150));
     assert!(
@@ -225,7 +225,7 @@ fn little_is_needed() {
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "(\\[|\\]|\\{|\\}|=|'|\"|,|\n| |steps|blocks|values|about|1|run|x){0,60}") {
-        prop_assert!(Scenario::parse("any", &text).is_err(), "too little for a scenario");
+        prop_assert!(Scenario::from_text("any", &text).is_err(), "too little for a scenario");
     }
 
     /// A good file with a piece cut out is read, or refused: never more.
@@ -233,7 +233,7 @@ proptest! {
     fn a_damaged_file_does_no_harm(from in 0..EVERYTHING.len(), length in 0_usize..40) {
         let to = (from + length).min(EVERYTHING.len());
         let text = format!("{}{}", &EVERYTHING[..from], &EVERYTHING[to..]);
-        if let Err(error) = Scenario::parse("damaged", &text) {
+        if let Err(error) = Scenario::from_text("damaged", &text) {
             prop_assert!(error.to_string().starts_with("damaged"), "{error}");
         }
     }

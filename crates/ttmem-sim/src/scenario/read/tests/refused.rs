@@ -6,7 +6,7 @@ use crate::scenario::error::Problem;
 use crate::scenario::script::Scenario;
 
 fn error(text: &str) -> String {
-    let error = Scenario::parse("bad.toml", text).expect_err("a bad file");
+    let error = Scenario::from_text("bad.toml", text).expect_err("a bad file");
     error.to_string()
 }
 
@@ -316,7 +316,7 @@ fn a_loop_gives_its_value_to_the_blocks_within() {
     let good = |step: &str| {
         let text =
             format!("about = 'x'\nboards = ['n150']\nsteps = [{{ {step} }}]\n[blocks]\n{blocks}");
-        Scenario::parse("good", &text).is_ok()
+        Scenario::from_text("good", &text).is_ok()
     };
     assert!(good("run = 'outer', for = 'i', times = 2"));
     assert!(!good("run = 'outer', for = 'j', times = 2"));
@@ -343,7 +343,7 @@ fn nesting_is_bounded_and_its_check_is_quick() {
         let text = format!(
             "about = 'x'\nboards = ['n150']\nsteps = [{{ run = 'b1' }}]\n[blocks]\n{blocks}"
         );
-        Scenario::parse("chain", &text)
+        Scenario::from_text("chain", &text)
     };
     assert!(chain(32).is_ok());
     for length in [33, 40, 4_000] {
@@ -364,7 +364,7 @@ fn size_is_bounded() {
             "about = 'x'\nboards = ['n150']\nsteps = [{steps}]\n[blocks]\na = [{{ pause_ms = 1 }}]"
         )
     };
-    assert!(Scenario::parse("long", &steps(9_999)).is_ok());
+    assert!(Scenario::from_text("long", &steps(9_999)).is_ok());
     assert!(error(&steps(10_000)).contains("10001 steps are too many, 10000 are allowed"));
     assert!(error(&steps(10_001)).contains("more than 10000 steps"));
     let text = " ".repeat((1 << 20) + 1);

@@ -74,8 +74,12 @@ pub(crate) fn read(command: &mut Command) -> anyhow::Result<String> {
         .output()
         .with_context(|| format!("cannot start `{shown}`"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{shown}` failed: {}\n{}", output.status, said.trim_end());
+        let printed = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "`{shown}` failed: {}\n{}",
+            output.status,
+            printed.trim_end()
+        );
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` wrote no UTF-8"))
 }

@@ -108,8 +108,8 @@ impl Installed {
     fn pkg_config(&self, option: &str) -> anyhow::Result<Vec<String>> {
         let mut command = program("pkg-config");
         command.env("PKG_CONFIG_PATH", self.lib().join("pkgconfig"));
-        let said = read(command.args([option, "ttmem"]))?;
-        Ok(said.split_whitespace().map(str::to_owned).collect())
+        let printed = read(command.args([option, "ttmem"]))?;
+        Ok(printed.split_whitespace().map(str::to_owned).collect())
     }
 
     /// An example that is to be run, with all that it needs to find the library and the server.
@@ -309,9 +309,12 @@ fn check_holdings(installed: &Installed, server: &Server, example: &Path) -> any
 /// Runs an example without a server: it must not notice, and must not say anything.
 fn check_alone(installed: &Installed, server: &Server, example: &Path) -> anyhow::Result<()> {
     let mut command = installed.command(&[], example, &server.nowhere());
-    let said = read(command.stdin(Stdio::null()))?;
-    if !said.is_empty() {
-        bail!("{} says without being asked: {said}", example.display());
+    let printed = read(command.stdin(Stdio::null()))?;
+    if !printed.is_empty() {
+        bail!(
+            "{} prints without being asked: {printed}",
+            example.display()
+        );
     }
     Ok(())
 }

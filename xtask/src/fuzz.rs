@@ -160,10 +160,10 @@ fn run_target(binary: &Path, target: &str, seconds: u32) -> anyhow::Result<u64> 
     let output = fuzzer
         .output()
         .with_context(|| format!("cannot start {}", binary.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        println!("{}", last_lines(&said, 40));
-        let Some(input) = written_input(&said) else {
+        println!("{}", last_lines(&printed, 40));
+        let Some(input) = written_input(&printed) else {
             bail!("{target} ended with {} and left no input", output.status);
         };
         bail!(
@@ -171,26 +171,27 @@ fn run_target(binary: &Path, target: &str, seconds: u32) -> anyhow::Result<u64> 
             binary.display()
         );
     }
-    match executions(&said) {
+    match executions(&printed) {
         Some(0) | None => {
-            println!("{}", last_lines(&said, 40));
+            println!("{}", last_lines(&printed, 40));
             bail!("{target} tried no input");
         }
         Some(count) => Ok(count),
     }
 }
 
-/// How many inputs were tried, as libFuzzer says at its end.
-fn executions(said: &str) -> Option<u64> {
-    let count = said
+/// How many inputs were tried, as libFuzzer prints at its end.
+fn executions(printed: &str) -> Option<u64> {
+    let count = printed
         .lines()
         .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))?;
     count.trim().parse().ok()
 }
 
 /// The file that libFuzzer left the offending input in.
-fn written_input(said: &str) -> Option<&str> {
-    said.lines()
+fn written_input(printed: &str) -> Option<&str> {
+    printed
+        .lines()
         .find_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 

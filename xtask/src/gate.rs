@@ -199,19 +199,22 @@ pub(crate) fn counted(
         .args(words)
         .envs(variables.iter().copied());
     let output = valgrind.output().context("cannot start valgrind")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let shown = words.join(" ");
     if !output.status.success() {
-        bail!("{shown} failed under valgrind: {}\n{said}", output.status);
+        bail!(
+            "{shown} failed under valgrind: {}\n{printed}",
+            output.status
+        );
     }
-    let count =
-        collected(&said).with_context(|| format!("valgrind gave no count for {shown}\n{said}"))?;
+    let count = collected(&printed)
+        .with_context(|| format!("valgrind gave no count for {shown}\n{printed}"))?;
     Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// The number in callgrind's line `==pid== Collected : n`.
-fn collected(said: &str) -> Option<u64> {
-    let line = said.lines().find(|line| line.contains("Collected :"))?;
+fn collected(printed: &str) -> Option<u64> {
+    let line = printed.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
@@ -278,8 +281,9 @@ mod tests {
             {\"target\":{\"name\":\"instructions\"},\"executable\":\"/x/instructions-12\",\"fresh\":true}\n";
         assert_eq!(executable(messages), Some("/x/instructions-12".into()));
         assert_eq!(executable("{\"executable\":null}"), None);
-        let said = "==7== Events    : Ir\n==7== Collected : 97079533\n==7== I refs: 97,079,533\n";
-        assert_eq!(collected(said), Some(97_079_533));
+        let printed =
+            "==7== Events    : Ir\n==7== Collected : 97079533\n==7== I refs: 97,079,533\n";
+        assert_eq!(collected(printed), Some(97_079_533));
         assert_eq!(collected("==7== nothing\n"), None);
     }
 

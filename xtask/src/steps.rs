@@ -19,11 +19,29 @@ const BESIDE: usize = 2;
 
 /// How much of the machine a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
+pub(crate) enum Share {
     /// All of it: runs alone.
     Whole,
     /// A core, most of the time: runs beside others, after those that run alone.
     Part,
+}
+
+/// What it means that a step could not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skipping {
+    Passes,
+    /// Every step must run, and within it every test.
+    Fails,
+}
+
+impl Skipping {
+    /// `CI=true` asks for everything.
+    pub(crate) fn from_environment() -> Self {
+        match std::env::var("CI").as_deref() {
+            Ok("true") => Self::Fails,
+            _ => Self::Passes,
+        }
+    }
 }
 
 pub(crate) struct Step {
@@ -35,28 +53,12 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A step that runs alone.
-    pub(crate) const fn whole(
+    pub(crate) const fn new(
         name: &'static str,
+        share: Share,
         alone: &'static str,
         run: fn() -> anyhow::Result<()>,
     ) -> Self {
-        let share = Share::Whole;
-        Self {
-            name,
-            alone,
-            share,
-            run,
-        }
-    }
-
-    /// A step that runs beside others.
-    pub(crate) const fn part(
-        name: &'static str,
-        alone: &'static str,
-        run: fn() -> anyhow::Result<()>,
-    ) -> Self {
-        let share = Share::Part;
         Self {
             name,
             alone,
@@ -72,14 +74,18 @@ impl Step {
     }
 
     /// Runs it as a process of its own.
-    fn start(&self) -> anyhow::Result<Verdict> {
+    fn start(&self, skipping: Skipping) -> anyhow::Result<Verdict> {
         let log = self.log();
         let folder = log.parent().context("a log lies in a folder")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let output =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         // By this name it is the same program even if it was built anew meanwhile.
-        let status = Command::new("/proc/self/exe")
+        let mut step = Command::new("/proc/self/exe");
+        if skipping == Skipping::Fails {
+            step.env("CI", "true");
+        }
+        let status = step
             .args(["step", self.name])
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -88,8 +94,8 @@ impl Step {
         Ok(match status.code() {
             Some(0) => Verdict::Passed,
             Some(code) if code == i32::from(SKIPPED) => {
-                let said = fs::read_to_string(&log)?;
-                Verdict::Skipped(said.lines().last().unwrap_or_default().to_owned())
+                let printed = fs::read_to_string(&log)?;
+                Verdict::Skipped(printed.lines().last().unwrap_or_default().to_owned())
             }
             _ => Verdict::Failed(format!("{status}; to run it by itself: {}", self.alone)),
         })
@@ -113,7 +119,7 @@ struct Ended {
 ///
 /// # Errors
 /// When a step failed, or was skipped where all must run.
-pub(crate) fn run_steps(steps: &[&Step], must_all_run: bool) -> anyhow::Result<()> {
+pub(crate) fn run_steps(steps: &[&Step], skipping: Skipping) -> anyhow::Result<()> {
     let mut ended = Vec::new();
     for (share, workers) in [(Share::Whole, 1), (Share::Part, BESIDE)] {
         let group: Vec<&Step> = steps
@@ -121,7 +127,7 @@ pub(crate) fn run_steps(steps: &[&Step], must_all_run: bool) -> anyhow::Result<(
             .copied()
             .filter(|step| step.share == share)
             .collect();
-        run_group(&group, workers, |step, finished| {
+        run_group(&group, workers, skipping, |step, finished| {
             println!("\n== {} ==", step.name);
             let log = fs::read_to_string(step.log()).unwrap_or_default();
             print!("{log}");
@@ -129,11 +135,16 @@ pub(crate) fn run_steps(steps: &[&Step], must_all_run: bool) -> anyhow::Result<(
             ended.push(finished);
         });
     }
-    summarize(&ended, must_all_run)
+    summarize(&ended, skipping)
 }
 
 /// Runs steps on some workers, and reports on each in their order.
-fn run_group(steps: &[&Step], workers: usize, mut report: impl FnMut(&Step, Ended)) {
+fn run_group(
+    steps: &[&Step],
+    workers: usize,
+    skipping: Skipping,
+    mut report: impl FnMut(&Step, Ended),
+) {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::sync_channel(steps.len());
     std::thread::scope(|scope| {
@@ -144,7 +155,7 @@ fn run_group(steps: &[&Step], workers: usize, mut report: impl FnMut(&Step, Ende
                     // Whoever waits for the output of a long step sees which one it is.
                     let _closed = writeln!(std::io::stderr(), ".. {}", step.name);
                     let start = Instant::now();
-                    let verdict = step.start();
+                    let verdict = step.start(skipping);
                     let ended = Ended {
                         name: step.name,
                         elapsed: start.elapsed(),
@@ -171,7 +182,7 @@ fn run_group(steps: &[&Step], workers: usize, mut report: impl FnMut(&Step, Ende
     });
 }
 
-fn summarize(ended: &[Ended], must_all_run: bool) -> anyhow::Result<()> {
+fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
     println!("\n== summary ==");
     let (mut failed, mut skipped) = (0, 0);
     for Ended {
@@ -198,7 +209,7 @@ fn summarize(ended: &[Ended], must_all_run: bool) -> anyhow::Result<()> {
     if failed > 0 {
         bail!("{failed} steps failed");
     }
-    if skipped > 0 && must_all_run {
+    if skipped > 0 && skipping == Skipping::Fails {
         bail!("{skipped} steps were skipped, and every step must run");
     }
     Ok(())
@@ -219,14 +230,14 @@ mod tests {
     #[test]
     fn a_skipped_step_fails_only_where_every_step_must_run() {
         let skipped = || ended(Verdict::Skipped("no valgrind".to_owned()));
-        assert!(summarize(&[ended(Verdict::Passed), skipped()], false).is_ok());
-        assert!(summarize(&[ended(Verdict::Passed), skipped()], true).is_err());
-        assert!(summarize(&[ended(Verdict::Passed)], true).is_ok());
+        assert!(summarize(&[ended(Verdict::Passed), skipped()], Skipping::Passes).is_ok());
+        assert!(summarize(&[ended(Verdict::Passed), skipped()], Skipping::Fails).is_err());
+        assert!(summarize(&[ended(Verdict::Passed)], Skipping::Fails).is_ok());
     }
 
     #[test]
     fn one_failure_fails_the_whole() {
         let failed = ended(Verdict::Failed("exit status: 1".to_owned()));
-        assert!(summarize(&[failed, ended(Verdict::Passed)], false).is_err());
+        assert!(summarize(&[failed, ended(Verdict::Passed)], Skipping::Passes).is_err());
     }
 }

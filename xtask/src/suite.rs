@@ -3,7 +3,8 @@
 //! How steps are run beside each other, and what is printed, is [`crate::steps`].
 
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
-use crate::steps::{Step, run_steps};
+use crate::steps::Share::{Part, Whole};
+use crate::steps::{Skipping, Step, run_steps};
 use crate::{arrows, bench, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
 use anyhow::{Context, bail};
 use std::fs;
@@ -18,13 +19,19 @@ const SOAK_FUZZ_SECONDS: &str = "600";
 const FEW_CASES: &str = "32";
 const MANY_CASES: &str = "20000";
 
-const FORMAT: Step = Step::whole("format", "cargo fmt --all --check (and in fuzz/)", || {
-    run_command(&mut cargo(["fmt", "--all", "--check"]))?;
-    run_cargo(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])
-});
+const FORMAT: Step = Step::new(
+    "format",
+    Whole,
+    "cargo fmt --all --check (and in fuzz/)",
+    || {
+        run_command(&mut cargo(["fmt", "--all", "--check"]))?;
+        run_cargo(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])
+    },
+);
 
-const LINTS: Step = Step::whole(
+const LINTS: Step = Step::new(
     "lints",
+    Whole,
     "cargo clippy --workspace --all-targets -- -D warnings",
     || {
         run_cargo([
@@ -38,16 +45,18 @@ const LINTS: Step = Step::whole(
     },
 );
 
-const ARROWS: Step = Step::whole("arrows", "cargo xtask arrows", arrows::run);
+const ARROWS: Step = Step::new("arrows", Whole, "cargo xtask arrows", arrows::run);
 
-const UNIT_TESTS: Step = Step::whole(
+const UNIT_TESTS: Step = Step::new(
     "unit tests",
+    Whole,
     "cargo nextest run --workspace --lib --bins",
     || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
 );
 
-const TESTS: Step = Step::whole(
+const TESTS: Step = Step::new(
     "tests",
+    Whole,
     "cargo nextest run --workspace (or cargo test --workspace)",
     || {
         // Without it the tests that need it are skipped, or fail with CI=true.
@@ -58,12 +67,13 @@ const TESTS: Step = Step::whole(
     },
 );
 
-const DOC_TESTS: Step = Step::part("doc tests", "cargo test --doc --workspace", || {
+const DOC_TESTS: Step = Step::new("doc tests", Part, "cargo test --doc --workspace", || {
     run_cargo(["test", "--doc", "--workspace"])
 });
 
-const DOCUMENTATION: Step = Step::part(
+const DOCUMENTATION: Step = Step::new(
     "documentation",
+    Part,
     "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
     || {
         let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
@@ -71,26 +81,27 @@ const DOCUMENTATION: Step = Step::part(
     },
 );
 
-const TTNN: Step = Step::part("ttnn", "cargo xtask ttnn", || ttnn::run(&[]));
+const TTNN: Step = Step::new("ttnn", Part, "cargo xtask ttnn", || ttnn::run(&[]));
 
-const SCHEMATHESIS: Step = Step::part("schemathesis", "cargo xtask schemathesis", || {
+const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemathesis", || {
     schemathesis::run(&[])
 });
 
-const LOOM: Step = Step::part("loom", "cargo xtask loom", loom::run);
+const LOOM: Step = Step::new("loom", Part, "cargo xtask loom", loom::run);
 
-const EXAMPLES: Step = Step::part("examples", "cargo xtask examples", examples::run);
+const EXAMPLES: Step = Step::new("examples", Part, "cargo xtask examples", examples::run);
 
-const FUZZ: Step = Step::part("fuzz", "cargo xtask fuzz", || {
+const FUZZ: Step = Step::new("fuzz", Part, "cargo xtask fuzz", || {
     fuzz::run(&fuzz::Request::default())
 });
 
-const GATE: Step = Step::part("gate", "cargo xtask gate", || {
+const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
     gate::run(gate::Mode::Compare)
 });
 
-const BENCHES: Step = Step::whole(
+const BENCHES: Step = Step::new(
     "benches",
+    Whole,
     "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
     || {
         run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
@@ -123,41 +134,47 @@ const TEST: &[&Step] = &[
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[
-    &Step::whole("load", "ttmem load --clients 8 --duration 1800", || {
-        build_for_tests()?;
-        let ttmem = target_dir().join("debug/ttmem");
-        let mut load = program(ttmem);
-        run_command(load.args(["load", "--clients", "8", "--duration", "1800"]))
-    }),
-    &Step::whole(
+    &Step::new(
+        "load",
+        Whole,
+        "ttmem load --clients 8 --duration 1800",
+        || {
+            build_for_tests()?;
+            let ttmem = target_dir().join("debug/ttmem");
+            let mut load = program(ttmem);
+            run_command(load.args(["load", "--clients", "8", "--duration", "1800"]))
+        },
+    ),
+    &Step::new(
         "properties",
+        Whole,
         "PROPTEST_CASES=20000 cargo nextest run --workspace --profile soak",
         || {
-            let words = ["--profile", "soak", "--filterset", "not binary(e2e)"];
+            let words = ["--profile", "soak", "-E", "not binary(e2e)"];
             run_tests(&words, &[("PROPTEST_CASES", MANY_CASES)])
         },
     ),
-    &Step::part("long-fuzz", "cargo xtask fuzz 600", || {
+    &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {
         fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
     }),
-    &Step::part("worst", "cargo xtask worst", || worst::run(&[])),
-    &Step::whole("ttnn-matrix", "cargo xtask ttnn-matrix", || {
+    &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
+    &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])
     }),
 ];
 
 pub(crate) fn check() -> anyhow::Result<()> {
-    run_steps(CHECK, must_all_run())
+    run_steps(CHECK, Skipping::from_environment())
 }
 
 pub(crate) fn test() -> anyhow::Result<()> {
-    run_steps(TEST, must_all_run())
+    run_steps(TEST, Skipping::from_environment())
 }
 
 /// Every step of `test` and those that take longer; none may be skipped.
 pub(crate) fn ci() -> anyhow::Result<()> {
     let steps: Vec<&Step> = TEST.iter().copied().chain([&BENCHES]).collect();
-    run_steps(&steps, true)
+    run_steps(&steps, Skipping::Fails)
 }
 
 /// Runs every step that takes long, or those named, and keeps what they printed.
@@ -168,7 +185,7 @@ pub(crate) fn soak(names: &[&str]) -> anyhow::Result<()> {
     }
     let is_wanted = |step: &&Step| names.is_empty() || names.contains(&step.name);
     let steps: Vec<&Step> = SOAK.iter().copied().filter(is_wanted).collect();
-    let result = run_steps(&steps, must_all_run());
+    let result = run_steps(&steps, Skipping::from_environment());
     let folder = root().join(SOAK_FOLDER);
     fs::create_dir_all(&folder).context("no folder for the output")?;
     for step in steps {
@@ -192,11 +209,6 @@ pub(crate) fn step(name: &str) -> anyhow::Result<()> {
 
 fn find<'s>(steps: &[&'s Step], name: &str) -> Option<&'s Step> {
     steps.iter().copied().find(|step| step.name == name)
-}
-
-/// Whether a step that cannot run is a failure.
-fn must_all_run() -> bool {
-    std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 
 fn run_cargo<'w>(words: impl IntoIterator<Item = &'w str>) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 //! Python programs run on boards that are not there, with the attach library preloaded,
 //! and compare what ttnn's own allocator says with what our server says. The package
 //! `ttmem-ttnn` does it; here it is built with all it needs, and started. Where there is
-//! no Python that ttnn has wheels for, that is said and the check is skipped.
+//! no Python that ttnn has wheels for, the check is skipped.
 //!
 //! `cargo xtask ttnn-bench`: what that costs the program, with everything built as it is
 //! shipped. It judges nothing; the figures go into the repository.
@@ -70,11 +70,11 @@ fn programs() -> PathBuf {
 
 /// What came of `ttmem-ttnn provision`.
 fn provisioned(output: &Output) -> anyhow::Result<()> {
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     match output.status.code() {
         Some(0) => Ok(()),
-        Some(code) if code == i32::from(SKIPPED) => bail!(CannotRun(said)),
-        _ => bail!("ttnn cannot be made ready: {said}"),
+        Some(code) if code == i32::from(SKIPPED) => bail!(CannotRun(printed)),
+        _ => bail!("ttnn cannot be made ready: {printed}"),
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    Ok(kib.context("the kernel tells no RssAnon")? * 1024)
+    Ok(kib.context("the kernel reports no RssAnon")? * 1024)
 }
 
 /// Processor time that a process has used so far.

@@ -34,7 +34,7 @@ pub(super) fn measure(programs: &Programs) -> Result<Value> {
         let output = workload.stdout.take().context("its output is piped")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        ensure!(line.trim() == READY, "the workload said {line:?}");
+        ensure!(line.trim() == READY, "the workload printed {line:?}");
         ensure!(ask(&mut viewer)? > 0, "the workload holds nothing");
         workload.kill().context("cannot kill the workload")?;
         let killed = Instant::now();

@@ -246,7 +246,7 @@ impl World {
         self.tracker.track(event);
         if let Some(file) = &self.count {
             let recorded = self.recorded.fetch_add(1, Ordering::Relaxed) + 1;
-            // One thread only, where it matters: it says how many calls have returned.
+            // One thread only, where it matters: the number of calls that have returned.
             let _full = file.write_at(&recorded.to_le_bytes(), 0);
         }
     }

@@ -197,7 +197,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// What a step says that must exist elsewhere.
+    /// What a step names that must exist elsewhere.
     fn step(&self, step: &'a Step) -> Result<(), Located> {
         let problem = match &step.action {
             Action::Replay { trace, .. } | Action::Release { trace }

@@ -18,7 +18,7 @@ use ttmem_event::catalogue::BoardKind;
 /// Steps that one play takes at most: a file can ask for more than anybody wants to wait for.
 pub const MAX_STEPS: u64 = 1_000_000_000;
 
-/// Failures that are told one by one.
+/// Failures that are listed one by one.
 const MAX_FAILURES: usize = 1000;
 
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +92,10 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// Why a play is not what its file says.
+/// Why a play differs from its file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlayError {
-    /// The scenario does not say that it runs there.
+    /// The scenario does not list the board.
     #[error("{scenario} does not run on {board}, only on {boards}")]
     Board {
         scenario: String,
@@ -141,7 +141,7 @@ pub enum PlayError {
 /// Plays a scenario from the opening of its devices to their closing.
 ///
 /// # Errors
-/// When something happens that the scenario does not say; the devices are closed in any case.
+/// When something happens that the scenario does not expect; the devices are closed in any case.
 pub fn play(
     play: &Play<'_>,
     hooks: Box<dyn Hooks>,

@@ -56,21 +56,21 @@ impl StepError {
 #[derive(Debug)]
 pub(super) enum Turn {
     Over,
-    Took(Taken),
+    Took(PlayedStep),
     /// It failed as planted: the attempt, how, and the runtime's words.
-    Failed(Taken, FailureKind, String),
+    Failed(PlayedStep, FailureKind, String),
 }
 
-/// A step that was taken.
+/// A step that was played.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct PlayedStep {
     pub(super) verb: &'static str,
     pub(super) subject: String,
     pub(super) line: usize,
     pub(super) nominal: Duration,
 }
 
-impl Taken {
+impl PlayedStep {
     const fn new(verb: &'static str, line: usize, nominal: Duration) -> Self {
         Self {
             verb,
@@ -112,7 +112,7 @@ pub(super) struct Replica<'a> {
     scenario: &'a Scenario,
     mesh: Mesh,
     values: Values<'a>,
-    /// By name, with a number that tells which was made first.
+    /// By name, numbered in the order in which they were made.
     tensors: BTreeMap<String, (u64, Tensor)>,
     made: u64,
     traces: BTreeMap<String, Trace>,
@@ -174,7 +174,7 @@ impl<'a> Replica<'a> {
             if let Some(step) = frame.steps.get(frame.next) {
                 frame.next += 1;
                 return match self.take(step, ttnn) {
-                    Ok(taken) => Ok(Turn::Took(taken)),
+                    Ok(played) => Ok(Turn::Took(played)),
                     Err(error) => self.unwind(step.line, error, ttnn),
                 };
             }
@@ -189,12 +189,12 @@ impl<'a> Replica<'a> {
                 let (line, replays) = (frame.line, &frame.end);
                 if let End::Replay(trace) = *replays {
                     return match ttnn.runtime().replay(trace) {
-                        Ok(()) => Ok(Turn::Took(Taken::new("replay", line, REPLAY_TAKES))),
+                        Ok(()) => Ok(Turn::Took(PlayedStep::new("replay", line, REPLAY_TAKES))),
                         Err(error) => self.unwind(line, error.into(), ttnn),
                     };
                 }
                 // A round is a step, else a block without any would go on unseen.
-                return Ok(Turn::Took(Taken::new("run", line, Duration::ZERO)));
+                return Ok(Turn::Took(PlayedStep::new("run", line, Duration::ZERO)));
             }
             let Some(frame) = self.frames.pop() else {
                 return Ok(Turn::Over);
@@ -246,7 +246,7 @@ impl<'a> Replica<'a> {
                     let freed = ttnn.deallocate(tensor);
                     freed.map_err(|error| (frame.line, error.into()))?;
                 }
-                let attempt = Taken::new("attempt", frame.line, Duration::ZERO);
+                let attempt = PlayedStep::new("attempt", frame.line, Duration::ZERO);
                 return Ok(Turn::Failed(attempt, expected, error.to_string()));
             }
         }
@@ -260,18 +260,18 @@ impl<'a> Replica<'a> {
         }
     }
 
-    /// Does what a step says; one that runs others only opens their frame.
-    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<Taken, StepError> {
-        let mut taken = Taken::new(step.action.verb(), step.line, Duration::ZERO);
+    /// Plays a step; one that runs others only opens their frame.
+    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<PlayedStep, StepError> {
+        let mut played = PlayedStep::new(step.action.verb(), step.line, Duration::ZERO);
         match &step.action {
             Action::Tensor(tensor) => {
-                taken.subject = self.create(tensor, ttnn)?;
-                taken.nominal = TENSOR_TAKES;
+                played.subject = self.create(tensor, ttnn)?;
+                played.nominal = TENSOR_TAKES;
             }
             Action::Op(op) => {
-                taken.subject.clone_from(&op.operation);
+                played.subject.clone_from(&op.operation);
                 self.operate(op, ttnn)?;
-                taken.nominal = OPERATION_TAKES;
+                played.nominal = OPERATION_TAKES;
             }
             Action::Free { names } => {
                 for name in names {
@@ -283,13 +283,13 @@ impl<'a> Replica<'a> {
             }
             Action::Pick { value } => {
                 self.values.pick(value)?;
-                taken.subject.clone_from(value);
+                played.subject.clone_from(value);
             }
             Action::Mark { name, number } => {
                 let name = name.render(&self.values)?;
                 let number = number.evaluate(&self.values)?;
                 ttnn.runtime().mark(&name, number);
-                taken.subject = name;
+                played.subject = name;
             }
             Action::Release { trace } => {
                 let found = self.traces.remove(trace);
@@ -299,14 +299,14 @@ impl<'a> Replica<'a> {
             Action::ClearProgramCache => ttnn.clear_program_cache(self.mesh)?,
             Action::Pause { millis } => {
                 let millis = millis.evaluate_up_to(MAX_PAUSE_MILLIS, &self.values)?;
-                taken.nominal = Duration::from_millis(millis);
+                played.nominal = Duration::from_millis(millis);
             }
             Action::Run { .. }
             | Action::Trace { .. }
             | Action::Replay { .. }
             | Action::Attempt { .. } => self.enter(step, ttnn)?,
         }
-        Ok(taken)
+        Ok(played)
     }
 
     /// Opens the frame of a step that runs others.

@@ -1,4 +1,4 @@
-//! A scenario as it is played: what a file says, read and checked.
+//! A scenario as it is played: the content of a file, read and checked.
 //!
 //! Owns the types that the reader makes and the player walks. Blocks and traces are
 //! named, not linked; that they exist, that no block runs itself, and that every
@@ -55,9 +55,9 @@ impl Scenario {
 /// How the devices are opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSetup {
-    /// The mesh; all chips of the board where nothing is said.
+    /// The mesh; all chips of the board if `None`.
     pub mesh: Option<(u16, u16)>,
-    /// The meshes it is cut into, and the steps run on each; uncut where nothing is said.
+    /// The meshes it is cut into, and the steps run on each; uncut if `None`.
     pub submesh: Option<(u16, u16)>,
     /// Where the runtime dispatches; the board's default if `None`.
     pub dispatch: Option<DispatchCores>,
@@ -259,7 +259,7 @@ pub struct OutputStep {
 }
 
 impl OutputStep {
-    /// Whether only its name is said: then the operation decides what it makes.
+    /// Whether only its name is given: then the operation decides what it makes.
     #[must_use]
     pub const fn is_inferred(&self) -> bool {
         self.shape.is_none()

@@ -1,7 +1,7 @@
 //! The values of a scenario: given, written, chosen by the seed, or counted by loops.
 //!
 //! Owns what every name in an expression stands for while a scenario plays. The player
-//! makes one of these for each replica and tells it of loops and picks. Choices
+//! makes one of these for each replica and reports loops and picks to it. Choices
 //! depend on the seed and the name alone, so one choice more in a file leaves the
 //! others as they were.
 
@@ -102,7 +102,7 @@ pub struct Declared {
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Written: always what the number says.
+    /// Written: always this number.
     Fixed(Number),
     /// One of `from`, `from + step`, … up to `to`.
     Range {
@@ -123,7 +123,7 @@ impl Source {
         numbers.into_iter().flatten()
     }
 
-    /// Whether the seed has a say.
+    /// Whether it depends on the seed.
     #[must_use]
     pub const fn is_choice(&self) -> bool {
         !matches!(self, Self::Fixed(_))

@@ -272,7 +272,7 @@ fn op(fields: OpFields) -> Result<Action, Problem> {
             if inputs.is_empty() && (fields.shape.is_none() || fields.data_type.is_none()) {
                 return Err(Problem::BadField {
                     field: "out",
-                    reason: "without inputs, `shape` and `type` have to be said".to_owned(),
+                    reason: "without inputs, `shape` and `type` are needed".to_owned(),
                 });
             }
             Some(OutputStep {

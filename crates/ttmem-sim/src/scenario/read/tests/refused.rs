@@ -111,7 +111,7 @@ fn a_bad_step_is_named_with_its_line_and_what_was_expected() {
         ),
         (
             "{ op = 'full', out = 'x' }",
-            "`out`: without inputs, `shape` and `type` have to be said",
+            "`out`: without inputs, `shape` and `type` are needed",
         ),
         ("{ run = 'nobody' }", "there is no block `nobody`"),
         ("{ run = 'empty', for = 'i' }", "step `run` needs `times`"),

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind, TextId};
 
 /// The file in a server's folder that has its standard error.
 const COMPLAINTS: &str = "complaints";
@@ -94,6 +96,34 @@ impl Drop for OwnServer {
         // Already gone is as good as killed.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
+    }
+}
+
+/// An n150 by this number.
+pub(super) fn n150(number: u32) -> DeviceDefinition {
+    DeviceDefinition {
+        id: DeviceId(number),
+        logical_id: number,
+        unique_id: Some(0xB0_0000 + u64::from(number)),
+        arch: Arch::Wormhole,
+        board: TextId::NONE,
+        remote: Some(false),
+        grid_columns: 8,
+        grid_rows: 8,
+        l1_bytes_per_core: 1_499_136,
+        l1_reserved_bytes: 105_824,
+    }
+}
+
+/// A mesh of some devices in a row.
+pub(super) fn mesh(id: MeshId, handle: u64, devices: &[DeviceId]) -> MeshDefinition {
+    MeshDefinition {
+        id,
+        kind: MeshKind::Mesh,
+        handle,
+        rows: 1,
+        columns: u16::try_from(devices.len()).unwrap_or(u16::MAX),
+        devices: devices.to_vec(),
     }
 }
 

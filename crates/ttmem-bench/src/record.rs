@@ -6,16 +6,16 @@
 //! median, so that the timer's own cost vanishes; single calls for the tail,
 //! less what the timer costs by itself.
 
+use super::harness::{mesh, n150};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use ttmem_client::{Allocation, CbAllocation, Config, Dispatch, Tracker};
-use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
-    DispatchPath, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId,
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, Direction, DispatchPath, Layout,
+    MeshId, ProgramId, TextId,
 };
 
 /// Events of a burst: nearly a ring.
@@ -87,26 +87,8 @@ pub fn run(options: &RecordOptions) -> Result<Value> {
 
 impl Subject {
     fn open(tracker: Tracker) -> Result<Self> {
-        let device = tracker.device(&DeviceDefinition {
-            id: DeviceId(0),
-            logical_id: 0,
-            unique_id: Some(0xB0_0000),
-            arch: Arch::from_code(2),
-            board: tracker.text("n150"),
-            remote: Some(false),
-            grid_columns: 8,
-            grid_rows: 8,
-            l1_bytes_per_core: 1_499_136,
-            l1_reserved_bytes: 102_400,
-        });
-        let mesh = tracker.mesh(&MeshDefinition {
-            id: MeshId(0),
-            kind: MeshKind::Mesh,
-            handle: 0,
-            rows: 1,
-            columns: 1,
-            devices: vec![device],
-        });
+        let device = tracker.device(&n150(0));
+        let mesh = tracker.mesh(&mesh(MeshId(0), 0, &[device]));
         tracker.track_device_open(device);
         tracker.track_mesh_open(mesh);
         Ok(Self {

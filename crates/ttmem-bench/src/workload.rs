@@ -4,6 +4,7 @@
 //! what others allocated, and keeps its own account of what it holds. That
 //! account is printed at the end, to be compared with the server's.
 
+use super::harness::{mesh, n150};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use serde_json::{Value, json};
@@ -15,11 +16,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, Class, CoreRange, CoreSet, CoreType, CoresId, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshDefinition,
-    MeshId, MeshKind, ProgramId, TextId,
+    BufferId, CacheResult, CbKind, Class, CoreRange, CoreSet, CoreType, CoresId, DeviceId,
+    Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshId, ProgramId, TextId,
 };
 
 /// Devices of the workload; mesh 0 and 1 are one each, mesh 2 is both.
@@ -166,34 +165,11 @@ fn account(
 
 impl World {
     fn open(tracker: Tracker, options: &WorkloadOptions) -> Result<Self> {
-        let board = tracker.text("n150");
         let devices: Vec<DeviceId> = (0_u32..)
             .take(DEVICES)
-            .map(|logical_id| {
-                tracker.device(&DeviceDefinition {
-                    id: DeviceId(0),
-                    logical_id,
-                    unique_id: Some(0xB0_0000 + u64::from(logical_id)),
-                    arch: Arch::from_code(2),
-                    board,
-                    remote: Some(false),
-                    grid_columns: 8,
-                    grid_rows: 8,
-                    l1_bytes_per_core: 1_499_136,
-                    l1_reserved_bytes: 102_400,
-                })
-            })
+            .map(|number| tracker.device(&n150(number)))
             .collect();
-        let mesh = |handle: u64, members: &[DeviceId]| {
-            tracker.mesh(&MeshDefinition {
-                id: MeshId(0),
-                kind: MeshKind::Mesh,
-                handle,
-                rows: 1,
-                columns: u16::try_from(members.len()).unwrap_or(1),
-                devices: members.to_vec(),
-            })
-        };
+        let mesh = |handle, devices: &[DeviceId]| tracker.mesh(&mesh(MeshId(0), handle, devices));
         let meshes = [
             mesh(0, &devices[..1]),
             mesh(1, &devices[1..]),

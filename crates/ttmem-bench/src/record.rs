@@ -108,7 +108,7 @@ impl Subject {
             class: Class::Dram,
             layout: Layout::Interleaved,
             direction: Direction::BottomUp,
-            address: 64 * id,
+            address: id.wrapping_mul(64),
             requested_bytes: 24_576,
             per_bank_bytes: 2048,
             page_bytes: 2048,

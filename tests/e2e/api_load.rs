@@ -1,11 +1,13 @@
 //! The read API while a client sends tens of thousands of events per second.
 //!
-//! `ttmem bench api` is a measurement that fails when an event is lost, a total differs by a byte,
+//! `cargo xtask bench api` is a measurement that fails when an event is lost, a total differs by a byte,
 //! the server panics, or answers with an error of its own. Here it runs in small, and what it
 //! counted is looked at; times are not.
 
-use super::support::server::ttmem;
+use super::support::server::TTMEM;
+use super::support::tracked::workload;
 use serde_json::Value;
+use ttmem_bench::{Programs, Subject};
 
 fn count(found: &Value, place: &str) -> u64 {
     let value = found.pointer(place).and_then(Value::as_u64);
@@ -15,13 +17,11 @@ fn count(found: &Value, place: &str) -> u64 {
 
 #[test]
 fn readers_that_stall_and_hostile_requests_cost_no_event_and_nobody_elses_answer() {
-    let output = ttmem()
-        .args(["bench", "api", "--quick"])
-        .output()
-        .expect("the measurement runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let programs = Programs {
+        ttmem: TTMEM.into(),
+        workload: |options| Ok(workload(options)),
+    };
+    let found = ttmem_bench::measure(Subject::Api, &programs, true).expect("nothing is lost");
     let found = &found["api"];
 
     for part in ["/follower", "/crowd/load", "/hostile/load"] {

@@ -22,7 +22,7 @@ const SHOWS_CURSOR: &str = "\u{1b}[?25h";
 const OWN_STORY: &str = r#"
 about = "two tensors and what one makes of the other"
 boards = ["n300"]
-story = [
+steps = [
   { tensor = "a", shape = [1, 1, 256, 256] },
   { mark = "made", number = 1 },
   { op = "relu", inputs = ["a"], out = "b" },

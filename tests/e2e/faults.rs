@@ -1,7 +1,7 @@
 //! Either end dies, stops or is replaced, and the totals are exact afterwards.
 
-use super::support::server::{TestServer, ttmem};
-use super::support::tracked::{Tracked, assert_equal_accounts, wait_for_process};
+use super::support::server::TestServer;
+use super::support::tracked::{Tracked, assert_equal_accounts, wait_for_process, workload};
 use super::support::{WATCHDOG, wait_until};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -197,18 +197,9 @@ fn killed_after(server: &TestServer, count_file: &Path, events: u64, haste: u64)
     /// Devices, meshes and the program come before the first dispatch.
     const BEFORE: u64 = 6;
     std::fs::write(count_file, 0_u64.to_le_bytes()).expect("a count");
-    let mut child = ttmem()
-        .args([
-            "bench",
-            "workload",
-            "--events",
-            "0",
-            "--numbered",
-            "--socket",
-        ])
-        .arg(server.socket())
-        .arg("--count")
-        .arg(count_file)
+    let path = count_file.to_str().expect("a path in UTF-8");
+    let mut child = workload(&["--events", "0", "--numbered", "--count", path])
+        .env("TTMEM_SOCKET", server.socket())
         .stdout(Stdio::null())
         .spawn()
         .expect("the workload starts");

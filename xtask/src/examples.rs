@@ -6,11 +6,10 @@
 //! says it holds; without a server; under valgrind; and with the compiler's
 //! sanitizers. A part whose tools are not to be had is skipped, by name.
 
-use crate::Outcome;
-use crate::command::{cargo, program, read, run as run_command, target_dir};
+use crate::command::{program, read, run as run_command, target_dir};
 use crate::install::{self, Profile};
 use crate::server::{Holdings, Running, Server};
-use crate::tool;
+use crate::{CannotRun, tool};
 use anyhow::{Context, bail};
 
 use std::fs;
@@ -109,8 +108,8 @@ impl Installed {
     fn pkg_config(&self, option: &str) -> anyhow::Result<Vec<String>> {
         let mut command = program("pkg-config");
         command.env("PKG_CONFIG_PATH", self.lib().join("pkgconfig"));
-        let said = read(command.args([option, "ttmem"]))?;
-        Ok(said.split_whitespace().map(str::to_owned).collect())
+        let printed = read(command.args([option, "ttmem"]))?;
+        Ok(printed.split_whitespace().map(str::to_owned).collect())
     }
 
     /// An example that is to be run, with all that it needs to find the library and the server.
@@ -131,15 +130,9 @@ impl Installed {
 }
 
 /// Builds and runs every example.
-pub(crate) fn run() -> anyhow::Result<Outcome> {
-    for tool in [tool::CC, tool::CXX] {
-        if let Err(error) = tool.ensure() {
-            return Ok(Outcome::Skipped(format!("{error:#}")));
-        }
-    }
-    run_command(&mut cargo(["build", "--package", "ttmem"]))?;
-    let example = ["build", "--package", "ttmem-capi", "--example", "track"];
-    run_command(&mut cargo(example))?;
+pub(crate) fn run() -> anyhow::Result<()> {
+    tool::CC.ensure()?;
+    tool::CXX.ensure()?;
     let folder = target_dir().join("examples");
     let installed = Installed {
         prefix: folder.join("prefix"),
@@ -158,21 +151,22 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
     }
     check_static(&installed, &server, &folder.join("static"))?;
     let parts = [
-        through_pkg_config(&installed, &server, &folder)?,
-        through_cmake(&installed, &server, &folder)?,
-        under_valgrind(&installed, &server, &plain)?,
-        with_sanitizers(&installed, &server, &folder)?,
+        through_pkg_config(&installed, &server, &folder),
+        through_cmake(&installed, &server, &folder),
+        under_valgrind(&installed, &server, &plain),
+        with_sanitizers(&installed, &server, &folder),
     ];
-    let skipped = parts.into_iter().filter_map(|part| match part {
-        Outcome::Passed => None,
-        Outcome::Skipped(reason) => Some(reason),
-    });
-    let skipped: Vec<String> = skipped.collect();
-    if skipped.is_empty() {
-        Ok(Outcome::Passed)
-    } else {
-        Ok(Outcome::Skipped(skipped.join("; ")))
+    let mut skipped = Vec::new();
+    for part in parts {
+        match part {
+            Err(error) if error.is::<CannotRun>() => skipped.push(format!("{error:#}")),
+            part => part?,
+        }
     }
+    if !skipped.is_empty() {
+        bail!(CannotRun(skipped.join("; ")));
+    }
+    Ok(())
 }
 
 fn build_plain(installed: &Installed, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -196,14 +190,8 @@ fn check_static(installed: &Installed, server: &Server, folder: &Path) -> anyhow
     Ok(())
 }
 
-fn through_pkg_config(
-    installed: &Installed,
-    server: &Server,
-    folder: &Path,
-) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::PKG_CONFIG.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+fn through_pkg_config(installed: &Installed, server: &Server, folder: &Path) -> anyhow::Result<()> {
+    tool::PKG_CONFIG.ensure()?;
     let (cflags, libs) = (
         installed.pkg_config("--cflags")?,
         installed.pkg_config("--libs")?,
@@ -212,13 +200,11 @@ fn through_pkg_config(
         let example = source.build(&folder.join("pkg-config"), &cflags, &libs)?;
         check_holdings(installed, server, &example)?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-fn through_cmake(installed: &Installed, server: &Server, folder: &Path) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::CMAKE.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+fn through_cmake(installed: &Installed, server: &Server, folder: &Path) -> anyhow::Result<()> {
+    tool::CMAKE.ensure()?;
     let build = folder.join("cmake");
     // What an earlier run found must not stand in for what is installed now.
     if build.exists() {
@@ -235,17 +221,11 @@ fn through_cmake(installed: &Installed, server: &Server, folder: &Path) -> anyho
     for name in ["track_c", "track_cpp", "track_static", "allocation_client"] {
         check_holdings(installed, server, &build.join(name))?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-fn under_valgrind(
-    installed: &Installed,
-    server: &Server,
-    plain: &[PathBuf],
-) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::VALGRIND.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+fn under_valgrind(installed: &Installed, server: &Server, plain: &[PathBuf]) -> anyhow::Result<()> {
+    tool::VALGRIND.ensure()?;
     let valgrind = [
         "valgrind",
         "--quiet",
@@ -258,19 +238,13 @@ fn under_valgrind(
         run_command(&mut installed.command(&valgrind, example, server.socket()))?;
         run_command(&mut installed.command(&valgrind, example, &server.nowhere()))?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-fn with_sanitizers(
-    installed: &Installed,
-    server: &Server,
-    folder: &Path,
-) -> anyhow::Result<Outcome> {
+fn with_sanitizers(installed: &Installed, server: &Server, folder: &Path) -> anyhow::Result<()> {
     let folder = folder.join("sanitized");
     if !has_sanitizers(&folder)? {
-        return Ok(Outcome::Skipped(
-            "the compiler has no sanitizers".to_owned(),
-        ));
+        bail!(CannotRun("the compiler has no sanitizers".to_owned()));
     }
     let sanitizers: Vec<String> = SANITIZERS.iter().copied().map(str::to_owned).collect();
     let cflags = [sanitizers, installed.cflags()].concat();
@@ -278,7 +252,7 @@ fn with_sanitizers(
         let example = source.build(&folder, &cflags, &installed.libs(source))?;
         check_holdings(installed, server, &example)?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// Whether a program with sanitizers can be made: their libraries are a package of their own.
@@ -335,9 +309,12 @@ fn check_holdings(installed: &Installed, server: &Server, example: &Path) -> any
 /// Runs an example without a server: it must not notice, and must not say anything.
 fn check_alone(installed: &Installed, server: &Server, example: &Path) -> anyhow::Result<()> {
     let mut command = installed.command(&[], example, &server.nowhere());
-    let said = read(command.stdin(Stdio::null()))?;
-    if !said.is_empty() {
-        bail!("{} says without being asked: {said}", example.display());
+    let printed = read(command.stdin(Stdio::null()))?;
+    if !printed.is_empty() {
+        bail!(
+            "{} prints without being asked: {printed}",
+            example.display()
+        );
     }
     Ok(())
 }

@@ -4,7 +4,6 @@
 //! libFuzzer writes what it learns into a directory below the build directory;
 //! the committed corpus is only read.
 
-use crate::Outcome;
 use crate::command::{cargo, host_triple, program, root, run as run_command, target_dir};
 use crate::tool;
 use anyhow::{Context, bail};
@@ -69,10 +68,8 @@ impl Request {
 }
 
 /// Builds the targets and runs each for its time.
-pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::CXX.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
+    tool::CXX.ensure()?;
     let targets = chosen(request, targets()?)?;
     let bin_dir = build(&targets)?;
     let mut total = 0;
@@ -85,7 +82,7 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
         "{} fuzz targets, {total} executions, no finding",
         targets.len()
     );
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// Every target, by its file.
@@ -163,10 +160,10 @@ fn run_target(binary: &Path, target: &str, seconds: u32) -> anyhow::Result<u64> 
     let output = fuzzer
         .output()
         .with_context(|| format!("cannot start {}", binary.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        println!("{}", last_lines(&said, 40));
-        let Some(input) = written_input(&said) else {
+        println!("{}", last_lines(&printed, 40));
+        let Some(input) = written_input(&printed) else {
             bail!("{target} ended with {} and left no input", output.status);
         };
         bail!(
@@ -174,26 +171,27 @@ fn run_target(binary: &Path, target: &str, seconds: u32) -> anyhow::Result<u64> 
             binary.display()
         );
     }
-    match executions(&said) {
+    match executions(&printed) {
         Some(0) | None => {
-            println!("{}", last_lines(&said, 40));
+            println!("{}", last_lines(&printed, 40));
             bail!("{target} tried no input");
         }
         Some(count) => Ok(count),
     }
 }
 
-/// How many inputs were tried, as libFuzzer says at its end.
-fn executions(said: &str) -> Option<u64> {
-    let count = said
+/// How many inputs were tried, as libFuzzer prints at its end.
+fn executions(printed: &str) -> Option<u64> {
+    let count = printed
         .lines()
         .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))?;
     count.trim().parse().ok()
 }
 
 /// The file that libFuzzer left the offending input in.
-fn written_input(said: &str) -> Option<&str> {
-    said.lines()
+fn written_input(printed: &str) -> Option<&str> {
+    printed
+        .lines()
         .find_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 

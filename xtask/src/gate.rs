@@ -11,11 +11,11 @@
 mod attach;
 mod baseline;
 
-use crate::Outcome;
 use crate::command::{cargo, program, read, root};
 use crate::tool;
 use anyhow::{Context, bail};
 use baseline::{Baseline, Baselines, PerEvent, Verdict};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,10 +62,8 @@ pub(crate) enum Mode {
 }
 
 /// Measures every workload of every subject.
-pub(crate) fn run(mode: Mode) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::VALGRIND.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
+    tool::VALGRIND.ensure()?;
     for subject in SUBJECTS {
         run_subject(subject, mode).with_context(|| subject.package.to_owned())?;
     }
@@ -154,16 +152,15 @@ pub(crate) fn build(package: &str, bench: &str) -> anyhow::Result<PathBuf> {
     let mut cargo = cargo(bench.into_iter().chain(how));
     // What the compiler says goes to the terminal; the messages are on stdout.
     let messages = read(cargo.stderr(Stdio::inherit()))?;
-    let path = executable(&messages).context("cargo names no executable of the bench")?;
-    Ok(PathBuf::from(path))
+    executable(&messages).context("cargo names no executable of the bench")
 }
 
-/// The executable that cargo's messages speak of.
-fn executable(messages: &str) -> Option<&str> {
-    let (_before, rest) = messages.split_once("\"executable\":\"")?;
-    let (path, _after) = rest.split_once('"')?;
-    // Of paths with quotes or backslashes in them nothing is known here.
-    (!path.contains('\\')).then_some(path)
+/// The executable that one of cargo's messages names.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().map(serde_json::from_str::<Value>);
+    messages
+        .flatten()
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
 }
 
 /// Runs a workload once and counts.
@@ -202,19 +199,22 @@ pub(crate) fn counted(
         .args(words)
         .envs(variables.iter().copied());
     let output = valgrind.output().context("cannot start valgrind")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let shown = words.join(" ");
     if !output.status.success() {
-        bail!("{shown} failed under valgrind: {}\n{said}", output.status);
+        bail!(
+            "{shown} failed under valgrind: {}\n{printed}",
+            output.status
+        );
     }
-    let count =
-        collected(&said).with_context(|| format!("valgrind gave no count for {shown}\n{said}"))?;
+    let count = collected(&printed)
+        .with_context(|| format!("valgrind gave no count for {shown}\n{printed}"))?;
     Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// The number in callgrind's line `==pid== Collected : n`.
-fn collected(said: &str) -> Option<u64> {
-    let line = said.lines().find(|line| line.contains("Collected :"))?;
+fn collected(printed: &str) -> Option<u64> {
+    let line = printed.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
@@ -279,10 +279,11 @@ mod tests {
     fn the_lines_of_cargo_and_callgrind_are_understood() {
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
             {\"target\":{\"name\":\"instructions\"},\"executable\":\"/x/instructions-12\",\"fresh\":true}\n";
-        assert_eq!(executable(messages), Some("/x/instructions-12"));
+        assert_eq!(executable(messages), Some("/x/instructions-12".into()));
         assert_eq!(executable("{\"executable\":null}"), None);
-        let said = "==7== Events    : Ir\n==7== Collected : 97079533\n==7== I refs: 97,079,533\n";
-        assert_eq!(collected(said), Some(97_079_533));
+        let printed =
+            "==7== Events    : Ir\n==7== Collected : 97079533\n==7== I refs: 97,079,533\n";
+        assert_eq!(collected(printed), Some(97_079_533));
         assert_eq!(collected("==7== nothing\n"), None);
     }
 

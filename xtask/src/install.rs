@@ -3,8 +3,7 @@
 //! What is installed can be moved: pkg-config and CMake files find their tree by
 //! where they lie.
 
-use crate::Outcome;
-use crate::command::{cargo, root, run as run_command, target_dir};
+use crate::command::{build_for_tests, cargo, root, run as run_command, target_dir};
 use anyhow::{Context, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -60,17 +59,21 @@ impl Request {
 }
 
 /// Builds libttmem and installs it.
-pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
+pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
     let Request { prefix, profile } = request;
-    let mut build = cargo(["build", "--package", "ttmem-capi", "--lib"]);
     let built = match profile {
         Profile::Release => {
-            build.arg("--release");
+            let library = ["--package", "ttmem-capi", "--lib"];
+            run_command(&mut cargo(
+                ["build", "--release"].into_iter().chain(library),
+            ))?;
             target_dir().join("release")
         }
-        Profile::Dev => target_dir().join("debug"),
+        Profile::Dev => {
+            build_for_tests()?;
+            target_dir().join("debug")
+        }
     };
-    run_command(&mut build)?;
 
     let source = root().join(SOURCE);
     let lib = prefix.join("lib");
@@ -95,7 +98,7 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<Outcome> {
             .with_context(|| format!("cannot write {}", to.display()))?;
     }
     println!("libttmem {VERSION} is in {}", prefix.display());
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// Puts in what a template leaves open.

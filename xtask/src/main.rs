@@ -1,6 +1,6 @@
-//! What cargo has no word for: the whole test run, and the checks it is made of.
+//! Developer commands: the checks, the test runs made of them, and measurements.
 //!
-//! Run as `cargo xtask WORD`. It needs nothing but Rust: what else a check needs
+//! Run as `cargo xtask COMMAND`. It needs nothing but Rust: what else a check needs
 //! is installed where that is possible, and otherwise the check says that it
 //! could not run.
 
@@ -10,6 +10,7 @@
 )]
 
 mod arrows;
+mod bench;
 mod command;
 mod examples;
 mod fuzz;
@@ -19,87 +20,109 @@ mod loom;
 mod schemathesis;
 mod screens;
 mod server;
+mod steps;
 mod suite;
 mod tool;
 mod ttnn;
 mod worst;
 
 use anyhow::bail;
+use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask WORD
+usage: cargo xtask COMMAND
 
-  test                        every check, cheap ones first; what CI runs
+before a commit, before a change is merged, and for a release:
+  check                       seconds: format, lints, arrows, unit tests
+  test                        minutes: every check; steps that cannot run here are skipped
+  ci                          test and short runs of the benchmarks; a skipped step is a failure
+  soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, ttnn-matrix; keeps the
+                              output in docs/soak/
+
+single checks:
   arrows                      the dependencies between crates point the right way
+  examples                    builds every example in every way, and runs it against a server, under
+                              valgrind and with sanitizers
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
+  gate [--bless]              instructions per event against the committed baselines; --bless writes them
   loom                        the lock-free code in every interleaving of its threads
-  gate [--bless]              instructions per event against the committed baselines;
-                              --bless writes new baselines
-  worst [CASE...]             instructions per event beside more and more of everything; fails where
-                              they grow and should not
-  examples                    builds every example in every way there is, and runs it against a
-                              server, under valgrind and with sanitizers
-  ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step;
-                              and behaviours, compared with themselves without ttmem
-  ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
+  schemathesis [ARG...]       the read API of a running server against its own description; arguments go
+                              to schemathesis
+  ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step; and
+                              behaviours, compared with themselves without ttmem
   ttnn-matrix [VERSION...]    tries every published wheel of ttnn and writes docs/ttnn-wheels.md; with
-                              versions it tries those and prints the table. A wheel that it installs
-                              it removes again after its row (about 500 MB each), but the newest
-  schemathesis [WORD...]      the read API of a running server held against its own description, with
-                              more words for schemathesis if there are any
-  screens                     the screens in README.md and docs/top.md, captured anew from the program
-  install --prefix DIR        libttmem, its headers, and its pkg-config and CMake packages
+                              versions, tries those and prints the table. Removes each wheel that it
+                              installed (about 500 MB) after its row, but the newest
+  worst [CASE...]             instructions per event as everything else grows; fails where they grow too
+
+measurements:
+  bench SUBJECT [--quick]     server, client, top or api, as JSON
+  ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
+
+other:
+  install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages
+  screens                     captures the screens in README.md and docs/top.md again
 ";
 
-/// How a check that did not fail ended.
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    /// It ran.
-    Passed,
-    /// It could not run, for this reason.
-    Skipped(String),
+/// The exit code of a check that could not run.
+const SKIPPED: u8 = 77;
+
+/// Why a check could not run, which is no failure of what it checks.
+#[derive(Debug)]
+struct CannotRun(String);
+
+impl fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
+
+impl std::error::Error for CannotRun {}
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match run(&words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // There is nobody left to tell when stderr is closed.
-            let _told = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(error) = run(&words) else {
+        return ExitCode::SUCCESS;
+    };
+    let is_skipped = error.is::<CannotRun>();
+    let (what, code) = if is_skipped {
+        // The last line of its output: whoever runs this as a step repeats it.
+        ("could not run", ExitCode::from(SKIPPED))
+    } else {
+        ("error", ExitCode::FAILURE)
+    };
+    let _closed = writeln!(std::io::stderr(), "{what}: {error:#}");
+    code
 }
 
 fn run(words: &[&str]) -> anyhow::Result<()> {
-    let outcome = match words {
-        ["test"] => return suite::run(),
-        ["arrows"] => arrows::run()?,
-        ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?)?,
-        ["gate"] => gate::run(gate::Mode::Compare)?,
-        ["gate", "--bless"] => gate::run(gate::Mode::Bless)?,
-        ["worst", cases @ ..] => worst::run(cases)?,
-        ["examples"] => examples::run()?,
-        ["install", rest @ ..] => install::run(&install::Request::parse(rest)?)?,
-        ["loom"] => loom::run()?,
-        ["schemathesis", rest @ ..] => schemathesis::run(rest)?,
-        ["screens"] => screens::run()?,
-        ["ttnn", rest @ ..] => ttnn::run(rest)?,
-        ["ttnn-bench"] => ttnn::bench()?,
-        ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels)?,
+    match words {
+        ["check"] => suite::check(),
+        ["test"] => suite::test(),
+        ["ci"] => suite::ci(),
+        ["soak", steps @ ..] => suite::soak(steps),
+        ["step", name] => suite::step(name),
+        ["arrows"] => arrows::run(),
+        ["bench", rest @ ..] => bench::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?),
+        ["gate"] => gate::run(gate::Mode::Compare),
+        ["gate", "--bless"] => gate::run(gate::Mode::Bless),
+        ["worst", cases @ ..] => worst::run(cases),
+        ["examples"] => examples::run(),
+        ["install", rest @ ..] => install::run(&install::Request::parse(rest)?),
+        ["loom"] => loom::run(),
+        ["schemathesis", rest @ ..] => schemathesis::run(rest),
+        ["screens"] => screens::run(),
+        ["ttnn", rest @ ..] => ttnn::run(rest),
+        ["ttnn-bench"] => ttnn::bench(),
+        ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
-            return Ok(());
+            Ok(())
         }
-        other => bail!("no such word: {:?}\n\n{USAGE}", other.join(" ")),
-    };
-    match outcome {
-        Outcome::Passed => Ok(()),
-        // Asked for by name, so not running it is no success.
-        Outcome::Skipped(reason) => bail!("could not run: {reason}"),
+        other => bail!("no such command: {:?}\n\n{USAGE}", other.join(" ")),
     }
 }

@@ -9,8 +9,7 @@
 mod bridge;
 mod environment;
 
-use crate::Outcome;
-use crate::command::{cargo, program, root, run as run_command, target_dir};
+use crate::command::{build_for_tests, program, root, run as run_command, target_dir};
 use crate::server::{Running, Server};
 use anyhow::Context;
 use bridge::Bridge;
@@ -44,25 +43,11 @@ const LOAD: [&str; 7] = [
     "600",
 ];
 
-/// Builds a server and runs schemathesis against it, with more words of its own if there are any.
-pub(crate) fn run(words: &[&str]) -> anyhow::Result<Outcome> {
-    run_command(&mut cargo(["build", "--package", "ttmem"]))?;
-    check(words)
-}
-
-/// The same where the tests of the workspace are built, and the program with them.
-pub(crate) fn run_beside_tests() -> anyhow::Result<Outcome> {
-    let targets = ["--workspace", "--tests", "--lib", "--bin", "ttmem"];
-    run_command(&mut cargo(["build"].into_iter().chain(targets)))?;
-    check(&[])
-}
-
-fn check(words: &[&str]) -> anyhow::Result<Outcome> {
+/// Builds a server and runs schemathesis against it, with these arguments beside our own.
+pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
+    build_for_tests()?;
     let folder = root().join("tests/schemathesis");
-    let environment = match Environment::provide(&folder.join("requirements.txt"))? {
-        Ok(environment) => environment,
-        Err(reason) => return Ok(Outcome::Skipped(reason)),
-    };
+    let environment = Environment::provide(&folder.join("requirements.txt"))?;
     let ttmem = target_dir().join("debug/ttmem");
     let server = Server::start(&ttmem)?;
     let _load = start_load(&ttmem, &server)?;
@@ -86,7 +71,7 @@ fn check(words: &[&str]) -> anyhow::Result<Outcome> {
     server
         .status()
         .context("the server does not answer any more")?;
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 fn start_load(ttmem: &Path, server: &Server) -> anyhow::Result<Running> {

@@ -2,6 +2,7 @@
 
 use crate::command::{program, read};
 use anyhow::{Context, bail};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long to wait for what should take milliseconds, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The totals that examples tell: the server's names for them.
+/// The totals that examples print: the server's names for them.
 const TOTALS: [&str; 5] = [
     "dram_bytes",
     "l1_bytes",
@@ -40,45 +41,25 @@ impl Holdings {
         Ok(held)
     }
 
-    /// What the server's JSON says of every device of a process; nothing if it has none.
-    ///
-    /// The document is the server's own, whose keys come in a fixed order: a process begins with
-    /// its pid, and only devices of processes have these totals. A reader of JSON would be the
-    /// only dependency of this program that is not about errors.
-    fn of_process(json: &str, pid: u32) -> Vec<Self> {
-        let text: String = json.split_whitespace().collect();
-        let mark = "{\"pid\":";
-        // The first is the server itself.
-        let processes = text.split(mark).skip(2);
-        let own = processes.filter(|process| process.starts_with(&format!("{pid},")));
-        let own: Vec<&str> = own.collect();
-        let devices = own
-            .iter()
-            .flat_map(|process| process.split("\"dram_bytes\":").skip(1));
+    /// What the server's document has of every device of a process; nothing if it has none.
+    fn of_process(status: &Value, pid: u32) -> Vec<Self> {
+        let devices = devices(status, |process| process["pid"] == pid);
+        let total = |device: &Value, name: &str| device[name].as_u64().unwrap_or(u64::MAX);
         devices
-            .map(|device| {
-                let device = format!("\"dram_bytes\":{device}");
-                Self(TOTALS.map(|name| number_after(&device, name)))
-            })
+            .map(|device| Self(TOTALS.map(|name| total(device, name))))
             .collect()
     }
 }
 
-fn number_after(text: &str, name: &str) -> u64 {
-    let key = format!("\"{name}\":");
-    let value = text.split_once(&key).map_or("", |(_before, after)| after);
-    let end = value.find(|digit: char| !digit.is_ascii_digit());
-    // What is no number is a total that no example has.
-    value[..end.unwrap_or(value.len())]
-        .parse()
-        .unwrap_or(u64::MAX)
-}
-
-/// Whether the server's JSON tells of a buffer.
-fn has_buffers(json: &str) -> bool {
-    let text: String = json.split_whitespace().collect();
-    let mut counts = text.split("\"buffers\":").skip(1);
-    counts.any(|count| count.starts_with(|digit: char| ('1'..='9').contains(&digit)))
+/// The devices of some processes of the server's document.
+fn devices<'d>(
+    status: &'d Value,
+    is_meant: impl Fn(&Value) -> bool,
+) -> impl Iterator<Item = &'d Value> {
+    let list = |value: &'d Value| value.as_array().into_iter().flatten();
+    list(&status["processes"])
+        .filter(move |process| is_meant(process))
+        .flat_map(move |process| list(&process["devices"]))
 }
 
 /// A server of a check's own.
@@ -128,6 +109,9 @@ impl Server {
     /// Waits until somebody holds a buffer.
     pub(crate) fn wait_for_buffers(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
+        let has_buffers = |status: &Value| {
+            devices(status, |_process| true).any(|device| device["buffers"].as_u64() > Some(0))
+        };
         while !has_buffers(&self.status()?) {
             if Instant::now() > deadline {
                 bail!("nobody allocates anything");
@@ -146,27 +130,27 @@ impl Server {
     pub(crate) fn wait_for(&self, pid: u32, held: &Holdings) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let json = self.status()?;
-            let found = Holdings::of_process(&json, pid);
+            let status = self.status()?;
+            let found = Holdings::of_process(&status, pid);
             let nothing = *held == Holdings::default();
             if found.iter().all(|found| found == held) && (nothing || !found.is_empty()) {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("it should hold {held:?} ({TOTALS:?}); the server says {found:?}:\n{json}");
+                bail!(
+                    "it should hold {held:?} ({TOTALS:?}); the server says {found:?}:\n{status:#}"
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// What it says of everything, in JSON.
-    pub(crate) fn status(&self) -> anyhow::Result<String> {
+    /// Its snapshot of everything.
+    pub(crate) fn status(&self) -> anyhow::Result<Value> {
         let mut status = program(&self.ttmem);
-        read(
-            status
-                .args(["status", "--json", "--socket"])
-                .arg(&self.socket),
-        )
+        status.args(["status", "--json", "--socket"]);
+        let json = read(status.arg(&self.socket))?;
+        serde_json::from_str(&json).context("ttmem status printed no JSON")
     }
 }
 
@@ -210,14 +194,7 @@ impl Drop for SocketFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const JSON: &str = r#"{ "server": { "pid": 7, "version": "0" }, "processes": [
-        { "pid": 7, "devices": [] },
-        { "pid": 70, "devices": [
-            { "id": 0, "dram_bytes": 1, "l1_bytes": 2, "l1_small_bytes": 9, "cb_bytes": 3,
-              "kernel_bytes": 4, "buffers": 5 },
-            { "id": 1, "dram_bytes": 6, "l1_bytes": 7, "l1_small_bytes": 9, "cb_bytes": 8,
-              "kernel_bytes": 9, "buffers": 10 } ] } ] }"#;
+    use serde_json::json;
 
     #[test]
     fn holdings_are_read_from_an_example() {
@@ -229,17 +206,18 @@ mod tests {
 
     #[test]
     fn holdings_are_read_from_the_server() {
+        let device = |first: u64| {
+            let totals = TOTALS.iter().zip(first..);
+            let totals = totals.map(|(name, total)| ((*name).to_owned(), json!(total)));
+            Value::Object(totals.collect())
+        };
+        let status = json!({ "processes": [
+            { "pid": 7, "devices": [] },
+            { "pid": 70, "devices": [device(1), device(6)] },
+        ] });
         let expected = [Holdings([1, 2, 3, 4, 5]), Holdings([6, 7, 8, 9, 10])];
-        assert_eq!(Holdings::of_process(JSON, 70), expected);
-        assert_eq!(Holdings::of_process(JSON, 7), []);
-        assert_eq!(Holdings::of_process(JSON, 0), []);
-    }
-
-    #[test]
-    fn buffers_are_seen_where_there_are_any() {
-        assert!(has_buffers(JSON));
-        assert!(!has_buffers(
-            &JSON.replace("\"buffers\": ", "\"buffers\": 0")
-        ));
+        assert_eq!(Holdings::of_process(&status, 70), expected);
+        assert_eq!(Holdings::of_process(&status, 7), []);
+        assert_eq!(Holdings::of_process(&status, 0), []);
     }
 }

@@ -1,162 +1,241 @@
-//! `cargo xtask test`: every check, cheap ones first.
+//! `cargo xtask check`, `test`, `ci` and `soak`: which steps each has.
+//!
+//! How steps are run beside each other, and what is printed, is [`crate::steps`].
 
-use crate::command::{cargo, run as run_command};
-use crate::{Outcome, arrows, examples, fuzz, gate, loom, schemathesis, tool, ttnn};
+use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
+use crate::steps::Share::{Part, Whole};
+use crate::steps::{Skipping, Step, run_steps};
+use crate::{arrows, bench, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
 use anyhow::{Context, bail};
-use std::time::{Duration, Instant};
+use std::fs;
 
-/// One check of the run.
-struct Step {
-    name: &'static str,
-    /// How to run it alone.
-    alone: &'static str,
-    run: fn() -> anyhow::Result<Outcome>,
-}
+/// Where the output of `soak` is kept.
+const SOAK_FOLDER: &str = "docs/soak";
 
-const STEPS: &[Step] = &[
-    Step {
-        name: "format",
-        alone: "cargo fmt --all --check (and in fuzz/)",
-        run: || {
-            run_command(&mut cargo(["fmt", "--all", "--check"]))?;
-            let fuzz = ["--manifest-path", "fuzz/Cargo.toml"];
-            passed(["fmt", "--check"].into_iter().chain(fuzz))
-        },
+/// Seconds for each fuzz target in `soak`.
+const SOAK_FUZZ_SECONDS: &str = "600";
+
+/// Cases of each property test in `check`, and in `soak`.
+const FEW_CASES: &str = "32";
+const MANY_CASES: &str = "20000";
+
+const FORMAT: Step = Step::new(
+    "format",
+    Whole,
+    "cargo fmt --all --check (and in fuzz/)",
+    || {
+        run_command(&mut cargo(["fmt", "--all", "--check"]))?;
+        run_cargo(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])
     },
-    Step {
-        name: "lints",
-        alone: "cargo clippy --workspace --all-targets -- -D warnings",
-        run: || {
-            let clippy = ["clippy", "--workspace", "--all-targets"];
-            passed(clippy.into_iter().chain(["--", "-D", "warnings"]))
-        },
+);
+
+const LINTS: Step = Step::new(
+    "lints",
+    Whole,
+    "cargo clippy --workspace --all-targets -- -D warnings",
+    || {
+        run_cargo([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])
     },
-    Step {
-        name: "arrows",
-        alone: "cargo xtask arrows",
-        run: arrows::run,
+);
+
+const ARROWS: Step = Step::new("arrows", Whole, "cargo xtask arrows", arrows::run);
+
+const UNIT_TESTS: Step = Step::new(
+    "unit tests",
+    Whole,
+    "cargo nextest run --workspace --lib --bins",
+    || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
+);
+
+const TESTS: Step = Step::new(
+    "tests",
+    Whole,
+    "cargo nextest run --workspace (or cargo test --workspace)",
+    || {
+        // Without it the tests that need it are skipped, or fail with CI=true.
+        if let Err(error) = tool::TMUX.ensure() {
+            println!("{error:#}");
+        }
+        run_tests(&[], &[])
     },
-    Step {
-        name: "tests",
-        alone: "cargo nextest run --workspace (or cargo test --workspace)",
-        run: || {
-            tool::TMUX.ensure()?;
-            if has_nextest() {
-                passed(["nextest", "run", "--workspace"])
-            } else {
-                println!("cargo-nextest is not there: running the tests with cargo test");
-                passed(["test", "--workspace", "--lib", "--bins", "--tests"])
-            }
-        },
+);
+
+const DOC_TESTS: Step = Step::new("doc tests", Part, "cargo test --doc --workspace", || {
+    run_cargo(["test", "--doc", "--workspace"])
+});
+
+const DOCUMENTATION: Step = Step::new(
+    "documentation",
+    Part,
+    "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
+    || {
+        let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
+        run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
     },
-    Step {
-        name: "doc tests",
-        alone: "cargo test --doc --workspace",
-        run: || passed(["test", "--doc", "--workspace"]),
+);
+
+const TTNN: Step = Step::new("ttnn", Part, "cargo xtask ttnn", || ttnn::run(&[]));
+
+const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemathesis", || {
+    schemathesis::run(&[])
+});
+
+const LOOM: Step = Step::new("loom", Part, "cargo xtask loom", loom::run);
+
+const EXAMPLES: Step = Step::new("examples", Part, "cargo xtask examples", examples::run);
+
+const FUZZ: Step = Step::new("fuzz", Part, "cargo xtask fuzz", || {
+    fuzz::run(&fuzz::Request::default())
+});
+
+const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
+    gate::run(gate::Mode::Compare)
+});
+
+const BENCHES: Step = Step::new(
+    "benches",
+    Whole,
+    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
+    || {
+        run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
+        // `api` runs with the tests.
+        for subject in ["server", "client", "top"] {
+            bench::run(&[subject, "--quick"])?;
+        }
+        Ok(())
     },
-    Step {
-        name: "documentation",
-        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
-        run: || {
-            let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
-            run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-            Ok(Outcome::Passed)
-        },
-    },
-    Step {
-        name: "ttnn",
-        alone: "cargo xtask ttnn",
-        run: ttnn::run_beside_tests,
-    },
-    Step {
-        name: "schemathesis",
-        alone: "cargo xtask schemathesis",
-        run: schemathesis::run_beside_tests,
-    },
-    Step {
-        name: "loom",
-        alone: "cargo xtask loom",
-        run: loom::run,
-    },
-    Step {
-        name: "examples",
-        alone: "cargo xtask examples",
-        run: examples::run,
-    },
-    Step {
-        name: "fuzz",
-        alone: "cargo xtask fuzz",
-        run: || fuzz::run(&fuzz::Request::default()),
-    },
-    Step {
-        name: "gate",
-        alone: "cargo xtask gate",
-        run: || gate::run(gate::Mode::Compare),
-    },
+);
+
+/// What a contributor runs before every commit.
+const CHECK: &[&Step] = &[&FORMAT, &LINTS, &ARROWS, &UNIT_TESTS];
+
+/// The test command of README. Those that share the machine come longest first.
+const TEST: &[&Step] = &[
+    &FORMAT,
+    &LINTS,
+    &ARROWS,
+    &TESTS,
+    &TTNN,
+    &GATE,
+    &EXAMPLES,
+    &LOOM,
+    &SCHEMATHESIS,
+    &FUZZ,
+    &DOCUMENTATION,
+    &DOC_TESTS,
 ];
 
-/// Runs every check and stops at the first that fails.
-pub(crate) fn run() -> anyhow::Result<()> {
-    let skipping_fails = std::env::var_os("CI").is_some_and(|value| value == "true");
-    let mut ended: Vec<(&str, Duration, Outcome)> = Vec::new();
-    for (number, step) in (1..).zip(STEPS) {
-        println!("\n== {number}/{} {} ==", STEPS.len(), step.name);
-        let start = Instant::now();
-        let outcome = (step.run)();
-        let elapsed = start.elapsed();
-        let outcome = outcome.with_context(|| {
-            let seconds = elapsed.as_secs_f64();
-            let (name, alone) = (step.name, step.alone);
-            format!("step `{name}` failed after {seconds:.1} s; to run it alone: {alone}")
-        })?;
-        println!("-- {}: {:.1} s", step.name, elapsed.as_secs_f64());
-        ended.push((step.name, elapsed, outcome));
-    }
-    summarize(&ended, skipping_fails)
+/// What takes longer than minutes, or has no end of its own.
+const SOAK: &[&Step] = &[
+    &Step::new(
+        "load",
+        Whole,
+        "ttmem load --clients 8 --duration 1800",
+        || {
+            build_for_tests()?;
+            let ttmem = target_dir().join("debug/ttmem");
+            let mut load = program(ttmem);
+            run_command(load.args(["load", "--clients", "8", "--duration", "1800"]))
+        },
+    ),
+    &Step::new(
+        "properties",
+        Whole,
+        "PROPTEST_CASES=20000 cargo nextest run --workspace --profile soak",
+        || {
+            let words = ["--profile", "soak", "-E", "not binary(e2e)"];
+            run_tests(&words, &[("PROPTEST_CASES", MANY_CASES)])
+        },
+    ),
+    &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {
+        fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
+    }),
+    &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
+    &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
+        ttnn::run_matrix(&[])
+    }),
+];
+
+pub(crate) fn check() -> anyhow::Result<()> {
+    run_steps(CHECK, Skipping::from_environment())
 }
 
-fn summarize(ended: &[(&str, Duration, Outcome)], skipping_fails: bool) -> anyhow::Result<()> {
-    println!("\n== summary ==");
-    for (name, elapsed, outcome) in ended {
-        let seconds = elapsed.as_secs_f64();
-        match outcome {
-            Outcome::Passed => println!("{name:<14} {seconds:>7.1} s  passed"),
-            Outcome::Skipped(reason) => println!("{name:<14} {seconds:>7.1} s  SKIPPED: {reason}"),
+pub(crate) fn test() -> anyhow::Result<()> {
+    run_steps(TEST, Skipping::from_environment())
+}
+
+/// Every step of `test` and those that take longer; none may be skipped.
+pub(crate) fn ci() -> anyhow::Result<()> {
+    let steps: Vec<&Step> = TEST.iter().copied().chain([&BENCHES]).collect();
+    run_steps(&steps, Skipping::Fails)
+}
+
+/// Runs every step that takes long, or those named, and keeps what they printed.
+pub(crate) fn soak(names: &[&str]) -> anyhow::Result<()> {
+    if let Some(name) = names.iter().find(|name| find(SOAK, name).is_none()) {
+        let known: Vec<&str> = SOAK.iter().map(|step| step.name).collect();
+        bail!("soak has no step {name}; it has {}", known.join(", "));
+    }
+    let is_wanted = |step: &&Step| names.is_empty() || names.contains(&step.name);
+    let steps: Vec<&Step> = SOAK.iter().copied().filter(is_wanted).collect();
+    let result = run_steps(&steps, Skipping::from_environment());
+    let folder = root().join(SOAK_FOLDER);
+    fs::create_dir_all(&folder).context("no folder for the output")?;
+    for step in steps {
+        let log = fs::read_to_string(step.log()).context("a step left no output")?;
+        // Nobody else's machine has these paths.
+        let shown = log.replace(&root().display().to_string(), ".");
+        let page = folder.join(format!("{}.txt", step.name));
+        fs::write(&page, shown).with_context(|| format!("cannot write {}", page.display()))?;
+    }
+    result
+}
+
+/// Runs one step in this process: how the others start it.
+pub(crate) fn step(name: &str) -> anyhow::Result<()> {
+    let step = [CHECK, TEST, &[&BENCHES], SOAK]
+        .iter()
+        .find_map(|steps| find(steps, name));
+    let step = step.with_context(|| format!("there is no step {name}"))?;
+    (step.run)()
+}
+
+fn find<'s>(steps: &[&'s Step], name: &str) -> Option<&'s Step> {
+    steps.iter().copied().find(|step| step.name == name)
+}
+
+fn run_cargo<'w>(words: impl IntoIterator<Item = &'w str>) -> anyhow::Result<()> {
+    run_command(&mut cargo(words))
+}
+
+/// Runs tests of the workspace, with nextest where it is installed.
+fn run_tests(words: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<()> {
+    let has_nextest = cargo(["nextest", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    let mut command = if has_nextest {
+        let mut nextest = cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        nextest.args(words);
+        nextest
+    } else {
+        println!("cargo-nextest is not installed: running the tests with cargo test");
+        let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
+        let targets = words
+            .iter()
+            .filter(|word| ["--lib", "--bins"].contains(word));
+        test.args(targets);
+        if words.is_empty() {
+            // Doc tests are a step of their own.
+            test.args(["--lib", "--bins", "--tests"]);
         }
-    }
-    let is_skipped = |(_name, _elapsed, outcome): &&(_, _, Outcome)| *outcome != Outcome::Passed;
-    let skipped = ended.iter().filter(is_skipped).count();
-    if skipped > 0 && skipping_fails {
-        bail!("{skipped} steps were skipped, and with CI=true every step must run");
-    }
-    let ran = ended.len() - skipped;
-    println!("all steps passed: {ran} steps, {skipped} skipped");
-    Ok(())
-}
-
-fn passed<'w>(words: impl IntoIterator<Item = &'w str>) -> anyhow::Result<Outcome> {
-    run_command(&mut cargo(words))?;
-    Ok(Outcome::Passed)
-}
-
-fn has_nextest() -> bool {
-    let output = cargo(["nextest", "--version"]).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_skipped_step_fails_only_where_every_step_must_run() {
-        let skipped = |reason: &str| ("gate", Duration::ZERO, Outcome::Skipped(reason.to_owned()));
-        let ended = [
-            ("format", Duration::ZERO, Outcome::Passed),
-            skipped("no valgrind"),
-        ];
-        assert!(summarize(&ended, false).is_ok());
-        assert!(summarize(&ended, true).is_err());
-        assert!(summarize(&ended[..1], true).is_ok());
-    }
+        test
+    };
+    run_command(command.envs(variables.iter().copied()))
 }

@@ -1,12 +1,11 @@
 //! Where the model reports what it does: the tracker's interface, as a trait.
 //!
-//! The real tracker is one per process, and a model of the runtime wants to be run many times in
-//! one test. So the model speaks to [`Hooks`]: [`Tracker`] sends what it hears to a server,
-//! [`Journal`] keeps it.
+//! The real tracker is one per process, and a model of the runtime is run many times in one test.
+//! So the model reports to [`Hooks`]: a program passes the calls on to its tracker, [`Journal`]
+//! records them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use ttmem_client::Tracker;
 use ttmem_event::{
     BufferId, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, EventKind, MeshDefinition,
     MeshId, ProgramId, TextId,
@@ -29,44 +28,14 @@ pub trait Hooks {
     fn next_program(&mut self) -> ProgramId;
 }
 
-impl Hooks for Tracker {
-    fn track(&mut self, event: EventKind) {
-        Self::track(*self, event);
-    }
-
-    fn text(&mut self, text: &str) -> TextId {
-        Self::text(*self, text)
-    }
-
-    fn cores(&mut self, cores: &CoreSet) -> CoresId {
-        Self::cores(*self, cores)
-    }
-
-    fn device(&mut self, device: &DeviceDefinition) -> DeviceId {
-        Self::device(*self, device)
-    }
-
-    fn mesh(&mut self, mesh: &MeshDefinition) -> MeshId {
-        Self::mesh(*self, mesh)
-    }
-
-    fn next_buffer(&mut self) -> BufferId {
-        Self::next_buffer(*self)
-    }
-
-    fn next_program(&mut self) -> ProgramId {
-        Self::next_program(*self)
-    }
-}
-
-/// What the model said, in order: definitions stand before the events that use them.
+/// What the model reported, in order: definitions stand before the events that use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Defined(Definition),
     Happened(EventKind),
 }
 
-/// Hooks that keep what they hear; every copy is the same journal.
+/// Hooks that record every call; every copy is the same journal.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pages: Rc<RefCell<Pages>>,

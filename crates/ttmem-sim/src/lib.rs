@@ -4,7 +4,7 @@
 //! out, [`program`] for what it never sees (circular buffers, kernels, configuration),
 //! [`config_ring`], [`prefetcher`] and [`trace_layout`] for the caches of dispatch. [`runtime`]
 //! joins them as TT-Metal does, and calls the tracker ([`hooks`]) where TT-Metal does. [`ttnn`]
-//! runs operations on it, with a program cache; [`scenario`] plays whole stories.
+//! runs operations on it, with a program cache; [`scenario`] plays whole programs from files.
 //!
 //! It drives the demo and load tests, and it is held against the real runtime address by address.
 

@@ -1,4 +1,4 @@
-//! The command line: what can be said, and where defaults come from.
+//! The command line: commands, options, and where defaults come from.
 
 mod remote;
 mod top;
@@ -7,7 +7,6 @@ pub(crate) use remote::HttpOptions;
 use remote::{host_name, tcp_address};
 pub(crate) use top::TopOptions;
 
-use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::story::{self, Story};
@@ -87,7 +86,7 @@ pub(crate) enum Command {
     Forget(ForgetOptions),
     /// Set a mark, from which peaks are counted as well.
     Mark(MarkOptions),
-    /// Run a program and say what it used on every device.
+    /// Run a program and report what it used on every device.
     ///
     /// The program is tracked as it is, and so are the processes that it starts. Its streams,
     /// its signals and its exit code are its own.
@@ -101,8 +100,6 @@ pub(crate) enum Command {
     /// One process of `load`.
     #[command(hide = true)]
     LoadClient(LoadClientOptions),
-    /// Measure the server and print what was found as JSON.
-    Bench(BenchOptions),
 }
 
 #[derive(Debug, Args)]
@@ -289,7 +286,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_attach: bool,
 
-    /// Tell the native call stacks of buffers from this size on; 0 = of all.
+    /// Report the native call stacks of buffers from this size on; 0 = of all.
     ///
     /// Also those of allocations that are refused and of kernels that are loaded. Each costs the
     /// program microseconds.
@@ -317,7 +314,7 @@ pub(crate) struct EnvOptions {
 
 /// What the model of the runtime plays.
 #[derive(Debug, Args)]
-pub(crate) struct StoryOptions {
+pub(crate) struct PlayOptions {
     /// What to play: a name of `demo --list`, or a file of your own; `load` plays it again and again.
     #[arg(
         long,
@@ -327,7 +324,7 @@ pub(crate) struct StoryOptions {
     )]
     pub(crate) scenario: Story,
 
-    /// Where random choices begin: the same number, the same story.
+    /// Where random choices begin: the same number plays the same.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -335,7 +332,7 @@ pub(crate) struct StoryOptions {
 #[derive(Debug, Args)]
 pub(crate) struct DemoOptions {
     #[command(flatten)]
-    pub(crate) story: StoryOptions,
+    pub(crate) play: PlayOptions,
 
     /// The board to play it on; without it, the scenario's own.
     #[arg(long, value_name = "NAME", value_parser = story::board)]
@@ -345,7 +342,7 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,
 
-    /// Show nothing meanwhile, only what happened; so it is, too, without a terminal.
+    /// Show nothing meanwhile, only what happened; also when there is no terminal.
     #[arg(long)]
     pub(crate) headless: bool,
 
@@ -386,46 +383,11 @@ pub(crate) struct LoadOptions {
     pub(crate) duration: u32,
 
     #[command(flatten)]
-    pub(crate) story: StoryOptions,
+    pub(crate) play: PlayOptions,
 
     /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchOptions {
-    #[command(subcommand)]
-    pub(crate) what: BenchCommand,
-}
-
-/// How much is measured.
-#[derive(Debug, Args)]
-pub(crate) struct Quickly {
-    /// A part of the work, mostly a tenth: a check that it runs, not a figure to quote.
-    #[arg(long)]
-    pub(crate) quick: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchCommand {
-    /// The server: events per second, memory per buffer, time per read.
-    Server(Quickly),
-    /// The client: nanoseconds per event, the pump, totals at full speed.
-    Client(Quickly),
-    /// The terminal view: processor time, frames, keys to screen.
-    Top(Quickly),
-    /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
-    Api(Quickly),
-    /// A workload for `bench server` to kill: allocates, says so, and waits.
-    #[command(hide = true)]
-    Hold,
-    /// A workload for `bench client` and the tests: allocates, frees, and keeps its own account.
-    #[command(hide = true)]
-    Workload(WorkloadOptions),
-    /// What a tracker call costs, measured in a process of its own for `bench client`.
-    #[command(hide = true)]
-    Record(RecordOptions),
 }
 
 fn octal_mode(text: &str) -> Result<u32, String> {
@@ -451,7 +413,7 @@ fn group(text: &str) -> Result<Gid, String> {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().ok();
-    // Slower than that, a story would not end within a day; faster, it does not wait at all.
+    // Slower than that, a scenario would not end within a day; faster, it does not wait at all.
     let sensible = |speed: &f64| *speed == 0.0 || (0.001..=1000.0).contains(speed);
     speed
         .filter(sensible)

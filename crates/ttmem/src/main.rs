@@ -4,7 +4,6 @@
 //! result into an exit code. A command that only reads goes through the read API like any other
 //! viewer and needs no privilege beyond connecting to the socket.
 
-mod bench;
 mod cli;
 mod commands;
 mod demo;

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_sim::runtime::FailureKind;
-use ttmem_sim::scenario::expression::Number;
 use ttmem_sim::scenario::script::{Action, Step};
 use ttmem_sim::scenario::{BuiltIn, Scenario};
 
@@ -87,7 +86,7 @@ pub(crate) fn list() -> Vec<Listed> {
     let listed = scenarios.map(|scenario| {
         let failures = planted_failures(&scenario).into_iter();
         let mut planted: Vec<&str> = failures.map(FailureKind::name).collect();
-        if scenario.expect.leaked_buffers != Number::Literal(0) {
+        if scenario.expect.leaked_buffers.literal() != Some(0) {
             planted.push("leak");
         }
         Listed {
@@ -105,7 +104,7 @@ pub(crate) fn planted_failures(scenario: &Scenario) -> BTreeSet<FailureKind> {
     // A block that nothing runs plants nothing: only what can be reached is looked at.
     let mut planted = BTreeSet::new();
     let mut seen = BTreeSet::new();
-    let mut lists: Vec<&[Step]> = vec![&scenario.story];
+    let mut lists: Vec<&[Step]> = vec![&scenario.steps];
     while let Some(steps) = lists.pop() {
         for step in steps {
             let (Action::Run { block, .. }

@@ -2,6 +2,7 @@
 
 use super::{WATCHDOG, wait_until};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,12 @@ pub(crate) const TTMEM: &str = env!("CARGO_BIN_EXE_ttmem");
 
 /// A command of the program under test, without the tester's own settings.
 pub(crate) fn ttmem() -> Command {
-    let mut command = Command::new(TTMEM);
+    without_settings(TTMEM)
+}
+
+/// A command that does not see the tester's own settings.
+pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _value) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TTMEM_") {
             command.env_remove(name);

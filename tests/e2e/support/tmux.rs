@@ -1,5 +1,6 @@
 //! A terminal that a test drives by keys and reads: a tmux of its own.
 
+use super::c_program::is_there;
 use super::server::TTMEM;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -18,27 +19,30 @@ pub(crate) struct Tmux {
 }
 
 impl Tmux {
-    /// A terminal of some size with a shell in it.
-    pub(crate) fn with_shell(columns: u16, rows: u16) -> Self {
-        let terminal = Self::with(columns, rows, &format!("exec env PS1='{PROMPT} ' sh -i"));
+    /// A terminal of some size with a shell in it; `None` where there is no tmux.
+    pub(crate) fn with_shell(columns: u16, rows: u16) -> Option<Self> {
+        let terminal = Self::with(columns, rows, &format!("exec env PS1='{PROMPT} ' sh -i"))?;
         terminal.wait_for(PROMPT);
-        terminal
+        Some(terminal)
     }
 
     /// A terminal of some size with a command of the program under test in it, and nothing else.
-    pub(crate) fn with_ttmem(columns: u16, rows: u16, arguments: &str) -> Self {
+    pub(crate) fn with_ttmem(columns: u16, rows: u16, arguments: &str) -> Option<Self> {
         Self::with(columns, rows, &format!("exec {TTMEM} {arguments}"))
     }
 
     /// A terminal of some size with a command of a shell in it, and nothing else.
-    pub(crate) fn with(columns: u16, rows: u16, command: &str) -> Self {
+    pub(crate) fn with(columns: u16, rows: u16, command: &str) -> Option<Self> {
+        if !is_there("tmux") {
+            return None;
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let terminal = Self { folder };
         let (columns, rows) = (columns.to_string(), rows.to_string());
         let size = ["-x", &columns, "-y", &rows];
         let session = ["new-session", "-d", "-s", "test"];
         terminal.told(&[&session[..], &size[..], &[command][..]].concat());
-        terminal
+        Some(terminal)
     }
 
     fn socket(&self) -> PathBuf {

@@ -1,15 +1,36 @@
 //! A workload that uses the client library, as a process of its own.
 //!
-//! `ttmem bench workload` keeps its own account of what it holds; tests compare
-//! it with the server's, to the byte.
+//! It keeps its own account of what it holds; tests compare it with the server's, to the byte.
 
-use super::server::{TestServer, ttmem};
+use super::server::{TestServer, without_settings};
 use super::{WATCHDOG, wait_until};
+use clap::Parser;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
+use ttmem_bench::WorkloadOptions;
+
+const ASKED: &str = "E2E_TRACKED";
+
+/// The workload of the benchmarks with these options: this test program again, in another part.
+pub(crate) fn workload(options: &[&str]) -> Command {
+    let mut command = without_settings(std::env::current_exe().expect("this program"));
+    command
+        .args(["--exact", "workload_process", "--nocapture"])
+        .env(ASKED, options.join("\n"));
+    command
+}
+
+/// The body of such a process.
+pub(crate) fn run_if_asked() {
+    let Ok(options) = std::env::var(ASKED) else {
+        return;
+    };
+    let words = ["workload"].into_iter().chain(options.lines());
+    let options = WorkloadOptions::try_parse_from(words).expect("options of the workload");
+    ttmem_bench::workload(&options).expect("it does its work");
+}
 
 /// A running workload; killed when the test is done with it.
 #[derive(Debug)]
@@ -29,11 +50,9 @@ impl Tracked {
         options: &[&str],
         adapt: impl FnOnce(&mut Command),
     ) -> Self {
-        let mut command = ttmem();
+        let mut command = workload(&[&["--hold"], options].concat());
         command
-            .args(["bench", "workload", "--hold", "--socket"])
-            .arg(socket)
-            .args(options)
+            .env("TTMEM_SOCKET", socket)
             // A busy machine may keep the pump from running for longer than the default.
             .env("TTMEM_FULL_RING_WAIT_MS", "20000")
             .stdin(Stdio::piped())
@@ -51,11 +70,7 @@ impl Tracked {
     /// Waits until it has done its work: its own account.
     pub(crate) fn account(&mut self) -> Value {
         let stdout = self.child.stdout.as_mut().expect("its output is a pipe");
-        let mut line = String::new();
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .expect("it prints a line");
-        serde_json::from_str(&line).expect("an account in JSON")
+        ttmem_bench::read_account(stdout).expect("it prints its account")
     }
 
     /// Lets it end by itself: what it printed after its account, and how it ended.

@@ -15,7 +15,7 @@ mod outcome;
 mod pair;
 mod setting;
 
-pub use pair::{RunBehaviourError, run_behaviour};
+pub use pair::run_behaviour;
 
 /// How the second run of a program is tracked, and how both are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,14 @@
 //! the wheel, and a compiler for device kernels. [`python`] looks for the first, [`provision`]
 //! puts the second and a stand-in for the third into a cache, once. [`descriptor`] writes the
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
-//! where, and [`session`] runs it. [`behaviour`] runs programs twice, plain and under
+//! where, and [`session`] runs it; what all runs of programs share is `process`. [`behaviour`] runs programs twice, plain and under
 //! `ttmem run`, and compares what became of them. [`matrix`] tries every release in [`wheels`].
 
 pub mod behaviour;
 pub mod descriptor;
 pub mod links;
 pub mod matrix;
+mod process;
 pub mod programs;
 pub mod provision;
 pub mod python;

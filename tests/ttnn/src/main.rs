@@ -26,7 +26,7 @@ use anyhow::{Context as _, bail};
 use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::matrix::{Matrix, all_wheels, table};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
-use harness::provision::{ProvisionError, TtnnEnvironment, cache_folder, provision};
+use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
 use harness::session::Session;
 use harness::wheels::{NEWEST, WheelVersion};
 
@@ -49,11 +49,11 @@ fn main() -> ExitCode {
         Ok(()) => return ExitCode::SUCCESS,
         Err(error) => error,
     };
-    // There is nobody left to tell when stderr is closed.
-    let _told = writeln!(std::io::stderr(), "{error:#}");
-    match error.downcast_ref::<ProvisionError>() {
-        Some(reason) if reason.is_missing_python() => ExitCode::from(SKIPPED),
-        _ => ExitCode::FAILURE,
+    let _closed = writeln!(std::io::stderr(), "{error:#}");
+    if error.is::<MissingPython>() {
+        ExitCode::from(SKIPPED)
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -96,7 +96,7 @@ fn tools_folder() -> anyhow::Result<PathBuf> {
 
 fn provisioned(tools: &Path) -> anyhow::Result<TtnnEnvironment> {
     let standin = tools.join("ttmem-standin-compiler");
-    Ok(provision(chosen_wheel()?, &standin)?)
+    provision(chosen_wheel()?, &standin)
 }
 
 /// The release to run: the newest, if no other is asked for.
@@ -157,7 +157,7 @@ fn run_behaviours(session: &Session, behaviours: &[Behaviour]) -> anyhow::Result
         match ran {
             Ok(()) => println!("{:<22} {seconds:>5.1} s  as without", behaviour.name),
             Err(error) => {
-                println!("{:<22} {seconds:>5.1} s  {error}", behaviour.name);
+                println!("{:<22} {seconds:>5.1} s  {error:#}", behaviour.name);
                 failed.push(behaviour.name);
             }
         }

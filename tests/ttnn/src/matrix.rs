@@ -8,13 +8,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
+use anyhow::Context as _;
 use ttmem_event::catalogue::BoardKind;
 
+use crate::process::Hangs;
 use crate::programs::{BOARDS, Program, TestBoard};
-use crate::provision::{ProvisionError, folder_name, provision_in};
+use crate::provision::{MissingPython, folder_name, provision_in};
 use crate::python::{Interpreter, PythonRelease, find_release};
-use crate::session::{Manner, RunProgramError, Session};
+use crate::session::{Manner, ProgramFailed, Session};
 use crate::wheels::{NEWEST, WHEELS, WheelVersion};
 
 mod summary;
@@ -59,20 +60,6 @@ struct Way {
     settings: &'static [(&'static str, &'static str)],
 }
 
-/// Why there is no row for a wheel.
-#[derive(Debug, Error)]
-pub enum MatrixError {
-    /// There is no interpreter to install it with, or no folder.
-    #[error(transparent)]
-    Provision(#[from] ProvisionError),
-    /// The program could not be started.
-    #[error(transparent)]
-    Run(#[from] RunProgramError),
-    /// The board is not among those that programs run on.
-    #[error("no test runs on {}", BOARD.name())]
-    NoBoard,
-}
-
 /// What the rows are made with.
 #[derive(Clone, Debug)]
 pub struct Matrix {
@@ -109,25 +96,18 @@ impl Matrix {
     /// # Errors
     ///
     /// When it could not be tried; that it cannot be tracked is no error but in the row.
-    pub fn row(&self, wheel: WheelVersion, release: PythonRelease) -> Result<Row, MatrixError> {
-        let interpreter = find_release(release).ok_or(ProvisionError::NoInterpreter)?;
+    pub fn row(&self, wheel: WheelVersion, release: PythonRelease) -> anyhow::Result<Row> {
+        let interpreter = find_release(release).ok_or(MissingPython::NoInterpreter)?;
         let environment = self.cache.join(folder_name(wheel, &interpreter));
         let was_there = environment.exists();
         let row = self.installed_row(wheel, &interpreter);
         if !was_there && wheel != NEWEST && environment.exists() {
-            fs::remove_dir_all(&environment).map_err(|source| ProvisionError::File {
-                path: environment.clone(),
-                source,
-            })?;
+            fs::remove_dir_all(&environment).context("cannot remove a wheel")?;
         }
         row
     }
 
-    fn installed_row(
-        &self,
-        wheel: WheelVersion,
-        interpreter: &Interpreter,
-    ) -> Result<Row, MatrixError> {
+    fn installed_row(&self, wheel: WheelVersion, interpreter: &Interpreter) -> anyhow::Result<Row> {
         let session = Session {
             ttnn: provision_in(&self.cache, interpreter, wheel, &self.standin)?,
             ttmem: self.ttmem.clone(),
@@ -171,7 +151,7 @@ impl Tried {
     }
 }
 
-fn try_way(session: &Session, folder: &Path, way: Way) -> Result<Tried, MatrixError> {
+fn try_way(session: &Session, folder: &Path, way: Way) -> anyhow::Result<Tried> {
     let board = board()?;
     let attached = Manner {
         is_attached: true,
@@ -197,22 +177,25 @@ fn try_way(session: &Session, folder: &Path, way: Way) -> Result<Tried, MatrixEr
     })
 }
 
-fn board() -> Result<TestBoard, MatrixError> {
+fn board() -> anyhow::Result<TestBoard> {
     let mut boards = BOARDS.into_iter();
     let board = boards.find(|board| board.kind == BOARD);
-    board.ok_or(MatrixError::NoBoard)
+    board.with_context(|| format!("no test runs on {}", BOARD.name()))
 }
 
 /// Why a program did not pass, as far as that is its own doing.
-fn failure_of(run: Result<String, RunProgramError>) -> Result<Option<String>, MatrixError> {
-    match run {
-        Ok(_summary) => Ok(None),
-        Err(RunProgramError::Failed { status, said, .. }) => {
-            Ok(Some(summary::reason(&said).unwrap_or(status.to_string())))
-        }
-        Err(RunProgramError::Hangs { .. }) => Ok(Some("it hangs".to_owned())),
-        Err(other) => Err(other.into()),
+fn failure_of(run: anyhow::Result<String>) -> anyhow::Result<Option<String>> {
+    let Err(error) = run else {
+        return Ok(None);
+    };
+    if let Some(failed) = error.downcast_ref::<ProgramFailed>() {
+        let reason = summary::reason(&failed.output);
+        return Ok(Some(reason.unwrap_or(failed.status.to_string())));
     }
+    if error.is::<Hangs>() {
+        return Ok(Some("it hangs".to_owned()));
+    }
+    Err(error)
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use anyhow::{Context as _, bail};
 use thiserror::Error;
 
+use crate::process::{last_lines, make_empty};
 use crate::python::{Interpreter, PYTHON_VARIABLE, find_interpreter};
 use crate::wheels::{Packages, WheelVersion, packages_needed};
 
@@ -35,9 +36,9 @@ pub struct TtnnEnvironment {
     pub kernel_cache: PathBuf,
 }
 
-/// Why there is no environment.
+/// Why there is no Python here that could run ttnn.
 #[derive(Debug, Error)]
-pub enum ProvisionError {
+pub enum MissingPython {
     /// No interpreter that ttnn has wheels for.
     #[error(
         "no Python 3.10 or 3.12 here, and ttnn has wheels for no other \
@@ -53,43 +54,18 @@ pub enum ProvisionError {
     NoVenv {
         python: PathBuf,
         release: &'static str,
-        /// The end of what it said.
+        /// The end of its output.
         output: String,
     },
-    /// Neither `XDG_CACHE_HOME` nor a home folder.
-    #[error("no folder for caches: set XDG_CACHE_HOME or HOME")]
-    NoCacheFolder,
-    /// A file or folder could not be made.
-    #[error("cannot make {path}: {source}")]
-    File { path: PathBuf, source: io::Error },
-    /// A program could not be started.
-    #[error("cannot run {program}: {source}")]
-    Start { program: PathBuf, source: io::Error },
-    #[error("{what} failed: {output}")]
-    Failed {
-        /// What it was to do.
-        what: String,
-        /// The end of what it said.
-        output: String,
-    },
-}
-
-impl ProvisionError {
-    /// Whether there is no Python here that could run ttnn.
-    #[must_use]
-    pub const fn is_missing_python(&self) -> bool {
-        matches!(self, Self::NoInterpreter | Self::NoVenv { .. })
-    }
 }
 
 /// Finds or makes the environment of a release, with `standin` as its kernel compiler.
 ///
 /// # Errors
 ///
-/// Where tests are to be skipped, one that [`ProvisionError::is_missing_python`] is true of;
-/// the others are failures.
-pub fn provision(wheel: WheelVersion, standin: &Path) -> Result<TtnnEnvironment, ProvisionError> {
-    let interpreter = find_interpreter().ok_or(ProvisionError::NoInterpreter)?;
+/// Where tests are to be skipped, a [`MissingPython`]; all others are failures.
+pub fn provision(wheel: WheelVersion, standin: &Path) -> anyhow::Result<TtnnEnvironment> {
+    let interpreter = find_interpreter().ok_or(MissingPython::NoInterpreter)?;
     provision_in(&cache_folder()?, &interpreter, wheel, standin)
 }
 
@@ -103,14 +79,14 @@ pub fn provision_in(
     interpreter: &Interpreter,
     wheel: WheelVersion,
     standin: &Path,
-) -> Result<TtnnEnvironment, ProvisionError> {
+) -> anyhow::Result<TtnnEnvironment> {
     let name = folder_name(wheel, interpreter);
     let folder = cache.join(&name);
     make_folder(cache)?;
     let lock_path = cache.join(format!("{name}.lock"));
-    let lock = File::create(&lock_path).map_err(file_error(&lock_path))?;
+    let lock = File::create(&lock_path).with_context(cannot_make(&lock_path))?;
     // Released when the file is closed, also by the death of this process.
-    lock.lock().map_err(file_error(&lock_path))?;
+    lock.lock().with_context(cannot_make(&lock_path))?;
 
     let stamp_path = folder.join(STAMP);
     let stamp = match packages_needed(wheel) {
@@ -119,7 +95,7 @@ pub fn provision_in(
     };
     if fs::read_to_string(&stamp_path).ok().as_deref() != Some(stamp.as_str()) {
         make_environment(&folder, interpreter, wheel)?;
-        fs::write(&stamp_path, &stamp).map_err(file_error(&stamp_path))?;
+        fs::write(&stamp_path, &stamp).with_context(cannot_make(&stamp_path))?;
     }
 
     let release = interpreter.release.name();
@@ -146,35 +122,33 @@ pub fn folder_name(wheel: WheelVersion, interpreter: &Interpreter) -> String {
 /// # Errors
 ///
 /// When there is neither that variable nor a home folder.
-pub fn cache_folder() -> Result<PathBuf, ProvisionError> {
+pub fn cache_folder() -> anyhow::Result<PathBuf> {
     env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute())
         .or_else(|| env::home_dir().map(|home| home.join(".cache")))
         .map(|caches| caches.join("ttmem-tests"))
-        .ok_or(ProvisionError::NoCacheFolder)
+        .context("no folder for caches: set XDG_CACHE_HOME or HOME")
 }
 
 fn make_environment(
     folder: &Path,
     interpreter: &Interpreter,
     wheel: WheelVersion,
-) -> Result<(), ProvisionError> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(file_error(folder))?;
-    }
+) -> anyhow::Result<()> {
+    make_empty(folder)?;
     let mut venv = Command::new(&interpreter.path);
     run(
         "making a virtual environment",
         venv.args(["-m", "venv"]).arg(folder),
     )
-    .map_err(|error| match error {
-        ProvisionError::Failed { output, .. } if lacks_venv(&output) => ProvisionError::NoVenv {
+    .map_err(|error| match error.to_string() {
+        output if lacks_venv(&output) => anyhow::Error::new(MissingPython::NoVenv {
             python: interpreter.path.clone(),
             release: interpreter.release.name(),
             output,
-        },
-        other => other,
+        }),
+        _other => error,
     })?;
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--no-input"])
@@ -192,8 +166,8 @@ fn lacks_venv(output: &str) -> bool {
 }
 
 /// Puts the compiler where ttnn looks, in one step, so that no running test sees half of it.
-fn install_compiler(standin: &Path, place: &Path) -> Result<(), ProvisionError> {
-    let ours = fs::read(standin).map_err(file_error(standin))?;
+fn install_compiler(standin: &Path, place: &Path) -> anyhow::Result<()> {
+    let ours = fs::read(standin).with_context(cannot_make(standin))?;
     if fs::read(place).is_ok_and(|there| there == ours) {
         return Ok(());
     }
@@ -202,38 +176,31 @@ fn install_compiler(standin: &Path, place: &Path) -> Result<(), ProvisionError> 
     }
     let aside = place.with_extension("new");
     // A copy keeps the permission to execute.
-    fs::copy(standin, &aside).map_err(file_error(&aside))?;
-    fs::rename(&aside, place).map_err(file_error(place))
+    fs::copy(standin, &aside).with_context(cannot_make(&aside))?;
+    fs::rename(&aside, place).with_context(cannot_make(place))
 }
 
-fn make_folder(path: &Path) -> Result<(), ProvisionError> {
-    fs::create_dir_all(path).map_err(file_error(path))
+fn make_folder(path: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(path).with_context(cannot_make(path))
 }
 
-fn file_error(path: &Path) -> impl FnOnce(io::Error) -> ProvisionError {
-    let path = path.to_path_buf();
-    move |source| ProvisionError::File { path, source }
+fn cannot_make(path: &Path) -> impl Fn() -> String {
+    move || format!("cannot make {}", path.display())
 }
 
-fn run(what: &str, command: &mut Command) -> Result<(), ProvisionError> {
+fn run(what: &str, command: &mut Command) -> anyhow::Result<()> {
+    let program = Path::new(command.get_program()).display().to_string();
     let output = command
         .stdin(Stdio::null())
         .env_remove("PYTHONPATH")
         .output()
-        .map_err(|source| ProvisionError::Start {
-            program: command.get_program().into(),
-            source,
-        })?;
-    if output.status.success() {
-        return Ok(());
+        .with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        let output = [output.stdout, output.stderr].concat();
+        let output = last_lines(&String::from_utf8_lossy(&output), LINES_OF_FAILURE);
+        bail!("{what} failed: {output}");
     }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let last: Vec<&str> = said.lines().rev().take(LINES_OF_FAILURE).collect();
-    Err(ProvisionError::Failed {
-        what: what.to_owned(),
-        output: last.into_iter().rev().collect::<Vec<_>>().join("\n"),
-    })
+    Ok(())
 }
 
 #[cfg(test)]

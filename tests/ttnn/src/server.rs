@@ -1,13 +1,14 @@
 //! A server of a program's own, on a private socket.
 
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
+use anyhow::bail;
+
+use crate::process::Running;
 
 /// How long a server may take to listen: milliseconds, unless the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,22 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to look whether it listens.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Why there is no server.
-#[derive(Debug, Error)]
-pub enum StartServerError {
-    /// It could not be started.
-    #[error("cannot run {program}: {source}")]
-    Start { program: PathBuf, source: io::Error },
-    /// It does not listen.
-    #[error("nobody listens on {socket} after {} s", PATIENCE.as_secs())]
-    Silent { socket: PathBuf },
-}
-
 /// A running `ttmem serve`; it ends with this value.
 #[derive(Debug)]
 pub struct Server {
-    child: Child,
     socket: PathBuf,
+    _running: Running,
 }
 
 impl Server {
@@ -39,24 +29,23 @@ impl Server {
     /// # Errors
     ///
     /// When it cannot be started, or does not listen in time.
-    pub fn start(ttmem: &Path, folder: &Path) -> Result<Self, StartServerError> {
+    pub fn start(ttmem: &Path, folder: &Path) -> anyhow::Result<Self> {
         let socket = folder.join("ttmem.sock");
-        let child = Command::new(ttmem)
+        let mut serve = Command::new(ttmem);
+        serve
             .args(["serve", "--no-legacy-socket", "--quiet", "--socket"])
             .arg(&socket)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|source| StartServerError::Start {
-                program: ttmem.to_path_buf(),
-                source,
-            })?;
-        let server = Self { child, socket };
+            .stdout(Stdio::null());
+        let server = Self {
+            socket,
+            _running: Running::start(&mut serve)?,
+        };
         let deadline = Instant::now() + PATIENCE;
         while UnixStream::connect(&server.socket).is_err() {
             if Instant::now() > deadline {
-                let socket = server.socket.clone();
-                return Err(StartServerError::Silent { socket });
+                let socket = server.socket.display();
+                bail!("nobody listens on {socket} after {} s", PATIENCE.as_secs());
             }
             thread::sleep(LOOK_AGAIN);
         }
@@ -66,13 +55,5 @@ impl Server {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail when it has ended by itself, which the program's comparison tells.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }

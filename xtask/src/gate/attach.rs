@@ -7,7 +7,6 @@
 //! variables and its calls through tables, and nothing else.
 
 use super::{Mode, count, judge};
-use crate::Outcome;
 use crate::command::{cargo, program, read, root, run as run_command, target_dir};
 use crate::gate::baseline::PerEvent;
 use crate::tool;
@@ -29,10 +28,8 @@ const RING_EVENTS: &str = "524288";
 const DISABLED: &str = "_off";
 
 /// Measures every workload with tracking, and with tracking disabled.
-pub(super) fn run(mode: Mode) -> anyhow::Result<Outcome> {
-    if let Err(error) = tool::CC.ensure() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
+pub(super) fn run(mode: Mode) -> anyhow::Result<()> {
+    tool::CC.ensure()?;
     let calls = Calls::build()?;
     let workloads = read(&mut program(&calls.program))?;
     let names: Vec<String> = workloads
@@ -41,7 +38,7 @@ pub(super) fn run(mode: Mode) -> anyhow::Result<Outcome> {
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     judge(BASELINES, mode, &names, |name| calls.measure(name))?;
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// The stand-ins, and the library that is measured.

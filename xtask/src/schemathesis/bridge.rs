@@ -54,7 +54,7 @@ fn lead_on(near: TcpStream, socket: PathBuf) {
         let _gone = far_again.shutdown(Shutdown::Write);
     });
     let _copied = io::copy(&mut far, &mut near);
-    // The server has said all: who still writes is told, and the other thread ends.
+    // The server has answered: whoever still writes gets an error, and the other thread ends.
     let _gone = near.shutdown(Shutdown::Both);
     let _ended = there.join();
 }

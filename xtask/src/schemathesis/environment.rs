@@ -1,7 +1,8 @@
 //! A Python environment with packages of exact versions, made once and kept in a cache.
 
+use crate::CannotRun;
 use crate::command::{program, read, run};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -28,11 +29,10 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Finds or makes one with what a file of requirements names; why not, where there is no
-    /// Python for it.
-    pub(super) fn provide(requirements: &Path) -> anyhow::Result<Result<Self, String>> {
+    /// Finds or makes one with what a file of requirements names.
+    pub(super) fn provide(requirements: &Path) -> anyhow::Result<Self> {
         let Some((python, release)) = interpreter() else {
-            return Ok(Err(format!(
+            bail!(CannotRun(format!(
                 "no Python 3.11 or newer with venv here (looked at {PYTHON_VARIABLE} and PATH)"
             )));
         };
@@ -52,7 +52,7 @@ impl Environment {
             fs::write(&stamp, &wanted)
                 .with_context(|| format!("cannot write {}", stamp.display()))?;
         }
-        Ok(Ok(Self { folder }))
+        Ok(Self { folder })
     }
 
     /// A program of its packages.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a text may take to come: a story is played meanwhile, on a machine that is busy.
+/// How long a text may take to come: a scenario is played meanwhile, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A terminal with the program in it; both end with it.

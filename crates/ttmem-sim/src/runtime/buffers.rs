@@ -128,7 +128,7 @@ impl Runtime {
         let live = live.ok_or(RuntimeError::BufferFreed)?;
         let state = self.mesh_state(live.mesh)?;
         let mesh = state.id;
-        // The runtime tells its tracker before the block is given back.
+        // The runtime reports a free before the block is given back.
         self.track(EventKind::BufferFreed {
             mesh,
             buffer: buffer.0,

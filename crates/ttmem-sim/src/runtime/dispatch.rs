@@ -35,7 +35,7 @@ impl Runtime {
     /// Places a program's per-core storage and reports it for each of `devices`.
     ///
     /// The layout is worked out once, for the first device, and holds on all of them: every device
-    /// is told of what lies on it, whether or not that was worked out now.
+    /// gets a report of what lies on it, whether or not that was worked out now.
     pub(super) fn place_storage(
         &mut self,
         mesh: Mesh,
@@ -44,7 +44,7 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         part.program.place_storage(self.capacities.l1.base)?;
         if part.program.storage_revision() != part.reported {
-            // What moved or grew makes void all that the devices were told.
+            // What moved or grew makes void everything reported so far.
             part.reported_to.clear();
             part.reported = part.program.storage_revision();
         }

@@ -187,7 +187,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Tells the account what the allocator itself says, so that it can be held against it.
+    /// Reports the allocator's own figures, so that the account can be compared with them.
     ///
     /// # Errors
     /// When the mesh is not open.
@@ -290,7 +290,7 @@ impl Runtime {
         chips.iter().filter_map(logical_id).collect()
     }
 
-    /// What the allocator of a mesh says of a class.
+    /// The allocator's figures of a class on a mesh.
     #[must_use]
     pub fn statistics(&self, mesh: Mesh, class: Class) -> Option<Statistics> {
         let state = self.meshes.get(&mesh)?;

@@ -2,7 +2,7 @@
 //!
 //! Everything it does is worked out by the pure modules ([`allocator`](crate::allocator),
 //! [`program`](crate::program), [`config_ring`](crate::config_ring), …); this is where they are
-//! joined as TT-Metal joins them, and the only place that speaks to [`Hooks`]. A call that fails
+//! joined as TT-Metal joins them, and the only place that calls [`Hooks`]. A call that fails
 //! leaves behind what the runtime leaves behind.
 
 mod buffers;

@@ -1,4 +1,4 @@
-//! What a process says when it opens its devices.
+//! What a process chooses when it opens its devices.
 
 use ttmem_event::catalogue::{BoardKind, Capacities, ChipAttachment, DeviceOptions, DispatchCores};
 
@@ -25,7 +25,7 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// What the runtime does with that board when it is told nothing.
+    /// What the runtime does with that board by default.
     #[must_use]
     pub fn of(board: BoardKind) -> Self {
         let DeviceOptions {

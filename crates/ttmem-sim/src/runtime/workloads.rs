@@ -70,7 +70,7 @@ pub(super) struct Part {
     pub(super) devices: Vec<usize>,
     /// The per-core storage as it was reported last, by the program's count of its changes.
     pub(super) reported: u64,
-    /// Devices that were told of just that.
+    /// Devices for which just that was reported.
     pub(super) reported_to: BTreeSet<usize>,
     /// Devices on which the kernels were reported.
     pub(super) loaded_on: BTreeSet<usize>,

@@ -154,7 +154,7 @@ pub(super) fn scenario(scenario: &Scenario) -> Result<(), Located> {
     for block in scenario.blocks.keys() {
         checker.needs_of_block(block)?;
     }
-    let unknown = checker.needs_of(&scenario.story)?.needs.into_iter().next();
+    let unknown = checker.needs_of(&scenario.steps)?.needs.into_iter().next();
     if let Some((name, line)) = unknown {
         let name = name.to_owned();
         return Err(Problem::UnknownValue { name }.at(line));
@@ -172,7 +172,7 @@ pub(super) fn scenario(scenario: &Scenario) -> Result<(), Located> {
 /// Every step of the file.
 fn steps(scenario: &Scenario) -> impl Iterator<Item = &Step> {
     let blocks = scenario.blocks.values().flatten();
-    blocks.chain(&scenario.story)
+    blocks.chain(&scenario.steps)
 }
 
 /// What steps need from outside, and how deep they go.
@@ -197,7 +197,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// What a step says that must exist elsewhere.
+    /// What a step names that must exist elsewhere.
     fn step(&self, step: &'a Step) -> Result<(), Located> {
         let problem = match &step.action {
             Action::Replay { trace, .. } | Action::Release { trace }
@@ -325,12 +325,6 @@ fn names(action: &Action) -> Vec<&str> {
         Action::Mark { name, number } => {
             templates.push(name);
             numbers.push(number);
-        }
-        Action::SubDevices(parts) => {
-            for part in parts {
-                numbers.extend(&part.grid);
-                numbers.push(&part.local_l1);
-            }
         }
         Action::Pause { millis } => numbers.push(millis),
         Action::Pick { .. }

@@ -100,7 +100,7 @@ pub enum Problem {
     #[error("nothing gives `{name}` a value here: neither [values] nor a `for` around it")]
     UnknownValue { name: String },
     /// A value that is no choice, so nothing can be drawn.
-    #[error("`{name}` is no choice: only values with `among` or `from` can be picked")]
+    #[error("`{name}` is no choice: only values with `from` and `to` can be picked")]
     NothingToPick { name: String },
     /// Values that need each other.
     #[error("the values {names} need each other")]

@@ -1,4 +1,4 @@
-//! Stories about memory: files that say what a program does, and the player that does it.
+//! Scenarios: files that say what a program does with memory, and the player that does it.
 //!
 //! A scenario is a TOML file; the built-in ones are files of the same kind, and the language is
 //! described in `docs/scenarios.md`. [`play`](play()) runs one on the model of the runtime, and

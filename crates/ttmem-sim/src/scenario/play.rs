@@ -1,6 +1,6 @@
-//! Playing a scenario: opens the devices, walks the story on each mesh, closes, and checks.
+//! Playing a scenario: opens the devices, walks the steps on each mesh, closes, and checks.
 //!
-//! The meshes that a story runs on take turns, a step each, as the threads of a data-parallel
+//! The meshes that a scenario runs on take turns, a step each, as the threads of a data-parallel
 //! server do. What is planted must come as planted; everything else that fails ends the play.
 
 use super::expression::EvaluateError;
@@ -18,7 +18,7 @@ use ttmem_event::catalogue::BoardKind;
 /// Steps that one play takes at most: a file can ask for more than anybody wants to wait for.
 pub const MAX_STEPS: u64 = 1_000_000_000;
 
-/// Failures that are told one by one.
+/// Failures that are listed one by one.
 const MAX_FAILURES: usize = 1000;
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ pub struct PlantedFailure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub board: BoardKind,
-    /// Meshes that the story ran on.
+    /// Meshes that the scenario ran on.
     pub replicas: usize,
     pub steps: u64,
     /// Operations run, replays of traces not counted.
@@ -92,10 +92,10 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// Why a play is not what its file says.
+/// Why a play differs from its file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlayError {
-    /// The scenario does not say that it runs there.
+    /// The scenario does not list the board.
     #[error("{scenario} does not run on {board}, only on {boards}")]
     Board {
         scenario: String,
@@ -133,7 +133,7 @@ pub enum PlayError {
         expected: u64,
         names: String,
     },
-    /// The story does not come to an end.
+    /// The scenario does not come to an end.
     #[error("{scenario} takes more than {MAX_STEPS} steps")]
     TooLong { scenario: String },
 }
@@ -141,7 +141,7 @@ pub enum PlayError {
 /// Plays a scenario from the opening of its devices to their closing.
 ///
 /// # Errors
-/// When something happens that the scenario does not say; the devices are closed in any case.
+/// When something happens that the scenario does not expect; the devices are closed in any case.
 pub fn play(
     play: &Play<'_>,
     hooks: Box<dyn Hooks>,
@@ -176,7 +176,6 @@ pub fn play_again(
     let mut runtime = Runtime::new(hooks, options).map_err(open)?;
     std::mem::swap(runtime.kernel_cache(), kernel_cache);
     let mut ttnn = Ttnn::new(runtime);
-    ttnn.set_program_cache(setup.program_cache);
     let outcome = walk(play, board, &mut ttnn, pace);
     ttnn.close();
     std::mem::swap(ttnn.runtime().kernel_cache(), kernel_cache);
@@ -221,7 +220,7 @@ fn walk(
         counts: Counts::default(),
     };
     let mut going = true;
-    'story: while going {
+    'play: while going {
         going = false;
         for (index, replica) in replicas.iter_mut().enumerate() {
             let turn = replica
@@ -258,7 +257,7 @@ fn walk(
             };
             if pace.after(&done).is_break() {
                 outcome.interrupted = true;
-                break 'story;
+                break 'play;
             }
             going = true;
             outcome.steps += 1;
@@ -297,7 +296,7 @@ fn walk(
     Ok(outcome)
 }
 
-/// Opens the mesh, cuts it if asked to, and puts the story at its beginning on each part.
+/// Opens the mesh, cuts it if asked to, and begins the scenario on each part.
 fn open_replicas<'a>(
     play: &Play<'a>,
     board: BoardKind,

@@ -13,7 +13,7 @@ use ttmem_event::catalogue::{BoardKind, DispatchCores};
 use super::check;
 use super::error::{Located, Problem, ScenarioError};
 use super::expression::Number;
-use super::script::{DeviceSetup, Expect, MeshShape, Scenario, Step};
+use super::script::{DeviceSetup, Expect, Scenario, Step};
 use super::value::{Declared, Source};
 
 mod fields;
@@ -32,8 +32,6 @@ const STEPS: usize = 10_000;
 /// Entries of `[values]`.
 const VALUES: usize = 256;
 
-const CHOICES: usize = 1_024;
-
 /// Longest description, so that a list of scenarios stays a list of lines.
 const ABOUT_CHARS: usize = 200;
 
@@ -41,21 +39,13 @@ const ABOUT_CHARS: usize = 200;
 const MESSAGE_CHARS: usize = 600;
 
 impl Scenario {
-    /// Reads a scenario from the text of a file called `name`.
+    /// Reads a scenario, with a library of texts that `blocks_of` can name.
     ///
     /// # Errors
     ///
-    /// If the text is no scenario; the error names the file, the line and what was expected.
-    pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
-        Self::parse_with(name, text, &|_| None)
-    }
-
-    /// As [`parse`](Self::parse), with a library of texts that `blocks_of` can name.
-    ///
-    /// # Errors
-    ///
-    /// As there; an error in the other text names it.
-    pub fn parse_with(
+    /// If the text is no scenario; the error names the file, the line and what was expected. An
+    /// error in another text names that.
+    pub(super) fn parse_with(
         name: &str,
         text: &str,
         library: &dyn Fn(&str) -> Option<&'static str>,
@@ -105,7 +95,7 @@ struct RawScenario {
     values: BTreeMap<Spanned<String>, Spanned<RawSource>>,
     #[serde(default)]
     blocks: BTreeMap<Spanned<String>, RawSteps>,
-    story: RawSteps,
+    steps: RawSteps,
     #[serde(default)]
     expect: RawExpect,
 }
@@ -113,13 +103,12 @@ struct RawScenario {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 struct RawDevice {
-    mesh: Option<Spanned<RawMesh>>,
-    submesh: Option<Spanned<RawMesh>>,
+    mesh: Option<Spanned<[u16; 2]>>,
+    submesh: Option<Spanned<[u16; 2]>>,
     dispatch: Option<Spanned<String>>,
     fabric: Option<bool>,
     l1_small_size: Option<Spanned<Number>>,
     trace_region_size: Option<Spanned<Number>>,
-    program_cache: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -128,24 +117,17 @@ struct RawExpect {
     leaked_buffers: Option<Number>,
 }
 
-/// `[2, 4]`, or one of these for each board.
-enum RawMesh {
-    Any([u16; 2]),
-    ByBoard(BTreeMap<String, [u16; 2]>),
-}
-
 /// A number, or a choice.
 enum RawSource {
     Fixed(Number),
-    Choice(RawChoice),
+    Choice(RawRange),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawChoice {
-    among: Option<Vec<Number>>,
-    from: Option<Number>,
-    to: Option<Number>,
+struct RawRange {
+    from: Number,
+    to: Number,
     step: Option<Number>,
 }
 
@@ -197,9 +179,9 @@ impl File {
                 None => problem.into(),
             }
         })?;
-        let lists = raw.blocks.values().chain([&raw.story]);
-        let steps = lists.map(|RawSteps(steps)| steps.len()).sum();
-        limit("steps", steps, STEPS)?;
+        let lists = raw.blocks.values().chain([&raw.steps]);
+        let count = lists.map(|RawSteps(steps)| steps.len()).sum();
+        limit("steps", count, STEPS)?;
         limit("values", raw.values.len(), VALUES)?;
         Ok(Self { raw, lines })
     }
@@ -212,9 +194,9 @@ impl File {
     ) -> Result<Scenario, Located> {
         let Self { raw, lines } = self;
         blocks.extend(read_blocks(raw.blocks, &lines)?);
-        let story = read_steps(raw.story.0, &lines)?;
-        if story.is_empty() {
-            return Err(Problem::Empty { what: "the story" }.into());
+        let steps = read_steps(raw.steps.0, &lines)?;
+        if steps.is_empty() {
+            return Err(Problem::Empty { what: "`steps`" }.into());
         }
         let values = raw
             .values
@@ -229,9 +211,9 @@ impl File {
             boards,
             values: check::in_order(values)?,
             blocks,
-            story,
+            steps,
             expect: Expect {
-                leaked_buffers: raw.expect.leaked_buffers.unwrap_or(Number::Literal(0)),
+                leaked_buffers: raw.expect.leaked_buffers.unwrap_or(Number::from(0)),
             },
         };
         check::scenario(&scenario)?;
@@ -336,53 +318,24 @@ fn read_value(
     check::value_name("value", name.as_ref()).map_err(|p| p.at(line))?;
     let source = match source.into_inner() {
         RawSource::Fixed(number) => Source::Fixed(number),
-        RawSource::Choice(choice) => read_choice(choice).map_err(|p| p.at(line))?,
+        RawSource::Choice(range) => read_range(range).map_err(|p| p.at(line))?,
     };
     let name = name.into_inner();
     Ok((line, Declared { name, source }))
 }
 
-fn read_choice(choice: RawChoice) -> Result<Source, Problem> {
-    let bad = |field, reason: &str| Problem::BadField {
-        field,
-        reason: reason.to_owned(),
-    };
-    match choice {
-        RawChoice {
-            among: Some(numbers),
-            from: None,
-            to: None,
-            step: None,
-        } => {
-            limit("numbers to choose from", numbers.len(), CHOICES)?;
-            if numbers.is_empty() {
-                return Err(Problem::Empty { what: "`among`" });
-            }
-            Ok(Source::Among(numbers))
-        }
-        RawChoice {
-            among: None,
-            from: Some(from),
-            to: Some(to),
-            step,
-        } => {
-            let step = step.unwrap_or(Number::Literal(1));
-            if let (Number::Literal(from), Number::Literal(to)) = (&from, &to)
-                && from > to
-            {
-                return Err(bad("from", &format!("{from} is more than `to`, {to}")));
-            }
-            if step == Number::Literal(0) {
-                return Err(bad("step", "must not be 0"));
-            }
-            Ok(Source::Range { from, to, step })
-        }
-        RawChoice { among: Some(_), .. } => Err(bad("among", "stands alone")),
-        RawChoice { from: None, .. } => {
-            Err(bad("from", "is missing: either `among` or `from` and `to`"))
-        }
-        RawChoice { .. } => Err(bad("to", "is missing")),
+fn read_range(RawRange { from, to, step }: RawRange) -> Result<Source, Problem> {
+    let bad = |field, reason: String| Problem::BadField { field, reason };
+    let step = step.unwrap_or(Number::from(1));
+    if let (Some(from), Some(to)) = (from.literal(), to.literal())
+        && from > to
+    {
+        return Err(bad("from", format!("{from} is more than `to`, {to}")));
     }
+    if step.literal() == Some(0) {
+        return Err(bad("step", "must not be 0".to_owned()));
+    }
+    Ok(Source::Range { from, to, step })
 }
 
 fn read_device(
@@ -391,7 +344,6 @@ fn read_device(
     lines: &Lines,
 ) -> Result<DeviceSetup, Located> {
     let mut device = DeviceSetup {
-        program_cache: raw.program_cache.unwrap_or(true),
         fabric: raw.fabric,
         ..DeviceSetup::default()
     };
@@ -418,34 +370,14 @@ fn read_device(
         }
     }
     if let Some(mesh) = &raw.mesh {
-        device.mesh = read_mesh(mesh.as_ref()).map_err(|p| p.at(lines.of_value(mesh)))?;
+        device.mesh = Some((*mesh.as_ref()).into());
         check::mesh(&device, boards).map_err(|p| p.at(lines.of_value(mesh)))?;
     }
     if let Some(submesh) = &raw.submesh {
-        device.submesh = read_mesh(submesh.as_ref()).map_err(|p| p.at(lines.of_value(submesh)))?;
+        device.submesh = Some((*submesh.as_ref()).into());
         check::submesh(&device, boards).map_err(|p| p.at(lines.of_value(submesh)))?;
     }
     Ok(device)
-}
-
-fn read_mesh(raw: &RawMesh) -> Result<MeshShape, Problem> {
-    let mut shape = MeshShape::default();
-    match raw {
-        RawMesh::Any([rows, columns]) => shape.any = Some((*rows, *columns)),
-        RawMesh::ByBoard(by_board) => {
-            for (name, [rows, columns]) in by_board {
-                let board = board(name)?;
-                if shape.on(board).is_some() {
-                    return Err(Problem::BadField {
-                        field: "mesh",
-                        reason: format!("{} is there twice", board.name()),
-                    });
-                }
-                shape.by_board.push((board, (*rows, *columns)));
-            }
-        }
-    }
-    Ok(shape)
 }
 
 #[cfg(test)]

@@ -1,21 +1,17 @@
-//! A story being told on one mesh: where it stands, and what it has in hand.
+//! A scenario being played on one mesh: where it stands, and which tensors it holds.
 //!
 //! The player asks each replica for one step at a time. A block that is run, captured or
 //! attempted is a frame; a failure unwinds frames until one that expected it, and what was made
 //! since then is given back, as an exception does with the variables of a function.
 
 use super::expression::{EvaluateError, Number};
-use super::script::{
-    Action, MAX_PAUSE_MILLIS, MAX_TIMES, OpStep, Scenario, Step, SubDeviceStep, TensorStep,
-};
+use super::script::{Action, MAX_PAUSE_MILLIS, MAX_TIMES, OpStep, Scenario, Step, TensorStep};
 use super::value::Values;
-use crate::program::CoreRanges;
-use crate::runtime::{FailureKind, Mesh, RuntimeError, SubDevice, Trace};
+use crate::runtime::{FailureKind, Mesh, RuntimeError, Trace};
 use crate::tensor::TensorSpec;
 use crate::ttnn::{Call, OperationError, Tensor, Ttnn};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use ttmem_event::CoreRange;
 
 /// What steps take on a real machine, about; what is not listed takes no time worth showing.
 const TENSOR_TAKES: Duration = Duration::from_millis(2);
@@ -43,9 +39,6 @@ pub enum StepError {
     /// The failure that was planted did not come.
     #[error("this should have failed with {}", .0.name())]
     DidNotFail(FailureKind),
-    /// The cores of a sub-device are none.
-    #[error("a sub-device's corners are turned round or leave the grid")]
-    Corners,
 }
 
 impl StepError {
@@ -63,21 +56,21 @@ impl StepError {
 #[derive(Debug)]
 pub(super) enum Turn {
     Over,
-    Took(Taken),
+    Took(PlayedStep),
     /// It failed as planted: the attempt, how, and the runtime's words.
-    Failed(Taken, FailureKind, String),
+    Failed(PlayedStep, FailureKind, String),
 }
 
-/// A step that was taken.
+/// A step that was played.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct PlayedStep {
     pub(super) verb: &'static str,
     pub(super) subject: String,
     pub(super) line: usize,
     pub(super) nominal: Duration,
 }
 
-impl Taken {
+impl PlayedStep {
     const fn new(verb: &'static str, line: usize, nominal: Duration) -> Self {
         Self {
             verb,
@@ -113,13 +106,13 @@ enum End {
     Replay(Trace),
 }
 
-/// A story being told on one mesh.
+/// A scenario being played on one mesh.
 #[derive(Debug)]
 pub(super) struct Replica<'a> {
     scenario: &'a Scenario,
     mesh: Mesh,
     values: Values<'a>,
-    /// By name, with a number that tells which was made first.
+    /// By name, numbered in the order in which they were made.
     tensors: BTreeMap<String, (u64, Tensor)>,
     made: u64,
     traces: BTreeMap<String, Trace>,
@@ -128,8 +121,8 @@ pub(super) struct Replica<'a> {
 
 impl<'a> Replica<'a> {
     pub(super) fn new(scenario: &'a Scenario, mesh: Mesh, values: Values<'a>) -> Self {
-        let story = Frame {
-            steps: &scenario.story,
+        let whole = Frame {
+            steps: &scenario.steps,
             next: 0,
             line: 0,
             rounds_left: 0,
@@ -144,7 +137,7 @@ impl<'a> Replica<'a> {
             tensors: BTreeMap::new(),
             made: 0,
             traces: BTreeMap::new(),
-            frames: vec![story],
+            frames: vec![whole],
         }
     }
 
@@ -181,7 +174,7 @@ impl<'a> Replica<'a> {
             if let Some(step) = frame.steps.get(frame.next) {
                 frame.next += 1;
                 return match self.take(step, ttnn) {
-                    Ok(taken) => Ok(Turn::Took(taken)),
+                    Ok(played) => Ok(Turn::Took(played)),
                     Err(error) => self.unwind(step.line, error, ttnn),
                 };
             }
@@ -196,12 +189,12 @@ impl<'a> Replica<'a> {
                 let (line, replays) = (frame.line, &frame.end);
                 if let End::Replay(trace) = *replays {
                     return match ttnn.runtime().replay(trace) {
-                        Ok(()) => Ok(Turn::Took(Taken::new("replay", line, REPLAY_TAKES))),
+                        Ok(()) => Ok(Turn::Took(PlayedStep::new("replay", line, REPLAY_TAKES))),
                         Err(error) => self.unwind(line, error.into(), ttnn),
                     };
                 }
                 // A round is a step, else a block without any would go on unseen.
-                return Ok(Turn::Took(Taken::new("run", line, Duration::ZERO)));
+                return Ok(Turn::Took(PlayedStep::new("run", line, Duration::ZERO)));
             }
             let Some(frame) = self.frames.pop() else {
                 return Ok(Turn::Over);
@@ -253,7 +246,7 @@ impl<'a> Replica<'a> {
                     let freed = ttnn.deallocate(tensor);
                     freed.map_err(|error| (frame.line, error.into()))?;
                 }
-                let attempt = Taken::new("attempt", frame.line, Duration::ZERO);
+                let attempt = PlayedStep::new("attempt", frame.line, Duration::ZERO);
                 return Ok(Turn::Failed(attempt, expected, error.to_string()));
             }
         }
@@ -267,18 +260,18 @@ impl<'a> Replica<'a> {
         }
     }
 
-    /// Does what a step says; one that runs others only opens their frame.
-    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<Taken, StepError> {
-        let mut taken = Taken::new(step.action.verb(), step.line, Duration::ZERO);
+    /// Plays a step; one that runs others only opens their frame.
+    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<PlayedStep, StepError> {
+        let mut played = PlayedStep::new(step.action.verb(), step.line, Duration::ZERO);
         match &step.action {
             Action::Tensor(tensor) => {
-                taken.subject = self.create(tensor, ttnn)?;
-                taken.nominal = TENSOR_TAKES;
+                played.subject = self.create(tensor, ttnn)?;
+                played.nominal = TENSOR_TAKES;
             }
             Action::Op(op) => {
-                taken.subject.clone_from(&op.operation);
+                played.subject.clone_from(&op.operation);
                 self.operate(op, ttnn)?;
-                taken.nominal = OPERATION_TAKES;
+                played.nominal = OPERATION_TAKES;
             }
             Action::Free { names } => {
                 for name in names {
@@ -290,13 +283,13 @@ impl<'a> Replica<'a> {
             }
             Action::Pick { value } => {
                 self.values.pick(value)?;
-                taken.subject.clone_from(value);
+                played.subject.clone_from(value);
             }
             Action::Mark { name, number } => {
                 let name = name.render(&self.values)?;
                 let number = number.evaluate(&self.values)?;
                 ttnn.runtime().mark(&name, number);
-                taken.subject = name;
+                played.subject = name;
             }
             Action::Release { trace } => {
                 let found = self.traces.remove(trace);
@@ -304,17 +297,16 @@ impl<'a> Replica<'a> {
                 ttnn.runtime().release(found)?;
             }
             Action::ClearProgramCache => ttnn.clear_program_cache(self.mesh)?,
-            Action::SubDevices(parts) => self.divide(parts, ttnn)?,
             Action::Pause { millis } => {
                 let millis = millis.evaluate_up_to(MAX_PAUSE_MILLIS, &self.values)?;
-                taken.nominal = Duration::from_millis(millis);
+                played.nominal = Duration::from_millis(millis);
             }
             Action::Run { .. }
             | Action::Trace { .. }
             | Action::Replay { .. }
             | Action::Attempt { .. } => self.enter(step, ttnn)?,
         }
-        Ok(taken)
+        Ok(played)
     }
 
     /// Opens the frame of a step that runs others.
@@ -416,26 +408,6 @@ impl<'a> Replica<'a> {
         if let Some((_number, old)) = self.tensors.insert(name, (self.made, tensor)) {
             ttnn.deallocate(old)?;
         }
-        Ok(())
-    }
-
-    fn divide(&mut self, parts: &[SubDeviceStep], ttnn: &mut Ttnn) -> Result<(), StepError> {
-        let mut sub_devices = Vec::with_capacity(parts.len());
-        for part in parts {
-            let [x_first, y_first, x_last, y_last] = part.corners(&self.values)?;
-            let range = CoreRange {
-                x_first,
-                y_first,
-                x_last,
-                y_last,
-            };
-            let cores = CoreRanges::from_ranges([range]);
-            sub_devices.push(SubDevice {
-                cores: cores.map_err(|_outside| StepError::Corners)?,
-                local_l1: part.local_l1.evaluate(&self.values)?,
-            });
-        }
-        ttnn.runtime().load_sub_devices(self.mesh, &sub_devices)?;
         Ok(())
     }
 }

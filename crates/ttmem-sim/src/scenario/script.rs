@@ -1,4 +1,4 @@
-//! A scenario as it is played: what a file says, read and checked.
+//! A scenario as it is played: the content of a file, read and checked.
 //!
 //! Owns the types that the reader makes and the player walks. Blocks and traces are
 //! named, not linked; that they exist, that no block runs itself, and that every
@@ -25,7 +25,7 @@ pub const MAX_TIMES: u64 = 1_000_000;
 /// Longest pause of one step.
 pub const MAX_PAUSE_MILLIS: u64 = 60_000;
 
-/// A story about memory, to be played on a model of the runtime.
+/// What a program does with memory, to be played on a model of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The name of the file.
@@ -40,7 +40,7 @@ pub struct Scenario {
     pub values: Vec<Declared>,
     pub blocks: BTreeMap<String, Vec<Step>>,
     /// The steps that are played.
-    pub story: Vec<Step>,
+    pub steps: Vec<Step>,
     pub expect: Expect,
 }
 
@@ -53,12 +53,12 @@ impl Scenario {
 }
 
 /// How the devices are opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSetup {
-    /// The mesh; all chips of the board where nothing is said.
-    pub mesh: MeshShape,
-    /// The meshes it is cut into, and the story runs on each; uncut where nothing is said.
-    pub submesh: MeshShape,
+    /// The mesh; all chips of the board if `None`.
+    pub mesh: Option<(u16, u16)>,
+    /// The meshes it is cut into, and the steps run on each; uncut if `None`.
+    pub submesh: Option<(u16, u16)>,
     /// Where the runtime dispatches; the board's default if `None`.
     pub dispatch: Option<DispatchCores>,
     /// Whether linked Ethernet cores run the fabric; where the board needs it if `None`.
@@ -67,35 +67,19 @@ pub struct DeviceSetup {
     pub l1_small_size: u64,
     /// Device parameter `trace_region_size`: bytes over all DRAM banks.
     pub trace_region_size: u64,
-    /// Whether programs are kept for the next call of the same operation.
-    pub program_cache: bool,
-}
-
-impl Default for DeviceSetup {
-    fn default() -> Self {
-        Self {
-            mesh: MeshShape::default(),
-            submesh: MeshShape::default(),
-            dispatch: None,
-            fabric: None,
-            l1_small_size: 0,
-            trace_region_size: 0,
-            program_cache: true,
-        }
-    }
 }
 
 impl DeviceSetup {
     /// Rows and columns of the mesh on that board.
     #[must_use]
     pub fn mesh_on(&self, board: BoardKind) -> (u16, u16) {
-        self.mesh.on(board).unwrap_or_else(|| whole_mesh(board))
+        self.mesh.unwrap_or_else(|| whole_mesh(board))
     }
 
-    /// Rows and columns of each mesh that the story runs on.
+    /// Rows and columns of each mesh that the steps run on.
     #[must_use]
     pub fn submesh_on(&self, board: BoardKind) -> (u16, u16) {
-        self.submesh.on(board).unwrap_or(self.mesh_on(board))
+        self.submesh.unwrap_or(self.mesh_on(board))
     }
 
     /// Where the runtime dispatches on that board.
@@ -118,28 +102,10 @@ impl DeviceSetup {
     }
 }
 
-/// Rows and columns of a mesh: one for all boards, or one for each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MeshShape {
-    /// For the boards that are not named.
-    pub any: Option<(u16, u16)>,
-    /// For boards by name.
-    pub by_board: Vec<(BoardKind, (u16, u16))>,
-}
-
-impl MeshShape {
-    /// The shape on that board, if one is said.
-    #[must_use]
-    pub fn on(&self, board: BoardKind) -> Option<(u16, u16)> {
-        let named = self.by_board.iter().find(|(kind, _)| *kind == board);
-        named.map(|(_, shape)| *shape).or(self.any)
-    }
-}
-
 /// What a scenario leaves behind on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expect {
-    /// Tensors that nobody gives back before the devices close, on each mesh the story runs on.
+    /// Tensors that nobody gives back before the devices close, on each mesh the steps run on.
     pub leaked_buffers: Number,
 }
 
@@ -197,8 +163,6 @@ pub enum Action {
     },
     /// Drops every program that is kept.
     ClearProgramCache,
-    /// Divides the compute cores; an empty list puts them together again.
-    SubDevices(Vec<SubDeviceStep>),
     Pause {
         /// How much; at most [`MAX_PAUSE_MILLIS`].
         millis: Number,
@@ -221,7 +185,6 @@ impl Action {
             Self::Release { .. } => "release",
             Self::Attempt { .. } => "attempt",
             Self::ClearProgramCache => "clear_program_cache",
-            Self::SubDevices(_) => "sub_devices",
             Self::Pause { .. } => "pause_ms",
         }
     }
@@ -296,7 +259,7 @@ pub struct OutputStep {
 }
 
 impl OutputStep {
-    /// Whether only its name is said: then the operation decides what it makes.
+    /// Whether only its name is given: then the operation decides what it makes.
     #[must_use]
     pub const fn is_inferred(&self) -> bool {
         self.shape.is_none()
@@ -379,30 +342,6 @@ impl Memory {
             class: self.class,
             sharding,
         })
-    }
-}
-
-/// Cores that become a sub-device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubDeviceStep {
-    /// Its corners: first column and row, last column and row.
-    pub grid: [Number; 4],
-    /// Bytes of L1 on each core that are its own.
-    pub local_l1: Number,
-}
-
-impl SubDeviceStep {
-    /// Its corners, computed.
-    ///
-    /// # Errors
-    ///
-    /// If a number has no value, or one that no core has.
-    pub fn corners(&self, lookup: &dyn Lookup) -> Result<[u16; 4], EvaluateError> {
-        let mut corners = [0; 4];
-        for (corner, number) in corners.iter_mut().zip(&self.grid) {
-            *corner = side(number, lookup)?;
-        }
-        Ok(corners)
     }
 }
 

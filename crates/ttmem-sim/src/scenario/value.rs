@@ -1,7 +1,7 @@
 //! The values of a scenario: given, written, chosen by the seed, or counted by loops.
 //!
-//! Owns what every name in an expression stands for while a story plays. The player
-//! makes one of these for each replica and tells it of loops and picks. Choices
+//! Owns what every name in an expression stands for while a scenario plays. The player
+//! makes one of these for each replica and reports loops and picks to it. Choices
 //! depend on the seed and the name alone, so one choice more in a file leaves the
 //! others as they were.
 
@@ -51,7 +51,7 @@ impl Seeded {
 /// What the machine gives every scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Givens {
-    /// Chips of the mesh that the story runs on.
+    /// Chips of the mesh that the scenario runs on.
     pub devices: u64,
     /// Compute cores of a chip.
     pub cores: u64,
@@ -102,9 +102,8 @@ pub struct Declared {
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Written: always what the number says.
+    /// Written: always this number.
     Fixed(Number),
-    Among(Vec<Number>),
     /// One of `from`, `from + step`, … up to `to`.
     Range {
         /// The first.
@@ -117,22 +116,21 @@ pub enum Source {
 
 impl Source {
     pub fn numbers(&self) -> impl Iterator<Item = &Number> {
-        let (list, range): (&[Number], _) = match self {
-            Self::Fixed(number) => (std::slice::from_ref(number), [None; 3]),
-            Self::Among(numbers) => (numbers, [None; 3]),
-            Self::Range { from, to, step } => (&[], [Some(from), Some(to), Some(step)]),
+        let numbers = match self {
+            Self::Fixed(number) => [Some(number), None, None],
+            Self::Range { from, to, step } => [Some(from), Some(to), Some(step)],
         };
-        list.iter().chain(range.into_iter().flatten())
+        numbers.into_iter().flatten()
     }
 
-    /// Whether the seed has a say.
+    /// Whether it depends on the seed.
     #[must_use]
     pub const fn is_choice(&self) -> bool {
         !matches!(self, Self::Fixed(_))
     }
 }
 
-/// What names stand for while a story plays.
+/// What names stand for while a scenario plays.
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
     /// In an order in which each needs only those before it.
@@ -147,7 +145,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The values at the beginning of a story, all choices made.
+    /// The values at the beginning of a scenario, all choices made.
     ///
     /// `declared` comes from [`Scenario::values`](super::script::Scenario): each needs
     /// only those before it.
@@ -218,17 +216,6 @@ impl<'a> Values<'a> {
     fn draw(&self, value: &Declared, generator: &mut Seeded) -> Result<u64, EvaluateError> {
         match &value.source {
             Source::Fixed(number) => number.evaluate(self),
-            Source::Among(numbers) => {
-                let count = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
-                let chosen = usize::try_from(generator.below(count)).unwrap_or(usize::MAX);
-                let empty = || EvaluateError::EmptyRange {
-                    name: value.name.clone(),
-                    from: 0,
-                    to: 0,
-                    step: 0,
-                };
-                numbers.get(chosen).ok_or_else(empty)?.evaluate(self)
-            }
             Source::Range { from, to, step } => {
                 let from = from.evaluate(self)?;
                 let to = to.evaluate(self)?;

@@ -104,7 +104,7 @@ impl Site {
         Ok(())
     }
 
-    /// Puts what a draft says into the program that was added last.
+    /// Puts a draft into the program that was added last.
     fn fill(
         &mut self,
         runtime: &Runtime,

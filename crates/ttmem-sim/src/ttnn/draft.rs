@@ -38,7 +38,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) family: Family,
-    /// Where kernels and storage go unless they say otherwise.
+    /// Where kernels and storage go by default.
     pub(super) cores: CoreRanges,
     pub(super) kernels: Vec<KernelSpec>,
     pub(super) stores: Vec<Store>,

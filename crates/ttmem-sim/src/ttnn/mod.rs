@@ -54,17 +54,15 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
 pub struct Ttnn {
     runtime: Runtime,
     caches: BTreeMap<Mesh, ProgramCache>,
-    caching: bool,
 }
 
 impl Ttnn {
-    /// Operations on that runtime, with the program cache on.
+    /// Operations on that runtime.
     #[must_use]
     pub const fn new(runtime: Runtime) -> Self {
         Self {
             runtime,
             caches: BTreeMap::new(),
-            caching: true,
         }
     }
 
@@ -126,8 +124,7 @@ impl Ttnn {
             }
         }
         let key = cache::key_of(call);
-        let cache = self.caches.get(&mesh).filter(|_cache| self.caching);
-        match cache.and_then(|cache| cache.find(key)) {
+        match self.caches.get(&mesh).and_then(|cache| cache.find(key)) {
             Some(built) => run_cached(&mut self.runtime, mesh, built, call),
             None => self.run_new(mesh, key, call),
         }
@@ -169,7 +166,7 @@ impl Ttnn {
             program_cache: CacheResult::Miss,
         };
         let outcome = self.runtime.enqueue(built.workload, &run);
-        if outcome.is_ok() && self.caching {
+        if outcome.is_ok() {
             self.caches.entry(mesh).or_default().insert(key, built);
         } else {
             built.destroy(&mut self.runtime)?;
@@ -221,11 +218,6 @@ impl Ttnn {
             Some(cache) => cache.destroy(&mut self.runtime),
             None => Ok(()),
         }
-    }
-
-    /// Whether workloads are kept from now on; those kept so far stay.
-    pub const fn set_program_cache(&mut self, on: bool) {
-        self.caching = on;
     }
 
     /// Closes a mesh, its program cache first; sub-meshes are to be closed before it.

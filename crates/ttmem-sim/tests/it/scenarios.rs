@@ -69,7 +69,7 @@ fn every_scenario_leaves_nothing_behind_on_any_of_its_boards() {
 }
 
 #[test]
-fn a_seed_tells_the_same_story_every_time_and_another_seed_another() {
+fn a_seed_plays_the_same_every_time_and_another_seed_differs() {
     for name in ["matmul-slow", "diffusion-step", "leak"] {
         let scenario = built_in(name);
         let board = scenario.boards[0];
@@ -157,13 +157,13 @@ fn a_file_that_goes_round_for_ever_can_be_ended() {
     let round = r#"{ run = "b", times = 1000000 }"#;
     let attempt = r#"{ attempt = "c", fails = "out_of_memory" }"#;
     let large = r#"{ tensor = "x", shape = [1048576, 1048576] }"#;
-    for (story, b, c) in [
+    for (steps, b, c) in [
         (round, r#"{ run = "c", times = 1000000 }"#, ""),
         (round, r#"{ run = "c", times = 0 }"#, ""),
         (round, attempt, large),
     ] {
         let text = format!(
-            "about = \"endless\"\nboards = [\"n150\"]\nstory = [{story}]\n[blocks]\n\
+            "about = \"endless\"\nboards = [\"n150\"]\nsteps = [{steps}]\n[blocks]\n\
              b = [{b}]\nc = [{c}]\n"
         );
         let scenario = Scenario::from_text("endless.toml", &text).expect("a scenario");

@@ -87,18 +87,15 @@ fn a_story_is_chosen_by_options() {
         other => panic!("{other:?}"),
     };
     let plain = demo("ttmem demo");
-    assert_eq!(plain.story.scenario.asked(), story::DEFAULT);
-    assert_eq!(
-        (plain.board, plain.story.seed, plain.speed),
-        (None, 1, None)
-    );
+    assert_eq!(plain.play.scenario.asked(), story::DEFAULT);
+    assert_eq!((plain.board, plain.play.seed, plain.speed), (None, 1, None));
     let other = demo("ttmem demo --scenario leak --board N300 --seed 9 --speed 0.5 --json");
-    assert_eq!(other.story.scenario.scenario().name, "leak");
+    assert_eq!(other.play.scenario.scenario().name, "leak");
     assert_eq!(other.board, Some(BoardKind::N300));
-    assert_eq!((other.story.seed, other.speed), (9, Some(0.5)));
-    let chosen = other.story.scenario.board(other.board);
+    assert_eq!((other.play.seed, other.speed), (9, Some(0.5)));
+    let chosen = other.play.scenario.board(other.board);
     assert_eq!(chosen.unwrap(), BoardKind::N300);
-    let elsewhere = other.story.scenario.board(Some(BoardKind::GalaxyBlackhole));
+    let elsewhere = other.play.scenario.board(Some(BoardKind::GalaxyBlackhole));
     let elsewhere = elsewhere.unwrap_err().to_string();
     assert!(elsewhere.contains("only for n150"), "{elsewhere}");
     let load = match parse("ttmem load --clients 64 --rate 7 --duration 3600").unwrap() {

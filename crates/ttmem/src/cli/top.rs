@@ -19,7 +19,7 @@ pub(crate) struct TopOptions {
     #[arg(long, value_name = "NAME", default_value = "overview", value_parser = view())]
     pub(crate) view: Tab,
 
-    /// Print the view once, as text; so it is, too, when standard output is no terminal.
+    /// Print the view once, as text; also when standard output is not a terminal.
     #[arg(long)]
     pub(crate) once: bool,
 
@@ -55,7 +55,7 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    /// What the user said; none if the environment is to say it.
+    /// What the user chose; none if the environment decides.
     pub(crate) const fn depth(self) -> Option<ColourDepth> {
         match self {
             Self::Auto => None,

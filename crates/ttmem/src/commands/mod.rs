@@ -9,9 +9,9 @@ mod top;
 #[cfg(test)]
 mod tests;
 
-use crate::cli::{BenchCommand, Cli, Command};
+use crate::cli::{Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{bench, demo, load, run};
+use crate::{demo, load, run};
 use anyhow::Result;
 use std::process::ExitCode;
 use ttmem_api::ApiClient;
@@ -70,24 +70,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             drop(output);
             load::run_client(&options, cli.socket)?;
             return Ok(ExitCode::SUCCESS);
-        }
-        Command::Bench(options) => {
-            let found = match options.what {
-                BenchCommand::Server(asked) => bench::server(asked.quick)?,
-                BenchCommand::Client(asked) => bench::client(asked.quick)?,
-                BenchCommand::Top(asked) => bench::top(asked.quick)?,
-                BenchCommand::Api(asked) => bench::api(asked.quick)?,
-                BenchCommand::Record(options) => bench::record(&options, cli.socket)?,
-                BenchCommand::Hold => {
-                    bench::hold(&reach::socket(cli.socket)?)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-                BenchCommand::Workload(options) => {
-                    bench::workload(&options, cli.socket)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-            };
-            output.print(&format!("{found:#}\n"))?;
         }
     }
     output.finish()?;

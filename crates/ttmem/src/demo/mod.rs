@@ -45,9 +45,9 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let live = !options.headless && !options.json && on_a_terminal;
     let piece = Piece {
-        story: options.story.scenario.clone(),
-        board: options.story.scenario.board(options.board)?,
-        seed: options.story.seed,
+        story: options.play.scenario.clone(),
+        board: options.play.scenario.board(options.board)?,
+        seed: options.play.seed,
         // What nobody watches need not take its time.
         speed: options.speed.unwrap_or(if live { 1.0 } else { 0.0 }),
     };

@@ -1,6 +1,6 @@
 //! One client of a load: a process that plays a scenario again and again until its time is over.
 //!
-//! Ends the last story in order, waits until the server has confirmed everything, prints its
+//! Ends the last play in order, waits until the server has confirmed everything, prints its
 //! account as one line of JSON and stays until its standard input ends, so that the server can be
 //! asked about it.
 
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
     };
     let input_ends = end_with_input(Arc::clone(&ending.early))?;
     let meter = Rc::new(RefCell::new(Meter::new(options.rate, ending.clone())));
-    // As on a real machine: what was compiled for one story is there for the next.
+    // As on a real machine: what was compiled for one play is there for the next.
     let mut kernels = KernelCache::new();
     let mut stories: u64 = 0;
     let mut until = Until(ending);
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
         };
         let hooks = Overheard::new(tracker, Rc::clone(&meter));
         play_again(&asked, Box::new(hooks), &mut until, &mut kernels)
-            .context("the story did not go as it is written")?;
+            .context("the scenario did not go as it is written")?;
         stories += 1;
     }
     let recording = begun.elapsed();

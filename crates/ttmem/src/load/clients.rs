@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
-/// What a client says of itself at its end.
+/// What a client reports at its end.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ClientAccount {
     pub(super) pid: u32,
@@ -37,7 +37,7 @@ struct Client {
 }
 
 impl Clients {
-    /// Starts them; there are news when one has told its account, or cannot tell it any more.
+    /// Starts them; each sends news when it has reported its account, or never will.
     pub(super) fn start(
         options: &LoadOptions,
         socket: &Path,
@@ -58,7 +58,7 @@ impl Clients {
         }
     }
 
-    /// What they have told; waits for those that have not.
+    /// Their accounts; waits for those that have not reported.
     pub(super) fn accounts(&mut self) -> Result<Vec<ClientAccount>> {
         let readers = self.0.iter_mut().filter_map(|client| client.reader.take());
         let joined = readers.map(|reader| {
@@ -105,11 +105,11 @@ impl Client {
                 &share(options.rate, options.clients, number).to_string(),
             ])
             .args(["--duration", &options.duration.to_string()])
-            .arg(format!("--scenario={}", options.story.scenario.asked()))
+            .arg(format!("--scenario={}", options.play.scenario.asked()))
             .args([
                 "--seed",
                 &options
-                    .story
+                    .play
                     .seed
                     .wrapping_add(u64::from(number) << 32)
                     .to_string(),
@@ -137,9 +137,9 @@ impl Client {
                 // There is room for all words of all clients.
                 if account.is_err() {
                     // With one client less, the load is not what was asked for.
-                    let _told = news.try_send(News::Interrupted);
+                    let _sent = news.try_send(News::Interrupted);
                 }
-                let _told = news.try_send(News::Ended);
+                let _sent = news.try_send(News::Ended);
                 account
             });
         match reader {
@@ -170,7 +170,7 @@ fn read_account(output: ChildStdout) -> Result<ClientAccount> {
         .read_line(&mut line)
         .context("cannot read from a client")?;
     ensure!(!line.is_empty(), "a client ended without an account");
-    serde_json::from_str(&line).context("a client said what is no account")
+    serde_json::from_str(&line).context("a client printed something else than an account")
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Meter {
         }
     }
 
-    /// Waits until the next event is due; not after the end, where a story is only closed.
+    /// Waits until the next event is due; not after the end, where a scenario is only closed.
     fn wait(&mut self) {
         let (begun, first) = self.since;
         let events = u128::from(self.events - first);

@@ -46,7 +46,7 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
         let no_server = no_server.is::<NoServer>();
         let room = count.saturating_add(OTHER_CONNECTIONS);
         let board = options
-            .story
+            .play
             .scenario
             .board(None)
             .map_err(anyhow::Error::from);

@@ -28,7 +28,7 @@ pub(super) struct Summary {
     pumps_cpu_seconds: f64,
     #[serde(skip)]
     unconfirmed_clients: usize,
-    /// What the server holds for the clients after their stories.
+    /// What the server holds for the clients after their last play.
     live_bytes: u64,
     /// Contradictions of all kinds that came with the load.
     anomalies: u64,
@@ -38,7 +38,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Puts together the accounts of the clients and what the server said before and after.
+    /// Puts together the accounts of the clients and what the server answered before and after.
     pub(super) fn new(
         options: &LoadOptions,
         took: Duration,
@@ -63,9 +63,9 @@ impl Summary {
         let anomalies = |snapshot: &Snapshot| -> u64 {
             snapshot.anomalies.seen().map(|(_name, times)| times).sum()
         };
-        let told = processes().map(|process| process.lost_events).sum::<u64>();
+        let reported = processes().map(|process| process.lost_events).sum::<u64>();
         Self {
-            scenario: options.story.scenario.asked().to_owned(),
+            scenario: options.play.scenario.asked().to_owned(),
             clients: accounts.len(),
             stories: sum(|account| account.stories),
             took,
@@ -73,7 +73,7 @@ impl Summary {
             recorded_per_second: rates.sum(),
             applied_events,
             applied_per_second: applied_events as f64 / took.as_secs_f64(),
-            lost_events: sum(|account| account.lost_events).max(told),
+            lost_events: sum(|account| account.lost_events).max(reported),
             elided_events: sum(|account| account.elided_events),
             clients_cpu_seconds: seconds(|account| account.cpu_seconds),
             pumps_cpu_seconds: seconds(|account| account.pump_cpu_seconds),

@@ -2,17 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use ttmem_event::catalogue::BoardKind;
 
-use super::pair::RunBehaviourError;
 use super::{Behaviour, Way};
 use crate::descriptor::cluster_descriptor;
-use crate::session::{OTHERS_SETTINGS, Session};
+use crate::process;
+use crate::session::Session;
 
 /// The board that all of them run on.
 const BOARD: BoardKind = BoardKind::N150;
@@ -42,18 +42,12 @@ pub(super) struct Setting<'s> {
 
 impl<'s> Setting<'s> {
     /// Makes an empty folder, a board and whatever else the behaviour needs.
-    pub(super) fn prepare(
-        session: &'s Session,
-        behaviour: Behaviour,
-    ) -> Result<Self, RunBehaviourError> {
+    pub(super) fn prepare(session: &'s Session, behaviour: Behaviour) -> anyhow::Result<Self> {
         let folder = session.folder.join(format!("behaviour-{}", behaviour.name));
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(file_error(&folder))?;
-        }
-        fs::create_dir_all(&folder).map_err(file_error(&folder))?;
-        let (yaml, chip) = own_board().ok_or(RunBehaviourError::NoDescriptor)?;
+        process::make_empty(&folder)?;
+        let (yaml, chip) = own_board().context("the links of the board are not known")?;
         let descriptor = folder.join("cluster.yaml");
-        fs::write(&descriptor, yaml).map_err(file_error(&descriptor))?;
+        process::write(&descriptor, &yaml)?;
         let own_library = if behaviour.own_library {
             Some(compile_own_library(&folder)?)
         } else {
@@ -63,7 +57,7 @@ impl<'s> Setting<'s> {
             session,
             behaviour,
             folder,
-            socket_folder: tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?,
+            socket_folder: tempfile::tempdir().context("no folder for a socket")?,
             descriptor,
             upstream_file: PathBuf::from(format!("/dev/shm/tt_device_{chip}_memory")),
             own_library,
@@ -73,14 +67,14 @@ impl<'s> Setting<'s> {
     }
 
     /// A folder for one of the runs.
-    pub(super) fn run_folder(&self, name: &str) -> Result<PathBuf, RunBehaviourError> {
+    pub(super) fn run_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join(name);
         for made in [
             folder.clone(),
             folder.join("kernels"),
             folder.join("witnesses"),
         ] {
-            fs::create_dir_all(&made).map_err(file_error(&made))?;
+            process::make_empty(&made)?;
         }
         Ok(folder)
     }
@@ -123,16 +117,7 @@ impl<'s> Setting<'s> {
         }
         words.extend(self.behaviour.words.iter().map(OsString::from));
         let mut words = words.into_iter();
-        let mut command = Command::new(words.next().unwrap_or_default());
-        for (name, _value) in std::env::vars_os() {
-            let shown = name.to_string_lossy();
-            if OTHERS_SETTINGS
-                .iter()
-                .any(|prefix| shown.starts_with(prefix))
-            {
-                command.env_remove(&name);
-            }
-        }
+        let mut command = process::command(words.next().unwrap_or_default());
         let kernel_cache = if self.behaviour.cold_kernels {
             folder.join("kernels")
         } else {
@@ -145,8 +130,6 @@ impl<'s> Setting<'s> {
             .env("TT_METAL_CACHE", kernel_cache)
             .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &self.descriptor)
             .env("TTMEM_STANDIN_WITNESSES", folder.join("witnesses"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("LOGURU_LEVEL", "WARNING")
             .envs(self.behaviour.variables.iter().copied());
         if let Some(library) = &self.own_library {
             command.env("LD_PRELOAD", library);
@@ -169,29 +152,21 @@ fn own_board() -> Option<(String, u64)> {
     Some((yaml.replace(usual, &own.to_string()), own))
 }
 
-fn compile_own_library(folder: &Path) -> Result<PathBuf, RunBehaviourError> {
+fn compile_own_library(folder: &Path) -> anyhow::Result<PathBuf> {
     let source = folder.join("own.cpp");
-    fs::write(&source, OWN_LIBRARY).map_err(file_error(&source))?;
+    process::write(&source, OWN_LIBRARY)?;
     let library = folder.join("libown.so");
     let output = Command::new("c++")
         .args(["-shared", "-fPIC", "-o"].map(OsStr::new))
         .args([&library, &source])
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| RunBehaviourError::Start {
-            program: "c++".into(),
-            source,
-        })?;
-    if output.status.success() {
-        return Ok(library);
+        .context("cannot run c++")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("no library could be compiled: {said}");
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(RunBehaviourError::NoLibrary { said })
-}
-
-pub(super) fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunBehaviourError {
-    let path = path.to_path_buf();
-    move |source| RunBehaviourError::File { path, source }
+    Ok(library)
 }
 
 #[cfg(test)]

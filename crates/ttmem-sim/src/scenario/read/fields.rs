@@ -3,17 +3,16 @@
 //! Each is read by a visitor of its own, not by trying one form after the other:
 //! only so the message names what was expected and the line is kept.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Error, MapAccess, SeqAccess, Visitor};
 use ttmem_event::Class;
 
-use super::super::expression::{Expression, NameTemplate, Number};
+use super::super::expression::{NameTemplate, Number};
 use super::super::script::{Memory, MemorySharding};
-use super::{RawChoice, RawMesh, RawSource};
+use super::{RawRange, RawSource};
 use crate::tensor::{DataType, Shard, TileLayout};
 
 /// A type with forms that TOML tells apart; a form that is not overridden is refused.
@@ -99,7 +98,6 @@ pub(super) use deserialize_by_form;
 deserialize_by_form!(
     Number,
     NameTemplate,
-    RawMesh,
     RawSource,
     Memory,
     Word<DataType>,
@@ -110,13 +108,11 @@ impl Forms for Number {
     const EXPECTED: &'static str = "a number that is not negative, or an expression in quotes";
 
     fn from_number<E: Error>(number: u64) -> Result<Self, E> {
-        Ok(Self::Literal(number))
+        Ok(Self::from(number))
     }
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
-        Expression::parse(text)
-            .map(Self::Expression)
-            .map_err(E::custom)
+        Self::parse(text).map_err(E::custom)
     }
 }
 
@@ -128,21 +124,8 @@ impl Forms for NameTemplate {
     }
 }
 
-impl Forms for RawMesh {
-    const EXPECTED: &'static str = "[rows, columns], or a table of these by board";
-
-    fn from_list<'de, A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
-        <[u16; 2]>::deserialize(SeqAccessDeserializer::new(list)).map(Self::Any)
-    }
-
-    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
-        BTreeMap::deserialize(MapAccessDeserializer::new(table)).map(Self::ByBoard)
-    }
-}
-
 impl Forms for RawSource {
-    const EXPECTED: &'static str =
-        "a number, an expression, { among = […] } or { from = …, to = … }";
+    const EXPECTED: &'static str = "a number, an expression, or { from = …, to = … }";
 
     fn from_number<E: Error>(number: u64) -> Result<Self, E> {
         Number::from_number(number).map(Self::Fixed)
@@ -153,7 +136,7 @@ impl Forms for RawSource {
     }
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
-        RawChoice::deserialize(MapAccessDeserializer::new(table)).map(Self::Choice)
+        RawRange::deserialize(MapAccessDeserializer::new(table)).map(Self::Choice)
     }
 }
 

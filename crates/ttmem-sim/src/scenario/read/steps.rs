@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::super::check;
 use super::super::error::Problem;
 use super::super::expression::{NameTemplate, Number};
-use super::super::script::{Action, Memory, OpStep, OutputStep, SubDeviceStep, TensorStep};
+use super::super::script::{Action, Memory, OpStep, OutputStep, TensorStep};
 use super::fields::{Forms, Word, deserialize_by_form};
 use super::{STEPS, limit, unknown};
 use crate::runtime::FailureKind;
@@ -30,11 +30,8 @@ const ATTRIBUTES: usize = 16;
 /// Tensors that one step gives back.
 const FREED: usize = 1_024;
 
-/// Parts that compute cores can be divided into.
-const SUB_DEVICES: usize = 16;
-
 /// Verbs and the fields that go with them; `trace` stands before `run`, which it takes.
-const VERBS: [(&str, &[&str]); 13] = [
+const VERBS: [(&str, &[&str]); 12] = [
     ("tensor", &["shape", "type", "layout", "memory", "by"]),
     (
         "op",
@@ -49,7 +46,6 @@ const VERBS: [(&str, &[&str]); 13] = [
     ("pick", &[]),
     ("mark", &["number"]),
     ("clear_program_cache", &[]),
-    ("sub_devices", &[]),
     ("pause_ms", &[]),
 ];
 
@@ -85,7 +81,6 @@ raw_step! {
     pick: String,
     mark: NameTemplate,
     clear_program_cache: bool,
-    sub_devices: Vec<RawSubDevice>,
     pause_ms: Number,
     shape: Vec<Number>,
     r#type: Word<DataType>,
@@ -99,17 +94,6 @@ raw_step! {
     times: Number,
     number: Number,
     fails: String,
-}
-
-#[derive(Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "{ grid = [first column, first row, last column, last row], local_l1 = … }"
-)]
-struct RawSubDevice {
-    grid: [Number; 4],
-    #[serde(default)]
-    local_l1: Option<Number>,
 }
 
 /// One step as TOML has it.
@@ -209,7 +193,7 @@ impl Fields {
                 block: self.run.ok_or_else(|| missing("run"))?,
             });
         }
-        let times = |times: Option<Number>| times.unwrap_or(Number::Literal(1));
+        let times = |times: Option<Number>| times.unwrap_or(Number::from(1));
         if let Some(block) = self.run {
             if self.r#for.is_some() && self.times.is_none() {
                 return Err(missing("times"));
@@ -247,16 +231,8 @@ impl Fields {
         if let Some(name) = self.mark {
             return Ok(Action::Mark {
                 name,
-                number: self.number.unwrap_or(Number::Literal(0)),
+                number: self.number.unwrap_or(Number::from(0)),
             });
-        }
-        if let Some(parts) = self.sub_devices {
-            limit("sub-devices", parts.len(), SUB_DEVICES)?;
-            let parts = parts.into_iter().map(|part| SubDeviceStep {
-                grid: part.grid,
-                local_l1: part.local_l1.unwrap_or(Number::Literal(0)),
-            });
-            return Ok(Action::SubDevices(parts.collect()));
         }
         if let Some(millis) = self.pause_ms {
             return Ok(Action::Pause { millis });
@@ -296,7 +272,7 @@ fn op(fields: OpFields) -> Result<Action, Problem> {
             if inputs.is_empty() && (fields.shape.is_none() || fields.data_type.is_none()) {
                 return Err(Problem::BadField {
                     field: "out",
-                    reason: "without inputs, `shape` and `type` have to be said".to_owned(),
+                    reason: "without inputs, `shape` and `type` are needed".to_owned(),
                 });
             }
             Some(OutputStep {
@@ -336,7 +312,7 @@ fn shape(dimensions: Vec<Number>) -> Result<Vec<Number>, Problem> {
     if dimensions.is_empty() {
         return Err(Problem::Empty { what: "`shape`" });
     }
-    if dimensions.contains(&Number::Literal(0)) {
+    if dimensions.iter().any(|size| size.literal() == Some(0)) {
         return Err(Problem::BadField {
             field: "shape",
             reason: "a dimension of 0 leaves no elements".to_owned(),

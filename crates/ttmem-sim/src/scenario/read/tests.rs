@@ -16,17 +16,16 @@ about = "Llama-3.1-8B decode, one token per step"
 boards = ["t3k", "n300"]
 
 [device]
-mesh = { t3000 = [2, 4] }
-submesh = [1, 2]
+mesh = [1, 2]
+submesh = [1, 1]
 dispatch = "slow"
 fabric = true
 l1_small_size = 32768
 trace_region_size = "24M"
-program_cache = false
 
 [values]
 layers = 32
-batch = { among = [1, 8, 32] }
+batch = { from = 8, to = 32, step = 8 }
 prompt = { from = 64, to = "context", step = 32 }
 context = "2 * half"
 half = 1024
@@ -48,40 +47,37 @@ big = [{ tensor = "big", shape = ["1G", "1G"], memory = { class = "l1", shard = 
 [expect]
 leaked_buffers = "layers * 2"
 
-[[story]]
+[[steps]]
 run = "weights"
 for = "i"
 times = "layers"
 
-[[story]]
+[[steps]]
 pick = "prompt"
 
-[[story]]
+[[steps]]
 mark = "prefill {replica}"
 number = "prompt"
 
-[[story]]
+[[steps]]
 trace = "decode"
 run = "step"
 
-[[story]]
+[[steps]]
 replay = "decode"
 times = 100
 
-[[story]]
+[[steps]]
 release = "decode"
 
-[[story]]
+[[steps]]
 attempt = "big"
 fails = "out_of_memory"
 
-[[story]]
+[[steps]]
 clear_program_cache = true
 
-[[story]]
-sub_devices = [{ grid = [0, 0, 3, 7], local_l1 = 65536 }, { grid = [4, 0, "columns - 1", 7] }]
-
-[[story]]
+[[steps]]
 pause_ms = 200
 "#;
 
@@ -96,7 +92,7 @@ const GIVENS: Givens = Givens {
 };
 
 fn everything() -> Scenario {
-    Scenario::parse("everything.toml", EVERYTHING).expect("a good file")
+    Scenario::from_text("everything.toml", EVERYTHING).expect("a good file")
 }
 
 #[test]
@@ -105,13 +101,11 @@ fn the_head_of_a_file_is_read() {
     assert_eq!(scenario.name, "everything.toml");
     assert_eq!(scenario.boards, [BoardKind::T3000, BoardKind::N300]);
     let device = &scenario.device;
-    assert_eq!(device.mesh_on(BoardKind::T3000), (2, 4));
-    assert_eq!(device.mesh_on(BoardKind::N300), (1, 2), "all of it");
-    assert_eq!(device.submesh_on(BoardKind::T3000), (1, 2));
+    assert_eq!(device.mesh_on(BoardKind::T3000), (1, 2));
+    assert_eq!(device.submesh_on(BoardKind::T3000), (1, 1));
     assert_eq!(device.dispatch_on(BoardKind::N300), DispatchCores::Slow);
     assert_eq!(device.l1_small_size, 32_768);
     assert_eq!(device.trace_region_size, 24 << 20);
-    assert!(!device.program_cache);
     assert!(device.fabric_on(BoardKind::T3000), "as said");
 }
 
@@ -125,9 +119,9 @@ fn values_stand_behind_those_they_need() {
 }
 
 #[test]
-fn the_story_is_read_in_order_with_its_lines() {
+fn the_steps_are_read_in_order_with_its_lines() {
     let scenario = everything();
-    let verbs: Vec<&str> = scenario.story.iter().map(|s| s.action.verb()).collect();
+    let verbs: Vec<&str> = scenario.steps.iter().map(|s| s.action.verb()).collect();
     assert_eq!(
         verbs,
         [
@@ -139,17 +133,16 @@ fn the_story_is_read_in_order_with_its_lines() {
             "release",
             "attempt",
             "clear_program_cache",
-            "sub_devices",
             "pause_ms"
         ]
     );
     let text: Vec<&str> = EVERYTHING.lines().collect();
-    for step in &scenario.story {
-        assert_eq!(text[step.line - 1], "[[story]]");
+    for step in &scenario.steps {
+        assert_eq!(text[step.line - 1], "[[steps]]");
     }
     let layer = scenario.block("layer");
     assert!(text[layer[2].line - 1].contains("update_cache"));
-    let Action::Attempt { block, failure } = &scenario.story[6].action else {
+    let Action::Attempt { block, failure } = &scenario.steps[6].action else {
         panic!("an attempt");
     };
     assert_eq!(
@@ -201,10 +194,7 @@ fn tensors_have_defaults_and_computed_numbers() {
             grid: Grid::new(8, 8)
         })
     );
-    assert_eq!(
-        matmul.attributes,
-        [("heads".to_owned(), Number::Literal(32))]
-    );
+    assert_eq!(matmul.attributes, [("heads".to_owned(), Number::from(32))]);
 
     let Action::Tensor(big) = &scenario.block("big")[0].action else {
         panic!("a tensor");
@@ -214,35 +204,28 @@ fn tensors_have_defaults_and_computed_numbers() {
 }
 
 #[test]
-fn sub_devices_have_corners() {
-    let scenario = everything();
-    let values = Values::new(&scenario.values, GIVENS, 1).expect("all have a value");
-    let Action::SubDevices(parts) = &scenario.story[8].action else {
-        panic!("sub-devices");
-    };
-    assert_eq!(parts[0].corners(&values), Ok([0, 0, 3, 7]));
-    assert_eq!(parts[1].corners(&values), Ok([4, 0, 7, 7]));
-    assert_eq!(parts[1].local_l1, Number::Literal(0));
-}
-
-#[test]
 fn little_is_needed() {
-    let text = "about = 'x'\nboards = ['n150']\nstory = [{ pause_ms = 1 }]";
-    let scenario = Scenario::parse("little", text).expect("enough");
+    let text = "about = 'x'\nboards = ['n150']\nsteps = [{ pause_ms = 1 }]";
+    let scenario = Scenario::from_text("little", text).expect("enough");
     assert_eq!(scenario.device, DeviceSetup::default());
     assert!(!scenario.device.fabric_on(BoardKind::N150));
     assert!(
         scenario.device.fabric_on(BoardKind::N300),
         "one chip is behind the other"
     );
-    assert_eq!(scenario.device.submesh_on(BoardKind::N150), (1, 1));
-    assert_eq!(scenario.expect.leaked_buffers, Number::Literal(0));
+    assert_eq!(
+        scenario.device.mesh_on(BoardKind::N300),
+        (1, 2),
+        "all of it"
+    );
+    assert_eq!(scenario.device.submesh_on(BoardKind::N300), (1, 2));
+    assert_eq!(scenario.expect.leaked_buffers, Number::from(0));
 }
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "(\\[|\\]|\\{|\\}|=|'|\"|,|\n| |story|blocks|values|about|1|run|x){0,60}") {
-        prop_assert!(Scenario::parse("any", &text).is_err(), "too little for a scenario");
+    fn any_text_is_read_or_refused(text in "(\\[|\\]|\\{|\\}|=|'|\"|,|\n| |steps|blocks|values|about|1|run|x){0,60}") {
+        prop_assert!(Scenario::from_text("any", &text).is_err(), "too little for a scenario");
     }
 
     /// A good file with a piece cut out is read, or refused: never more.
@@ -250,7 +233,7 @@ proptest! {
     fn a_damaged_file_does_no_harm(from in 0..EVERYTHING.len(), length in 0_usize..40) {
         let to = (from + length).min(EVERYTHING.len());
         let text = format!("{}{}", &EVERYTHING[..from], &EVERYTHING[to..]);
-        if let Err(error) = Scenario::parse("damaged", &text) {
+        if let Err(error) = Scenario::from_text("damaged", &text) {
             prop_assert!(error.to_string().starts_with("damaged"), "{error}");
         }
     }

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::scenario::expression::Expression;
 
 const GIVENS: Givens = Givens {
     devices: 8,
@@ -14,7 +13,7 @@ const GIVENS: Givens = Givens {
 };
 
 fn number(text: &str) -> Number {
-    Number::Expression(Expression::parse(text).expect("an expression"))
+    Number::parse(text).expect("an expression")
 }
 
 fn declared(name: &str, source: Source) -> Declared {
@@ -91,10 +90,7 @@ fn givens_values_and_loops_are_found_by_name() {
 #[test]
 fn a_pick_draws_anew_and_what_is_written_follows() {
     let declared = [
-        declared(
-            "batch",
-            Source::Among([1, 8, 32].map(Number::from).to_vec()),
-        ),
+        declared("batch", range(8, 32, 8)),
         declared("prompt", range(64, 2_048, 32)),
         declared("tokens", Source::Fixed(number("batch * prompt"))),
     ];
@@ -138,7 +134,7 @@ fn choices_depend_on_the_seed_and_their_name_only() {
 
 #[test]
 fn an_empty_choice_is_an_error() {
-    for source in [range(2, 1, 1), range(1, 2, 0), Source::Among(Vec::new())] {
+    for source in [range(2, 1, 1), range(1, 2, 0)] {
         let declared = [declared("x", source)];
         let error = Values::new(&declared, GIVENS, 0).expect_err("nothing there");
         assert!(matches!(error, EvaluateError::EmptyRange { .. }), "{error}");

@@ -62,7 +62,7 @@ enum Output {
     /// Nothing: it changes its first input.
     InPlace,
     Stated,
-    /// What follows from the inputs, unless the caller says otherwise.
+    /// What follows from the inputs, unless the caller states another.
     Inferred(fn(&Job<'_>) -> TensorSpec),
 }
 
@@ -168,7 +168,7 @@ impl Operation {
                 return Err(OperationError::call(self.name, reason));
             }
             (Output::Stated, None) => {
-                let reason = "needs to be told its output";
+                let reason = "needs its output to be stated";
                 return Err(OperationError::call(self.name, reason));
             }
             (Output::Stated | Output::Inferred(_), Some(spec)) => spec.clone(),

@@ -82,21 +82,6 @@ fn a_cleared_cache_leaves_no_program_and_no_binary() {
     assert_eq!(bench.ttnn.program_cache_entries(bench.mesh), 0);
 }
 
-#[test]
-fn without_the_cache_every_run_builds_and_destroys() {
-    let mut bench = Bench::n150();
-    bench.ttnn.set_program_cache(false);
-    let a = bench.zeros(&square(Class::Dram));
-    drop(bench.events());
-    for _run in 0..2 {
-        bench.run("add", &[&a, &a]).unwrap();
-        let events = bench.events();
-        assert_eq!(dispatches(&events), [CacheResult::Miss]);
-        assert_eq!(live_programs(&events), 0);
-    }
-    assert_eq!(bench.ttnn.program_cache_entries(bench.mesh), 0);
-}
-
 fn image(rows: u64) -> TensorSpec {
     TensorSpec::tiled(&[1, 1, rows, 64], DataType::Bfloat16, Class::L1)
         .sharded(Shard::Height, Grid::new(8, 8))

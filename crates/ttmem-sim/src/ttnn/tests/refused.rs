@@ -118,7 +118,7 @@ fn wrong_calls_are_refused_before_anything_is_allocated() {
         ),
         (
             bench.run("slice", &[&a]),
-            "slice: needs to be told its output",
+            "slice: needs its output to be stated",
         ),
     ];
     for (outcome, text) in texts {

@@ -3,7 +3,7 @@
 //! The clock runs from the first byte until the server has answered a question
 //! that came after the last message: by then all of them are in the ledger.
 
-use super::harness::{OwnServer, best, median};
+use super::harness::{OwnServer, Programs, best, median};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -17,10 +17,15 @@ const RUNS: usize = 5;
 const LIVE: u64 = 10_000;
 const SIZE: u64 = 4096;
 
-pub(super) fn measure(scale: u64) -> Result<Value> {
-    let bulk = report(4_000_000 / scale, &["--quiet"], Sending::Bulk)?;
-    let logged = report(1_000_000 / scale, &[], Sending::Bulk)?;
-    let each = report(1_000_000 / scale, &["--quiet"], Sending::EachItsOwn)?;
+pub(super) fn measure(programs: &Programs, scale: u64) -> Result<Value> {
+    let bulk = report(programs, 4_000_000 / scale, &["--quiet"], Sending::Bulk)?;
+    let logged = report(programs, 1_000_000 / scale, &[], Sending::Bulk)?;
+    let each = report(
+        programs,
+        1_000_000 / scale,
+        &["--quiet"],
+        Sending::EachItsOwn,
+    )?;
     Ok(json!({
         "bulk": with_target(bulk, 1_000_000),
         "bulk_with_log": logged,
@@ -39,8 +44,8 @@ enum Sending {
     EachItsOwn,
 }
 
-fn report(messages: u64, options: &[&str], sending: Sending) -> Result<Value> {
-    let server = OwnServer::start(options)?;
+fn report(programs: &Programs, messages: u64, options: &[&str], sending: Sending) -> Result<Value> {
+    let server = OwnServer::start(programs, options)?;
     let mut rates = Vec::new();
     let cpu = server.cpu_seconds()?;
     for _run in 0..RUNS {

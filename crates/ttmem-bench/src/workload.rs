@@ -4,8 +4,9 @@
 //! what others allocated, and keeps its own account of what it holds. That
 //! account is printed at the end, to be compared with the server's.
 
+use super::harness::{mesh, n150};
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::Parser;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -15,11 +16,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, Class, CoreRange, CoreSet, CoreType, CoresId, DeviceDefinition,
-    DeviceId, Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshDefinition,
-    MeshId, MeshKind, ProgramId, TextId,
+    BufferId, CacheResult, CbKind, Class, CoreRange, CoreSet, CoreType, CoresId, DeviceId,
+    Direction, DispatchPath, EventKind, KernelId, KernelKind, Layout, MeshId, ProgramId, TextId,
 };
 
 /// Devices of the workload; mesh 0 and 1 are one each, mesh 2 is both.
@@ -33,35 +32,35 @@ const KERNEL_BYTES: u64 = 2048;
 const PLACED: u32 = 16;
 
 /// What the workload does.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct WorkloadOptions {
+#[derive(Clone, Debug, Parser)]
+pub struct WorkloadOptions {
     /// Threads that record at the same time.
     #[arg(long, default_value_t = 1)]
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Events of each thread; 0 = until killed.
     #[arg(long, default_value_t = 10_000)]
-    pub(crate) events: u64,
+    pub events: u64,
     /// Events per second of all threads together; 0 = as fast as it goes.
     #[arg(long, default_value_t = 0)]
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Where its random choices begin.
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Live buffers of each thread: at first only allocated up to half of this, at most this.
     #[arg(long, default_value_t = 256)]
-    pub(crate) live: usize,
+    pub live: usize,
     /// Only dispatches, each numbered and by an operation of its own name.
     #[arg(long)]
-    pub(crate) numbered: bool,
+    pub numbered: bool,
     /// A file whose first eight bytes always hold the number of events recorded.
     #[arg(long)]
-    pub(crate) count: Option<PathBuf>,
+    pub count: Option<PathBuf>,
     /// Keep everything until the standard input ends.
     #[arg(long)]
-    pub(crate) hold: bool,
+    pub hold: bool,
     /// How long the server may take to confirm.
     #[arg(long, default_value_t = 60)]
-    pub(crate) flush_seconds: u64,
+    pub flush_seconds: u64,
 }
 
 /// What one device holds, as the workload counts it.
@@ -97,11 +96,9 @@ struct World {
     count: Option<File>,
 }
 
-/// Runs the workload and prints its account.
-pub(crate) fn run(options: &WorkloadOptions, socket: Option<PathBuf>) -> Result<()> {
-    let mut config = Config::from_env();
-    config.socket = socket.or(config.socket);
-    let world = World::open(Tracker::start(config), options)?;
+/// Runs the workload against the server that the environment names, and prints its account.
+pub fn run(options: &WorkloadOptions) -> Result<()> {
+    let world = World::open(Tracker::start(Config::from_env()), options)?;
     let begun = Instant::now();
     let held: Vec<[Held; DEVICES]> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..options.threads)
@@ -168,34 +165,11 @@ fn account(
 
 impl World {
     fn open(tracker: Tracker, options: &WorkloadOptions) -> Result<Self> {
-        let board = tracker.text("n150");
         let devices: Vec<DeviceId> = (0_u32..)
             .take(DEVICES)
-            .map(|logical_id| {
-                tracker.device(&DeviceDefinition {
-                    id: DeviceId(0),
-                    logical_id,
-                    unique_id: Some(0xB0_0000 + u64::from(logical_id)),
-                    arch: Arch::from_code(2),
-                    board,
-                    remote: Some(false),
-                    grid_columns: 8,
-                    grid_rows: 8,
-                    l1_bytes_per_core: 1_499_136,
-                    l1_reserved_bytes: 102_400,
-                })
-            })
+            .map(|number| tracker.device(&n150(number)))
             .collect();
-        let mesh = |handle: u64, members: &[DeviceId]| {
-            tracker.mesh(&MeshDefinition {
-                id: MeshId(0),
-                kind: MeshKind::Mesh,
-                handle,
-                rows: 1,
-                columns: u16::try_from(members.len()).unwrap_or(1),
-                devices: members.to_vec(),
-            })
-        };
+        let mesh = |handle, devices: &[DeviceId]| tracker.mesh(&mesh(MeshId(0), handle, devices));
         let meshes = [
             mesh(0, &devices[..1]),
             mesh(1, &devices[1..]),
@@ -248,7 +222,7 @@ impl World {
         self.tracker.track(event);
         if let Some(file) = &self.count {
             let recorded = self.recorded.fetch_add(1, Ordering::Relaxed) + 1;
-            // One thread only, where it matters: it says how many calls have returned.
+            // One thread only, where it matters: the number of calls that have returned.
             let _full = file.write_at(&recorded.to_le_bytes(), 0);
         }
     }

@@ -1,4 +1,4 @@
-//! `ttmem bench api`: the read API while a client sends a hundred thousand events per second.
+//! `cargo xtask bench api`: the read API while a client sends a hundred thousand events per second.
 //!
 //! A server process, a workload process at a steady rate, and readers in this process, in three
 //! parts: one reader that follows every event; a crowd of readers half of which stall; and hostile
@@ -12,13 +12,12 @@ mod hostile;
 mod request;
 mod stream;
 
-use super::client::{compare, own};
-use super::harness::OwnServer;
+use super::client::{compare, read_account, start_workload};
+use super::harness::{OwnServer, Programs};
 use anyhow::{Context, Result, ensure};
 use follower::Follower;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
 
@@ -55,21 +54,21 @@ const QUICK: Scale = Scale {
 };
 
 /// Measures everything; with `quick`, a tenth of it.
-pub(super) fn measure(quick: bool) -> Result<Value> {
+pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
     let scale = if quick { QUICK } else { FULL };
     Ok(json!({
         "rate": scale.rate,
         "targets": { "received_millis_p99": 50 },
-        "follower": followed(&scale)?,
-        "crowd": crowd::measure(&scale)?,
-        "hostile": hostile::measure(&scale)?,
+        "follower": followed(programs, &scale)?,
+        "crowd": crowd::measure(programs, &scale)?,
+        "hostile": hostile::measure(programs, &scale)?,
     }))
 }
 
 /// One reader that gets every event.
-fn followed(scale: &Scale) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
-    let mut load = Load::start(&server, scale.rate, scale.seconds)?;
+fn followed(programs: &Programs, scale: &Scale) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
+    let mut load = Load::start(programs, &server, scale.rate, scale.seconds)?;
     let account = load.account()?;
     load.end(&server, &account)
 }
@@ -85,15 +84,13 @@ struct Load {
 
 impl Load {
     /// Starts both; the reader is there before the first event.
-    fn start(server: &OwnServer, rate: u64, seconds: u64) -> Result<Self> {
+    fn start(programs: &Programs, server: &OwnServer, rate: u64, seconds: u64) -> Result<Self> {
         let before_bytes = server.memory_bytes()?;
         let follower = Follower::start(&server.socket)?;
         let (rate, events) = (rate.to_string(), (rate * seconds).to_string());
-        let words = ["workload", "--rate", &rate, "--events", &events, "--hold"];
-        let mut command = own(server, &words)?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let words = ["--rate", &rate, "--events", &events, "--hold"];
         Ok(Self {
-            child: command.spawn().context("cannot start a workload")?,
+            child: start_workload(programs, server, &words)?,
             follower,
             begun: Instant::now(),
             before_bytes,
@@ -115,9 +112,7 @@ impl Load {
     /// Waits for the workload's account: all is applied that it recorded.
     fn account(&mut self) -> Result<Value> {
         let stdout = self.child.stdout.as_mut().context("its output is piped")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        serde_json::from_str(&line).context("the workload printed no account")
+        read_account(stdout)
     }
 
     /// Compares all accounts, and says what was found.

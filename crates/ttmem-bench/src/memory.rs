@@ -6,14 +6,14 @@
 //! are copied on write.
 
 use super::filler::Filler;
-use super::harness::{OwnServer, median, time_command};
+use super::harness::{OwnServer, Programs, median, time_command};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use ttmem_api::ApiClient;
 
-pub(super) fn measure(scale: u64) -> Result<Value> {
+pub(super) fn measure(programs: &Programs, scale: u64) -> Result<Value> {
     let buffers = 1_000_000 / scale;
-    let server = OwnServer::start(&["--quiet"])?;
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let before = server.memory_bytes()?;
     let mut client = Filler::connect(&server, 1)?;
     client.allocate(0, 0, buffers)?;
@@ -25,8 +25,8 @@ pub(super) fn measure(scale: u64) -> Result<Value> {
         // Anything that happens makes the next reader work out all places anew.
         client.free(0, 0, 1)?;
         client.allocate(0, 0, 1)?;
-        changed.push(time_status(&server, buffers)?);
-        unchanged.push(time_status(&server, buffers)?);
+        changed.push(time_status(programs, &server, buffers)?);
+        unchanged.push(time_status(programs, &server, buffers)?);
     }
     let api = ApiClient::new(&server.socket);
     let read = read_all(&api)?;
@@ -51,9 +51,9 @@ pub(super) fn measure(scale: u64) -> Result<Value> {
 }
 
 /// How long `ttmem status --json` takes, as a process of its own.
-fn time_status(server: &OwnServer, buffers: u64) -> Result<f64> {
+fn time_status(programs: &Programs, server: &OwnServer, buffers: u64) -> Result<f64> {
     let socket = server.socket.display().to_string();
-    let (millis, output) = time_command(&["status", "--json", "--socket", &socket])?;
+    let (millis, output) = time_command(programs, &["status", "--json", "--socket", &socket])?;
     let status: Value = serde_json::from_slice(&output).context("status is not JSON")?;
     let shown = status["devices"][0]["dram"]["buffers"].as_u64();
     ensure!(

@@ -1,23 +1,22 @@
-//! `ttmem bench client`: the record path, the pump, and totals at full speed.
+//! `cargo xtask bench client`: the record path, the pump, and totals at full speed.
 
-use super::harness::{OwnServer, best, median};
+use super::harness::{OwnServer, Programs, best, median};
 use super::old_client::GENERATION;
-use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, Snapshot};
 use ttmem_event::legacy::{Request, RequestKind};
 
 /// Times everything; with `quick`, a tenth of it.
-pub(super) fn measure(quick: bool) -> Result<Value> {
+pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
     let scale = if quick { 10 } else { 1 };
-    let server = OwnServer::start(&["--quiet"])?;
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let record = |threads: &str, disabled: bool| record(&server, threads, disabled, quick);
     Ok(json!({
         "one_thread": record("1", false)?,
@@ -32,10 +31,10 @@ pub(super) fn measure(quick: bool) -> Result<Value> {
             "pump_cores_at_100k": 0.05,
             "events_per_second": 3_000_000,
         },
-        "pump": pump(&server, if quick { 1 } else { 5 })?,
-        "one_process": one_process(&server, 4_000_000 / scale)?,
-        "sixteen_processes": sixteen_processes(&server, 250_000 / scale)?,
-        "server_stopped": server_stopped(if quick { 2 } else { 10 })?,
+        "pump": pump(programs, &server, if quick { 1 } else { 5 })?,
+        "one_process": one_process(programs, &server, 4_000_000 / scale)?,
+        "sixteen_processes": sixteen_processes(programs, &server, 250_000 / scale)?,
+        "server_stopped": server_stopped(programs, if quick { 2 } else { 10 })?,
     }))
 }
 
@@ -74,16 +73,42 @@ fn record(server: &OwnServer, threads: &str, disabled: bool, quick: bool) -> Res
 }
 
 /// A hidden command of this program, as a process of its own.
-pub(super) fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
+fn own(server: &OwnServer, words: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    command.args(words);
+    Ok(reporting_to(server, command))
+}
+
+fn reporting_to(server: &OwnServer, mut command: Command) -> Command {
     command
-        .arg("bench")
-        .args(words)
-        .arg("--socket")
-        .arg(&server.socket)
+        .env("TTMEM_SOCKET", &server.socket)
         // A busy machine may keep the pump from running for longer than ten milliseconds.
         .env("TTMEM_FULL_RING_WAIT_MS", "1000");
-    Ok(command)
+    command
+}
+
+/// Starts a workload.
+pub(super) fn start_workload(
+    programs: &Programs,
+    server: &OwnServer,
+    words: &[&str],
+) -> Result<Child> {
+    let mut command = reporting_to(server, (programs.workload)(words)?);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().context("cannot start a workload")
+}
+
+/// Waits for a workload's account; everything that it recorded is applied by then.
+///
+/// A program that only plays the workload may print lines of its own before.
+pub fn read_account(output: &mut ChildStdout) -> Result<Value> {
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read from a workload")?;
+        if line.starts_with('{') {
+            return serde_json::from_str(&line).context("the account is not JSON");
+        }
+    }
+    bail!("the workload ended without an account")
 }
 
 fn output_of(mut command: Command) -> Result<Value> {
@@ -131,10 +156,13 @@ fn old_way(messages: u64) -> Result<Value> {
 }
 
 /// What the pump costs at a hundred thousand events per second.
-fn pump(server: &OwnServer, seconds: u64) -> Result<Value> {
+fn pump(programs: &Programs, server: &OwnServer, seconds: u64) -> Result<Value> {
     let events = (100_000 * seconds).to_string();
-    let words = ["workload", "--rate", "100000", "--events", &events];
-    let found = output_of(own(server, &words)?)?;
+    let words = ["--rate", "100000", "--events", &events];
+    let mut workload = start_workload(programs, server, &words)?;
+    let output = workload.stdout.as_mut().context("its output is piped")?;
+    let found = read_account(output)?;
+    workload.wait().context("cannot reap a workload")?;
     let figure = |name: &str| found[name].as_f64().unwrap_or(f64::NAN);
     Ok(json!({
         "events_per_second": figure("events") / figure("recording_seconds"),
@@ -144,11 +172,11 @@ fn pump(server: &OwnServer, seconds: u64) -> Result<Value> {
 }
 
 /// Five runs of one process at full speed, each total compared.
-fn one_process(server: &OwnServer, events: u64) -> Result<Value> {
+fn one_process(programs: &Programs, server: &OwnServer, events: u64) -> Result<Value> {
     let mut rates = Vec::new();
     let mut elided = 0;
     for seed in 1..=5 {
-        let account = compared(server, events, &[seed])?;
+        let account = compared(programs, server, events, &[seed])?;
         let account = account.first().context("one workload, one account")?;
         let figure = |name: &str| account[name].as_f64().unwrap_or(f64::NAN);
         rates.push(figure("events") / figure("flushed_after_seconds"));
@@ -164,9 +192,9 @@ fn one_process(server: &OwnServer, events: u64) -> Result<Value> {
 }
 
 /// Sixteen processes at once, each total compared.
-fn sixteen_processes(server: &OwnServer, events: u64) -> Result<Value> {
+fn sixteen_processes(programs: &Programs, server: &OwnServer, events: u64) -> Result<Value> {
     let seeds: Vec<u64> = (1..=16).collect();
-    let accounts = compared(server, events, &seeds)?;
+    let accounts = compared(programs, server, events, &seeds)?;
     let longest = accounts
         .iter()
         .filter_map(|account| account["flushed_after_seconds"].as_f64());
@@ -183,21 +211,22 @@ fn sixteen_processes(server: &OwnServer, events: u64) -> Result<Value> {
 }
 
 /// Runs workloads at the same time and compares each one's account with the server's.
-fn compared(server: &OwnServer, events: u64, seeds: &[u64]) -> Result<Vec<Value>> {
+fn compared(
+    programs: &Programs,
+    server: &OwnServer,
+    events: u64,
+    seeds: &[u64],
+) -> Result<Vec<Value>> {
     let mut running = Vec::new();
     for seed in seeds {
         let (events, seed) = (events.to_string(), seed.to_string());
-        let words = ["workload", "--events", &events, "--seed", &seed, "--hold"];
-        let mut command = own(server, &words)?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        running.push(command.spawn().context("cannot start a workload")?);
+        let words = ["--events", &events, "--seed", &seed, "--hold"];
+        running.push(start_workload(programs, server, &words)?);
     }
     let mut accounts = Vec::new();
     for workload in &mut running {
-        let stdout = workload.stdout.take().context("its output is piped")?;
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
-        accounts.push(serde_json::from_str::<Value>(&line).context("no account")?);
+        let output = workload.stdout.as_mut().context("its output is piped")?;
+        accounts.push(read_account(output)?);
     }
     let snapshot: Snapshot = ApiClient::new(server.socket.clone()).snapshot()?;
     for account in &accounts {
@@ -237,16 +266,17 @@ pub(super) fn compare(account: &Value, snapshot: &Snapshot) -> Result<()> {
 }
 
 /// The record path while the server is stopped, second by second.
-fn server_stopped(seconds: u64) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
+fn server_stopped(programs: &Programs, seconds: u64) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let whole = (seconds + 4).to_string();
     let mut command = own(&server, &["record", "--steady", "100000", &whole])?;
     let child = command.stdout(Stdio::piped()).spawn()?;
-    let pid = Pid::from_raw(i32::try_from(server.pid()).context("a pid fits")?);
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let pid = pid.context("a pid is a positive number")?;
     std::thread::sleep(Duration::from_secs(2));
-    kill(pid, Signal::SIGSTOP).context("cannot stop the server")?;
+    kill_process(pid, Signal::STOP).context("cannot stop the server")?;
     std::thread::sleep(Duration::from_secs(seconds));
-    kill(pid, Signal::SIGCONT).context("cannot let the server go on")?;
+    kill_process(pid, Signal::CONT).context("cannot let the server go on")?;
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "the workload failed");
     let found: Value = serde_json::from_slice(&output.stdout).context("no JSON")?;

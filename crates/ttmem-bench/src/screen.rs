@@ -1,6 +1,6 @@
-//! This program on a terminal of its own, driven by keys and watched.
+//! `ttmem` on a terminal of its own, driven by keys and watched.
 
-use super::harness::{cpu_seconds, memory_bytes};
+use super::harness::{Programs, cpu_seconds, memory_bytes};
 use anyhow::{Context, Result, ensure};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -16,7 +16,7 @@ const FRAME_END: &[u8] = b"\x1b[?2026l";
 /// The longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// This program on a terminal; ends with this value.
+/// `ttmem` on a terminal; ends with this value.
 #[derive(Debug)]
 pub(super) struct OnScreen {
     child: Child,
@@ -44,7 +44,7 @@ struct Drawn {
 
 impl OnScreen {
     /// Starts it on a terminal of 200 columns and 50 rows.
-    pub(super) fn start(arguments: &[&str]) -> Result<Self> {
+    pub(super) fn start(programs: &Programs, arguments: &[&str]) -> Result<Self> {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&controller)?;
         unlockpt(&controller)?;
@@ -58,8 +58,7 @@ impl OnScreen {
             ws_ypixel: 0,
         };
         tcsetwinsize(&terminal, size)?;
-        let program = std::env::current_exe().context("cannot find this program")?;
-        let child = Command::new(program)
+        let child = Command::new(&programs.ttmem)
             .args(arguments)
             .env_remove("TTMEM_SOCKET")
             .env_remove("NO_COLOR")

@@ -1,14 +1,13 @@
 //! Enough of a client to fill a ledger: chips with their DRAM allocators, and buffers in them.
 
-use super::harness::OwnServer;
+use super::harness::{OwnServer, mesh, n150};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use ttmem_event::catalogue::Arch;
 use ttmem_event::wire::{Clock, Frame, FrameReader, Hello, Preamble};
 use ttmem_event::{
-    BufferId, Class, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event, EventKind,
-    Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
+    BufferId, Class, CoresId, Definition, Direction, Event, EventKind, Layout, MeshId, Source,
+    TextId,
 };
 
 const BANKS: u16 = 12;
@@ -56,26 +55,8 @@ impl Filler {
 
     /// One n150 with its DRAM allocator.
     fn open(&mut self, chip: u32) -> Result<()> {
-        let device = DeviceDefinition {
-            id: DeviceId(chip),
-            logical_id: chip,
-            unique_id: Some(u64::from(chip) + 1),
-            arch: Arch::Wormhole,
-            board: TextId::NONE,
-            remote: Some(false),
-            grid_columns: 8,
-            grid_rows: 8,
-            l1_bytes_per_core: 1_499_136,
-            l1_reserved_bytes: 105_824,
-        };
-        let mesh = MeshDefinition {
-            id: mesh_of(chip),
-            kind: MeshKind::Mesh,
-            handle: u64::from(chip) + 1,
-            rows: 1,
-            columns: 1,
-            devices: vec![DeviceId(chip)],
-        };
+        let device = n150(chip);
+        let mesh = mesh(mesh_of(chip), u64::from(chip) + 1, &[device.id]);
         let mut bytes = Vec::new();
         Frame::put_define(
             &mut bytes,

@@ -1,4 +1,4 @@
-//! A server process of its own, and how to look at it.
+//! A server process of a measurement's own, and how to look at it.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -6,9 +6,20 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind, TextId};
 
 /// The file in a server's folder that has its standard error.
 const COMPLAINTS: &str = "complaints";
+
+/// The programs that measurements start.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The `ttmem` program.
+    pub ttmem: PathBuf,
+    /// Starts [`crate::workload`] with these words, as a process of its own.
+    pub workload: fn(&[&str]) -> Result<Command>,
+}
 
 /// A server process on a private socket; ends with this value.
 #[derive(Debug)]
@@ -20,13 +31,12 @@ pub(super) struct OwnServer {
 
 impl OwnServer {
     /// Starts one with these options beside its socket.
-    pub(super) fn start(options: &[&str]) -> Result<Self> {
+    pub(super) fn start(programs: &Programs, options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a private folder")?;
         let socket = folder.path().join("ttmem.sock");
-        let program = std::env::current_exe().context("cannot find this program")?;
         let complaints = folder.path().join(COMPLAINTS);
         let complaints = File::create(&complaints).context("cannot make a file")?;
-        let child = Command::new(program)
+        let child = Command::new(&programs.ttmem)
             .arg("serve")
             .arg("--socket")
             .arg(&socket)
@@ -89,6 +99,34 @@ impl Drop for OwnServer {
     }
 }
 
+/// An n150 by this number.
+pub(super) fn n150(number: u32) -> DeviceDefinition {
+    DeviceDefinition {
+        id: DeviceId(number),
+        logical_id: number,
+        unique_id: Some(0xB0_0000 + u64::from(number)),
+        arch: Arch::Wormhole,
+        board: TextId::NONE,
+        remote: Some(false),
+        grid_columns: 8,
+        grid_rows: 8,
+        l1_bytes_per_core: 1_499_136,
+        l1_reserved_bytes: 105_824,
+    }
+}
+
+/// A mesh of some devices in a row.
+pub(super) fn mesh(id: MeshId, handle: u64, devices: &[DeviceId]) -> MeshDefinition {
+    MeshDefinition {
+        id,
+        kind: MeshKind::Mesh,
+        handle,
+        rows: 1,
+        columns: u16::try_from(devices.len()).unwrap_or(u16::MAX),
+        devices: devices.to_vec(),
+    }
+}
+
 /// Bytes of memory that are a process's own: resident, less what is shared with files.
 pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
@@ -97,7 +135,7 @@ pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    Ok(kib.context("the kernel tells no RssAnon")? * 1024)
+    Ok(kib.context("the kernel reports no RssAnon")? * 1024)
 }
 
 /// Processor time that a process has used so far.
@@ -111,11 +149,10 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok((user + system) / 100.0)
 }
 
-/// Runs this program with these arguments and returns how long it took, in milliseconds.
-pub(super) fn time_command(arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
-    let program = std::env::current_exe().context("cannot find this program")?;
+/// Runs `ttmem` with these arguments and returns how long it took, in milliseconds.
+pub(super) fn time_command(programs: &Programs, arguments: &[&str]) -> Result<(f64, Vec<u8>)> {
     let begun = Instant::now();
-    let output = Command::new(program)
+    let output = Command::new(&programs.ttmem)
         .args(arguments)
         .output()
         .context("cannot run it")?;

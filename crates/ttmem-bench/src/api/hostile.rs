@@ -2,7 +2,7 @@
 
 use super::request::{Kind, Random};
 use super::{Load, Scale, WATCHDOG};
-use crate::bench::harness::OwnServer;
+use crate::harness::{OwnServer, Programs};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,9 +23,9 @@ const KEPT_HALVES: usize = 9;
 /// Of an answer so much is looked at.
 const LOOKED_AT_BYTES: usize = 1 << 16;
 
-pub(super) fn measure(scale: &Scale) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
-    let mut load = Load::start(&server, scale.rate, scale.seconds)?;
+pub(super) fn measure(programs: &Programs, scale: &Scale) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
+    let mut load = Load::start(programs, &server, scale.rate, scale.seconds)?;
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
     let found = std::thread::scope(|scope| -> Result<_> {

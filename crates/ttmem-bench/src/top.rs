@@ -1,7 +1,7 @@
 //! What the terminal view costs: `ttmem top` on a terminal of its own, beside a server that is busy.
 
 use super::filler::Filler;
-use super::harness::{OwnServer, median};
+use super::harness::{OwnServer, Programs, median};
 use super::screen::OnScreen;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -21,21 +21,21 @@ const WINDOW: u64 = 150;
 /// By how many buffers; 12 KiB each, that is a tenth of a percent.
 const CHANGED_BUFFERS: u64 = 1_000;
 
-pub(super) fn measure(quick: bool) -> Result<Value> {
+pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
     let (seconds, many) = if quick {
         (3, MANY_BUFFERS / 10)
     } else {
         (20, MANY_BUFFERS)
     };
     Ok(json!({
-        "steady": steady(Duration::from_secs(seconds))?,
-        "many_buffers": many_buffers(many, quick)?,
+        "steady": steady(programs, Duration::from_secs(seconds))?,
+        "many_buffers": many_buffers(programs, many, quick)?,
     }))
 }
 
 /// A screen that nobody touches, while every chip changes all the time.
-fn steady(lasts: Duration) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
+fn steady(programs: &Programs, lasts: Duration) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let mut filler = Filler::connect(&server, CHIPS)?;
     let each = BUFFERS / u64::from(CHIPS);
     for chip in 0..CHIPS {
@@ -44,7 +44,7 @@ fn steady(lasts: Duration) -> Result<Value> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let changing = scope.spawn(|| change_all(&mut filler, &over));
-        let found = watch(&server, lasts);
+        let found = watch(programs, &server, lasts);
         over.store(true, Ordering::Relaxed);
         changing
             .join()
@@ -71,11 +71,11 @@ fn change_all(filler: &mut Filler, over: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-fn watch(server: &OwnServer, lasts: Duration) -> Result<Value> {
+fn watch(programs: &Programs, server: &OwnServer, lasts: Duration) -> Result<Value> {
     let socket = server.socket.display().to_string();
     let mut views = Vec::new();
     for view in ["overview", "processes", "device", "programs", "buffers"] {
-        let screen = OnScreen::start(&["top", "--socket", &socket, "--view", view])?;
+        let screen = OnScreen::start(programs, &["top", "--socket", &socket, "--view", view])?;
         screen
             .wait_for("live")
             .context("the screen did not come up")?;
@@ -104,7 +104,7 @@ fn watch(server: &OwnServer, lasts: Duration) -> Result<Value> {
             "cpu_percent_of_the_server": (server.cpu_seconds()? - server_before) / took * 100.0,
         }));
     }
-    let mut screen = OnScreen::start(&["top", "--socket", &socket])?;
+    let mut screen = OnScreen::start(programs, &["top", "--socket", &socket])?;
     screen.wait_for("live")?;
     let mut keys = Vec::new();
     for round in 0..10 {
@@ -129,12 +129,12 @@ fn watch(server: &OwnServer, lasts: Duration) -> Result<Value> {
 }
 
 /// The list of a million buffers: scrolled, jumped through, sorted anew.
-fn many_buffers(buffers: u64, quick: bool) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
+fn many_buffers(programs: &Programs, buffers: u64, quick: bool) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let mut filler = Filler::connect(&server, 1)?;
     filler.allocate(0, 0, buffers)?;
     let socket = server.socket.display().to_string();
-    let mut screen = OnScreen::start(&["top", "--socket", &socket, "--view", "buffers"])?;
+    let mut screen = OnScreen::start(programs, &["top", "--socket", &socket, "--view", "buffers"])?;
     screen
         .wait_for("live")
         .context("the screen did not come up")?;

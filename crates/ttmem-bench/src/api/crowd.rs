@@ -7,7 +7,7 @@
 
 use super::stream::{self, Message, Scanner};
 use super::{Load, Scale, WATCHDOG};
-use crate::bench::harness::OwnServer;
+use crate::harness::{OwnServer, Programs};
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
@@ -22,15 +22,15 @@ const RAW_SLEEPERS: usize = 4;
 /// How long to wait for bytes before looking at the clock, in nanoseconds.
 const LOOK_NANOS: i64 = 50_000_000;
 
-pub(super) fn measure(scale: &Scale) -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
+pub(super) fn measure(programs: &Programs, scale: &Scale) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let quarter = scale.crowd / 4;
     let open = |count: usize, pace: &str| Crowd::open(&server.socket, count, pace);
     let mut readers = open(scale.crowd - 2 * quarter, "changes")?;
     let mut sleepers = open(quarter, "changes")?;
     let mut never = open(quarter, "changes")?;
     let mut raw = open(RAW_SLEEPERS, "raw")?;
-    let mut load = Load::start(&server, scale.rate, scale.crowd_seconds)?;
+    let mut load = Load::start(programs, &server, scale.rate, scale.crowd_seconds)?;
     readers.forget_times();
     let seconds = Duration::from_secs(scale.crowd_seconds);
     let mut looked = Instant::now();

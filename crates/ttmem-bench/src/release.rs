@@ -4,7 +4,7 @@
 //! connection asks for the totals until they are zero. The clock runs from the
 //! kill to the first answer that shows nothing held.
 
-use super::harness::{OwnServer, median};
+use super::harness::{OwnServer, Programs, median};
 use super::old_client::{GENERATION, ask};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ const RUNS: usize = 21;
 const BUFFERS: u64 = 10_000;
 const READY: &str = "holding";
 
-pub(super) fn measure() -> Result<Value> {
-    let server = OwnServer::start(&["--quiet"])?;
+pub(super) fn measure(programs: &Programs) -> Result<Value> {
+    let server = OwnServer::start(programs, &["--quiet"])?;
     let mut viewer = server.connect()?;
     let mut millis = Vec::new();
     for _run in 0..RUNS {
         let mut workload = Command::new(std::env::current_exe()?)
-            .args(["bench", "hold", "--socket"])
+            .args(["hold", "--socket"])
             .arg(&server.socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -34,7 +34,7 @@ pub(super) fn measure() -> Result<Value> {
         let output = workload.stdout.take().context("its output is piped")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        ensure!(line.trim() == READY, "the workload said {line:?}");
+        ensure!(line.trim() == READY, "the workload printed {line:?}");
         ensure!(ask(&mut viewer)? > 0, "the workload holds nothing");
         workload.kill().context("cannot kill the workload")?;
         let killed = Instant::now();
@@ -57,8 +57,8 @@ pub(super) fn measure() -> Result<Value> {
     }))
 }
 
-/// The workload: allocates on the server that `reached` found, says so, and waits to be killed.
-pub(crate) fn hold(socket: &Path) -> Result<()> {
+/// The workload: allocates, prints a line, and waits to be killed.
+pub fn hold(socket: &Path) -> Result<()> {
     let mut stream = UnixStream::connect(socket).context("cannot reach the server")?;
     let mut bytes = Vec::new();
     for number in 0..BUFFERS {

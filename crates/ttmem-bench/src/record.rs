@@ -6,17 +6,16 @@
 //! median, so that the timer's own cost vanishes; single calls for the tail,
 //! less what the timer costs by itself.
 
+use super::harness::{mesh, n150};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use ttmem_client::{Config, Tracker};
-use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, DeviceDefinition, DeviceId, Direction,
-    DispatchPath, EventKind, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, TextId,
+    BufferId, CacheResult, CbKind, Class, CoreSet, CoresId, Direction, DispatchPath, EventKind,
+    Layout, MeshId, ProgramId, TextId,
 };
 
 /// Events of a burst: nearly a ring.
@@ -27,16 +26,16 @@ const PAUSE: Duration = Duration::from_millis(12);
 
 /// What is measured.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RecordOptions {
+pub struct RecordOptions {
     /// Threads that record at the same time.
     #[arg(long, default_value_t = 1)]
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Bursts of each kind of event.
     #[arg(long, default_value_t = 100)]
-    pub(crate) bursts: u64,
+    pub bursts: u64,
     /// Instead: pairs of events at this rate per second, for so many seconds, one line per second.
     #[arg(long, num_args = 2, value_names = ["RATE", "SECONDS"])]
-    pub(crate) steady: Vec<u64>,
+    pub steady: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +47,9 @@ struct Subject {
     operation: TextId,
 }
 
-/// Measures and prints what was found.
-pub(crate) fn run(options: &RecordOptions, socket: Option<PathBuf>) -> Result<Value> {
-    let mut config = Config::from_env();
-    config.socket = socket.or(config.socket);
-    let subject = Subject::open(Tracker::start(config))?;
+/// Measures.
+pub fn run(options: &RecordOptions) -> Result<Value> {
+    let subject = Subject::open(Tracker::start(Config::from_env()))?;
     if let [rate, seconds] = *options.steady.as_slice() {
         return steady(&subject, rate, seconds);
     }
@@ -90,26 +87,8 @@ pub(crate) fn run(options: &RecordOptions, socket: Option<PathBuf>) -> Result<Va
 
 impl Subject {
     fn open(tracker: Tracker) -> Result<Self> {
-        let device = tracker.device(&DeviceDefinition {
-            id: DeviceId(0),
-            logical_id: 0,
-            unique_id: Some(0xB0_0000),
-            arch: Arch::from_code(2),
-            board: tracker.text("n150"),
-            remote: Some(false),
-            grid_columns: 8,
-            grid_rows: 8,
-            l1_bytes_per_core: 1_499_136,
-            l1_reserved_bytes: 102_400,
-        });
-        let mesh = tracker.mesh(&MeshDefinition {
-            id: MeshId(0),
-            kind: MeshKind::Mesh,
-            handle: 0,
-            rows: 1,
-            columns: 1,
-            devices: vec![device],
-        });
+        let device = tracker.device(&n150(0));
+        let mesh = tracker.mesh(&mesh(MeshId(0), 0, &[device]));
         tracker.track(EventKind::DeviceOpened { device });
         tracker.track(EventKind::MeshOpened { mesh });
         Ok(Self {
@@ -129,7 +108,7 @@ impl Subject {
             class: Class::Dram,
             layout: Layout::Interleaved,
             direction: Direction::BottomUp,
-            address: 64 * id,
+            address: id.wrapping_mul(64),
             requested_bytes: 24_576,
             per_bank_bytes: 2048,
             page_bytes: 2048,

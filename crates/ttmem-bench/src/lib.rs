@@ -1,0 +1,59 @@
+//! Measurements that print what they found as JSON.
+//!
+//! Each starts the real program: a server process on a private socket, talked to
+//! over the real protocols. Nothing here asserts a time; the targets
+//! are printed beside what was measured.
+
+mod api;
+mod client;
+mod filler;
+mod harness;
+mod memory;
+mod old_client;
+mod record;
+mod release;
+mod screen;
+mod top;
+mod workload;
+
+pub use client::read_account;
+pub use harness::Programs;
+pub use record::{RecordOptions, run as record};
+pub use release::hold;
+pub use workload::{WorkloadOptions, run as workload};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Server,
+    Client,
+    Top,
+    Api,
+}
+
+/// Measures one subject; with `quick`, a part of the work.
+pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Value> {
+    let mut found = match subject {
+        Subject::Server => {
+            let scale = if quick { 10 } else { 1 };
+            json!({
+                "bench": "server",
+                "old_protocol": old_client::measure(programs, scale)?,
+                "memory": memory::measure(programs, scale)?,
+                "release": release::measure(programs)?,
+            })
+        }
+        Subject::Client => {
+            json!({ "bench": "client", "client": client::measure(programs, quick)? })
+        }
+        Subject::Top => json!({ "bench": "top", "top": top::measure(programs, quick)? }),
+        Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
+    };
+    found["schema"] = json!(1);
+    found["quick"] = json!(quick);
+    found["cores"] = json!(std::thread::available_parallelism().map_or(0, std::num::NonZero::get));
+    Ok(found)
+}

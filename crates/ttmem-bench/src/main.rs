@@ -1,0 +1,76 @@
+//! `ttmem-bench`: the command line of the measurements; `cargo xtask bench` builds and starts it.
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
+use ttmem_bench::{Programs, RecordOptions, Subject, WorkloadOptions};
+
+/// Measurements of the ttmem program, printed as JSON.
+#[derive(Debug, Parser)]
+#[command(name = "ttmem-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The server: events per second, memory per buffer, time per read.
+    Server(Measurement),
+    /// The client: nanoseconds per event, the pump, totals at full speed.
+    Client(Measurement),
+    /// The terminal view: processor time, frames, keys to screen.
+    Top(Measurement),
+    /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
+    Api(Measurement),
+    /// A workload for `server` to kill: allocates, prints a line, and waits.
+    #[command(hide = true)]
+    Hold {
+        #[arg(long)]
+        socket: PathBuf,
+    },
+    /// A workload for `client` and `api`: allocates, frees, and keeps its own account.
+    #[command(hide = true)]
+    Workload(WorkloadOptions),
+    /// What a tracker call costs, measured in a process of its own for `client`.
+    #[command(hide = true)]
+    Record(RecordOptions),
+}
+
+#[derive(Debug, Args)]
+struct Measurement {
+    /// The `ttmem` program to measure.
+    #[arg(long, value_name = "PATH")]
+    ttmem: PathBuf,
+
+    /// A part of the work, mostly a tenth: a check that it runs, not a figure to quote.
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> Result<()> {
+    let (subject, options) = match Cli::parse().command {
+        Command::Server(options) => (Subject::Server, options),
+        Command::Client(options) => (Subject::Client, options),
+        Command::Top(options) => (Subject::Top, options),
+        Command::Api(options) => (Subject::Api, options),
+        Command::Hold { socket } => return ttmem_bench::hold(&socket),
+        Command::Workload(options) => return ttmem_bench::workload(&options),
+        Command::Record(options) => {
+            let found = ttmem_bench::record(&options)?;
+            return writeln!(std::io::stdout(), "{found:#}").context("cannot print");
+        }
+    };
+    let programs = Programs {
+        ttmem: options.ttmem,
+        workload: |words| {
+            let this = std::env::current_exe().context("cannot find this program")?;
+            let mut command = std::process::Command::new(this);
+            command.arg("workload").args(words);
+            Ok(command)
+        },
+    };
+    let found = ttmem_bench::measure(subject, &programs, options.quick)?;
+    writeln!(std::io::stdout(), "{found:#}").context("cannot print")
+}

@@ -1,0 +1,243 @@
+//! Runs steps, some beside each other, and reports on all of them.
+//!
+//! A step is a process of its own, this program again, so that its output is a file of its
+//! own. A failure does not keep other steps from running.
+
+use crate::SKIPPED;
+use crate::command::target_dir;
+use anyhow::{Context, bail};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Steps that run beside each other: each keeps about one core busy.
+const BESIDE: usize = 2;
+
+/// How much of the machine a step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// All of it: runs alone.
+    Whole,
+    /// A core, most of the time: runs beside others, after those that run alone.
+    Part,
+}
+
+/// What it means that a step could not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skipping {
+    Passes,
+    /// Every step must run, and within it every test.
+    Fails,
+}
+
+impl Skipping {
+    /// `CI=true` asks for everything.
+    pub(crate) fn from_environment() -> Self {
+        match std::env::var("CI").as_deref() {
+            Ok("true") => Self::Fails,
+            _ => Self::Passes,
+        }
+    }
+}
+
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    /// How to run it by itself.
+    alone: &'static str,
+    share: Share,
+    pub(crate) run: fn() -> anyhow::Result<()>,
+}
+
+impl Step {
+    pub(crate) const fn new(
+        name: &'static str,
+        share: Share,
+        alone: &'static str,
+        run: fn() -> anyhow::Result<()>,
+    ) -> Self {
+        Self {
+            name,
+            alone,
+            share,
+            run,
+        }
+    }
+
+    /// The file with its output.
+    pub(crate) fn log(&self) -> PathBuf {
+        let name = format!("{}.log", self.name.replace(' ', "-"));
+        target_dir().join("xtask").join(name)
+    }
+
+    /// Runs it as a process of its own.
+    fn start(&self, skipping: Skipping) -> anyhow::Result<Verdict> {
+        let log = self.log();
+        let folder = log.parent().context("a log lies in a folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let output =
+            File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        // By this name it is the same program even if it was built anew meanwhile.
+        let mut step = Command::new("/proc/self/exe");
+        if skipping == Skipping::Fails {
+            step.env("CI", "true");
+        }
+        let status = step
+            .args(["step", self.name])
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .status()
+            .context("cannot start a step")?;
+        Ok(match status.code() {
+            Some(0) => Verdict::Passed,
+            Some(code) if code == i32::from(SKIPPED) => {
+                let printed = fs::read_to_string(&log)?;
+                Verdict::Skipped(printed.lines().last().unwrap_or_default().to_owned())
+            }
+            _ => Verdict::Failed(format!("{status}; to run it by itself: {}", self.alone)),
+        })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+struct Ended {
+    name: &'static str,
+    elapsed: Duration,
+    verdict: Verdict,
+}
+
+/// Runs all steps, prints the output of each in their order, and a summary.
+///
+/// # Errors
+/// When a step failed, or was skipped where all must run.
+pub(crate) fn run_steps(steps: &[&Step], skipping: Skipping) -> anyhow::Result<()> {
+    let mut ended = Vec::new();
+    for (share, workers) in [(Share::Whole, 1), (Share::Part, BESIDE)] {
+        let group: Vec<&Step> = steps
+            .iter()
+            .copied()
+            .filter(|step| step.share == share)
+            .collect();
+        run_group(&group, workers, skipping, |step, finished| {
+            println!("\n== {} ==", step.name);
+            let log = fs::read_to_string(step.log()).unwrap_or_default();
+            print!("{log}");
+            println!("-- {}: {:.1} s", step.name, finished.elapsed.as_secs_f64());
+            ended.push(finished);
+        });
+    }
+    summarize(&ended, skipping)
+}
+
+/// Runs steps on some workers, and reports on each in their order.
+fn run_group(
+    steps: &[&Step],
+    workers: usize,
+    skipping: Skipping,
+    mut report: impl FnMut(&Step, Ended),
+) {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::sync_channel(steps.len());
+    std::thread::scope(|scope| {
+        for _worker in 0..workers {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Whoever waits for the output of a long step sees which one it is.
+                    let _closed = writeln!(std::io::stderr(), ".. {}", step.name);
+                    let start = Instant::now();
+                    let verdict = step.start(skipping);
+                    let ended = Ended {
+                        name: step.name,
+                        elapsed: start.elapsed(),
+                        verdict: verdict
+                            .unwrap_or_else(|error| Verdict::Failed(format!("{error:#}"))),
+                    };
+                    let _received = sender.send(ended);
+                }
+            });
+        }
+        drop(sender);
+        let mut early: Vec<Ended> = Vec::new();
+        for step in steps {
+            while !early.iter().any(|ended| ended.name == step.name) {
+                match receiver.recv() {
+                    Ok(ended) => early.push(ended),
+                    Err(_all_workers_ended) => return,
+                }
+            }
+            if let Some(at) = early.iter().position(|ended| ended.name == step.name) {
+                report(step, early.swap_remove(at));
+            }
+        }
+    });
+}
+
+fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
+    println!("\n== summary ==");
+    let (mut failed, mut skipped) = (0, 0);
+    for Ended {
+        name,
+        elapsed,
+        verdict,
+    } in ended
+    {
+        let result = match verdict {
+            Verdict::Passed => "passed".to_owned(),
+            Verdict::Skipped(reason) => {
+                skipped += 1;
+                format!("SKIPPED: {reason}")
+            }
+            Verdict::Failed(reason) => {
+                failed += 1;
+                format!("FAILED: {reason}")
+            }
+        };
+        println!("{name:<14} {:>7.1} s  {result}", elapsed.as_secs_f64());
+    }
+    let passed = ended.len() - failed - skipped;
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 {
+        bail!("{failed} steps failed");
+    }
+    if skipped > 0 && skipping == Skipping::Fails {
+        bail!("{skipped} steps were skipped, and every step must run");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(verdict: Verdict) -> Ended {
+        Ended {
+            name: "gate",
+            elapsed: Duration::ZERO,
+            verdict,
+        }
+    }
+
+    #[test]
+    fn a_skipped_step_fails_only_where_every_step_must_run() {
+        let skipped = || ended(Verdict::Skipped("no valgrind".to_owned()));
+        assert!(summarize(&[ended(Verdict::Passed), skipped()], Skipping::Passes).is_ok());
+        assert!(summarize(&[ended(Verdict::Passed), skipped()], Skipping::Fails).is_err());
+        assert!(summarize(&[ended(Verdict::Passed)], Skipping::Fails).is_ok());
+    }
+
+    #[test]
+    fn one_failure_fails_the_whole() {
+        let failed = ended(Verdict::Failed("exit status: 1".to_owned()));
+        assert!(summarize(&[failed, ended(Verdict::Passed)], Skipping::Passes).is_err());
+    }
+}

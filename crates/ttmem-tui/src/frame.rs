@@ -6,10 +6,7 @@ use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
-use crate::widgets::line::{below, draw_line, draw_whole, right_of, row_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
@@ -76,13 +73,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// Draws what is around a view.
-pub(crate) fn draw(
-    canvas: &mut Buffer,
-    parts: &Parts,
-    around: &Surroundings<'_>,
-    data: &Data,
-    look: Look,
-) {
+pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings<'_>, data: &Data) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
         let (key, name) = if tab == around.tab {
             (Ink::Chosen, Ink::Chosen)
@@ -93,29 +84,24 @@ pub(crate) fn draw(
             (number.to_string(), key),
             (format!(" {}", tab.title()), name),
         ];
-        draw_line(canvas, *place, &words, look);
+        canvas.line(*place, &words);
     }
-    draw_status(canvas, parts.status, data, look);
+    draw_status(canvas, parts.status, data);
     for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
             Ink::Warning
         } else {
             Ink::Strong
         };
-        draw_line(canvas, row, &[(&line.text, ink)], look);
+        canvas.text(row, &line.text, ink);
     }
-    draw_keys(canvas, parts.keys, around.keys, look);
-}
-
-/// The line of facts and the rest of a canvas that has nothing else around a view.
-pub(crate) fn alone(canvas: Rect) -> (Rect, Rect) {
-    (row_of(canvas, 0), below(canvas, 1))
+    draw_keys(canvas, parts.keys, around.keys);
 }
 
 /// Says that there is no room.
-pub(crate) fn draw_too_small(canvas: &mut Buffer, look: Look) {
+pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     let words = format!("at least {}x{} needed", LEAST.0, LEAST.1);
-    draw_line(canvas, canvas.area, &[(words, Ink::Warning)], look);
+    canvas.text(canvas.area, words, Ink::Warning);
 }
 
 /// Where the names of the tabs are.
@@ -129,26 +115,27 @@ fn tab_places(line: Rect) -> [Rect; 8] {
     })
 }
 
-fn draw_status(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let (state, ink) = state(data);
     // The state first: whatever else has no room, it must be seen.
     let state = text::clip(&state, usize::from(line.width));
     let taken = u16::try_from(text::width(&state)).unwrap_or(line.width);
     let rest = line.width.saturating_sub(taken);
-    draw_line(canvas, right_of(line, rest), &[(state, ink)], look);
+    canvas.text(right_of(line, rest), state, ink);
     let facts = Rect {
         width: rest.saturating_sub(1),
         ..line
     };
-    draw_facts(canvas, facts, data, look);
+    draw_facts(canvas, facts, data);
 }
 
 /// Draws what is known of the server, as much as has room.
-pub(crate) fn draw_facts(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
+    let look = canvas.look;
     match data.totals() {
-        Some(snapshot) => draw_whole(canvas, line, &facts(snapshot, data, look), 2, look),
+        Some(snapshot) => canvas.whole_parts(line, &facts(snapshot, data, look), 2),
         None => {
-            draw_line(canvas, line, &[(&data.address, Ink::Faint)], look);
+            canvas.text(line, &data.address, Ink::Faint);
         }
     }
 }
@@ -236,8 +223,8 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
     facts
 }
 
-fn draw_keys(canvas: &mut Buffer, line: Rect, keys: &[KeyHelp], look: Look) {
-    let mut pen = Pen::new(canvas, line, line.y, look);
+fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
+    let mut pen = canvas.pen(line, line.y);
     for help in keys.iter().chain(EVERYWHERE) {
         let wide = text::width(help.keys) + 1 + text::width(help.does);
         if wide > usize::from(pen.room()) {

@@ -311,6 +311,7 @@ mod tests {
     use crate::testing::screen::{SIZES, text};
     use crate::testing::world;
     use crate::views::{Chosen, Tab};
+    use crate::widgets::Canvas;
     use ratatui::layout::Rect;
 
     fn detected(variables: &[(&str, &str)]) -> Look {
@@ -390,7 +391,12 @@ mod tests {
                     let mut canvas = Buffer::empty(Rect::new(0, 0, width, height));
                     let area = canvas.area;
                     let mut view = tab.view();
-                    view.draw(&mut canvas, area, &data, &Chosen::default(), look);
+                    view.draw(
+                        &mut Canvas::new(&mut canvas, look),
+                        area,
+                        &data,
+                        &Chosen::default(),
+                    );
                     replaced += usize::from(!text(&canvas).is_ascii());
                     look.ascii(&mut canvas);
                     let screen = text(&canvas);

@@ -2,15 +2,15 @@
 //!
 //! [`top`] runs on the caller's thread until the user leaves. What a key or an update does is in
 //! [`state`], without a terminal; here is the loop around it: it wakes for a key at once, looks at
-//! what the feed brought ten times a second, and draws only when something changed.
+//! what was fetched ten times a second, and draws only when something changed.
 
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use state::{App, Orders};
+pub(crate) use state::App;
 
-use crate::feed::{Feed, FeedEnded};
+use crate::fetch::{FetchEnded, Fetcher};
 use crate::input::Input;
 use crate::look::Look;
 use crate::terminal::{Screen, Signals, wait_for_input};
@@ -102,12 +102,12 @@ pub enum TopError {
     #[error("cannot start the threads that ask the server")]
     Thread(#[source] io::Error),
     #[error("the threads that ask the server have failed")]
-    Feed,
+    Fetch,
 }
 
-impl From<FeedEnded> for TopError {
-    fn from(FeedEnded: FeedEnded) -> Self {
-        Self::Feed
+impl From<FetchEnded> for TopError {
+    fn from(FetchEnded: FetchEnded) -> Self {
+        Self::Fetch
     }
 }
 
@@ -118,13 +118,13 @@ impl From<FeedEnded> for TopError {
 /// cannot be reached is no error: it is waited for.
 pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     let signals = Signals::watch().map_err(TopError::Terminal)?;
-    let feed = Feed::start(options.client, options.interval).map_err(TopError::Thread)?;
+    let fetcher = Fetcher::start(options.client, options.interval).map_err(TopError::Thread)?;
     let mut app = App::new(options.address, options.interval, options.tab, options.look);
     let screen = Screen::enter().map_err(TopError::Terminal)?;
     let shown = Shown {
         screen,
         signals,
-        feed,
+        fetcher,
         companion: options.companion,
     };
     match shown.run(&mut app) {
@@ -144,11 +144,11 @@ fn is_gone(error: &io::Error) -> bool {
     ) || error.raw_os_error() == Some(EIO)
 }
 
-/// A screen and all that feeds it.
+/// A screen, and what is shown on it.
 struct Shown<'c> {
     screen: Screen,
     signals: Signals,
-    feed: Feed,
+    fetcher: Fetcher,
     companion: Option<&'c dyn Companion>,
 }
 
@@ -194,7 +194,7 @@ impl Shown<'_> {
                 must_draw = true;
             }
             for _update in 0..UPDATES {
-                match self.feed.next()? {
+                match self.fetcher.next()? {
                     Some(update) => app.take(update, Instant::now()),
                     None => break,
                 }
@@ -225,7 +225,7 @@ impl Shown<'_> {
             let event = event::read().map_err(TopError::Terminal)?;
             if let Some(input) = Input::of(&event) {
                 was_used |= input != Input::Resized;
-                let flow = app.handle(input, &self.feed);
+                let flow = app.handle(input);
                 if flow != Flow::On {
                     return Ok((flow, was_used));
                 }
@@ -244,7 +244,7 @@ impl Shown<'_> {
             app.draw(frame.buffer_mut(), &lines, now);
         });
         drawn.map_err(TopError::Terminal)?;
-        self.feed.want(app.wants());
+        self.fetcher.set(app.settings());
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 use crate::data::Data;
 use crate::look::{ColourDepth, Look};
 use crate::views::{Chosen, View};
+use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub(crate) const LOOK: Look = Look::new(ColourDepth::None, true);
 pub(crate) fn drawn(view: &mut dyn View, data: &Data, chosen: &Chosen, size: (u16, u16)) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     let area = canvas.area;
-    view.draw(&mut canvas, area, data, chosen, LOOK);
+    view.draw(&mut Canvas::new(&mut canvas, LOOK), area, data, chosen);
     text(&canvas)
 }
 

@@ -6,11 +6,8 @@
 use super::{KeyHelp, View};
 use crate::glossary::Word;
 use crate::input::Key;
-use crate::look::{Ink, Look};
-use crate::widgets::cursor::Scroll;
-use crate::widgets::line::draw_line;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::look::Ink;
+use crate::widgets::{Canvas, Scroll, text};
 use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
@@ -52,7 +49,8 @@ impl Help {
     }
 
     /// Draws it over a view.
-    pub(crate) fn draw(&mut self, canvas: &mut Buffer, area: Rect, view: &dyn View, look: Look) {
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, view: &dyn View) {
+        let look = canvas.look;
         let area = area.intersection(canvas.area);
         let width = area.width.min(WIDEST);
         let over = Rect {
@@ -77,18 +75,19 @@ impl Help {
         let lines = lines(view, room);
         self.scroll.keep_inside(lines.len(), inside.height);
         for (line, row) in lines.iter().skip(self.scroll.top()).zip(inside.rows()) {
-            draw_line(canvas, row, &line.0, look);
+            canvas.line(row, &line.0);
         }
         if inside != over {
-            self.draw_title(canvas, over, look);
+            self.draw_title(canvas, over);
         }
     }
 
     /// On the frame: what this is, and how much of it is to come.
-    fn draw_title(&self, canvas: &mut Buffer, over: Rect, look: Look) {
+    fn draw_title(&self, canvas: &mut Canvas<'_>, over: Rect) {
+        let look = canvas.look;
         let room = usize::from(over.width.saturating_sub(4));
         let style = look.style(Ink::Strong);
-        text::put(canvas, (over.x + 2, over.y), " Help ", room, style);
+        canvas.put_styled((over.x + 2, over.y), " Help ", room, style);
         let more = match (self.scroll.below(), self.scroll.top()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
@@ -96,7 +95,7 @@ impl Help {
         };
         let style = look.style(Ink::Faint);
         let at = (over.x + 2, over.bottom() - 1);
-        text::put(canvas, at, &more, room, style);
+        canvas.put_styled(at, &more, room, style);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tabs, one module each.
 //!
 //! A view keeps only what the user chose in it. It is drawn from the data as it is now; it never
-//! asks the server itself but says what it wants.
+//! asks the server itself but says which documents it needs.
 
 mod age;
 pub(crate) mod buffers;
@@ -18,11 +18,10 @@ pub(crate) mod programs;
 mod taken;
 
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::Look;
-use crate::wants::Wants;
-use ratatui::buffer::Buffer;
+use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceKey};
 
@@ -184,8 +183,15 @@ pub(crate) trait View {
     /// The words of its figures, which the help explains.
     fn words(&self) -> &'static [Word];
 
-    /// What it wants to be asked for.
-    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants;
+    /// The documents that it shows, besides the totals.
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        Vec::new()
+    }
+
+    /// Whether it shows every event as it happens.
+    fn streams_events(&self) -> bool {
+        false
+    }
 
     /// Takes a key, if it has a use for it.
     ///
@@ -196,7 +202,7 @@ pub(crate) trait View {
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome;
 
     /// Draws it; what is chosen may be out of range, because the data goes on.
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look);
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen);
 
     /// Whether the user types text: then letters are no commands.
     fn is_typing(&self) -> bool {

@@ -1,17 +1,16 @@
 //! Pieces one behind the other in a row, which ends where its room ends.
 
 use super::bar::Bar;
+use super::canvas::Canvas;
 use super::curve::draw_curve;
 use super::text;
-use crate::look::{Ink, Look};
-use ratatui::buffer::Buffer;
+use crate::look::Ink;
 use ratatui::layout::Rect;
 
 /// Writes a row from left to right.
 #[derive(Debug)]
 pub(crate) struct Pen<'c> {
-    canvas: &'c mut Buffer,
-    look: Look,
+    canvas: Canvas<'c>,
     column: u16,
     right: u16,
     row: u16,
@@ -19,13 +18,11 @@ pub(crate) struct Pen<'c> {
 }
 
 impl<'c> Pen<'c> {
-    /// A pen at the beginning of a row of an area; of a row that is not there it writes nothing.
-    pub(crate) fn new(canvas: &'c mut Buffer, area: Rect, row: u16, look: Look) -> Self {
+    pub(super) fn new(canvas: Canvas<'c>, area: Rect, row: u16) -> Self {
         let area = area.intersection(canvas.area);
         let inside = row >= area.top() && row < area.bottom();
         Self {
             canvas,
-            look,
             column: area.left(),
             right: if inside { area.right() } else { area.left() },
             row,
@@ -52,8 +49,7 @@ impl<'c> Pen<'c> {
     pub(crate) fn put(&mut self, text: &str, ink: Ink) {
         let room = usize::from(self.room());
         if room > 0 {
-            let style = self.look.style(ink);
-            self.column = text::put(self.canvas, (self.column, self.row), text, room, style);
+            self.column = self.canvas.put((self.column, self.row), text, room, ink);
         }
     }
 
@@ -72,7 +68,11 @@ impl<'c> Pen<'c> {
     ///
     /// What does not fit gives way to what may still come.
     pub(crate) fn piece(&mut self, text: &str, ink: Ink) -> bool {
-        let separator = if self.begun { self.look.between() } else { "" };
+        let separator = if self.begun {
+            self.canvas.look.between()
+        } else {
+            ""
+        };
         let needed = text::width(separator) + text::width(text);
         if text.is_empty() || needed > usize::from(self.room()) {
             return false;
@@ -86,7 +86,7 @@ impl<'c> Pen<'c> {
     /// Draws a bar into so many columns.
     pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
         let columns = columns.min(self.room());
-        bar.draw(self.canvas, (self.column, self.row), columns, self.look);
+        bar.draw(&mut self.canvas, (self.column, self.row), columns);
         self.skip(columns);
     }
 
@@ -100,8 +100,7 @@ impl<'c> Pen<'c> {
     ) {
         let columns = columns.min(self.room());
         let at = (self.column, self.row);
-        let meaning = (ink, self.look);
-        draw_curve(self.canvas, at, columns, values, whole, meaning);
+        draw_curve(&mut self.canvas, at, columns, values, whole, ink);
         self.skip(columns);
     }
 }
@@ -109,13 +108,14 @@ impl<'c> Pen<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
+    use crate::look::{ColourDepth, Look};
+    use ratatui::buffer::Buffer;
 
     fn written(columns: u16, row: u16, write: impl Fn(&mut Pen<'_>)) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
         let area = canvas.area;
         let look = Look::new(ColourDepth::None, true);
-        write(&mut Pen::new(&mut canvas, area, row, look));
+        write(&mut Pen::new(Canvas::new(&mut canvas, look), area, row));
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

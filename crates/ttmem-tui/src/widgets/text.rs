@@ -2,8 +2,6 @@
 //!
 //! Everything that a server sent goes through here: names may hold anything.
 
-use ratatui::buffer::Buffer;
-use ratatui::style::Style;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -104,21 +102,6 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
-}
-
-/// Writes a text at a place, at most so many columns of it; where the next may begin.
-pub(crate) fn put(
-    canvas: &mut Buffer,
-    (column, row): (u16, u16),
-    text: &str,
-    columns: usize,
-    style: Style,
-) -> u16 {
-    if !canvas.area.contains((column, row).into()) {
-        return column;
-    }
-    let (end, _row) = canvas.set_stringn(column, row, clip(text, columns), columns, style);
-    end
 }
 
 /// Whether every byte is a sign of one column: nearly all text is, and need not be taken apart.

@@ -4,11 +4,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{self, age, class_ink};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
@@ -42,13 +38,13 @@ const WIDE: u16 = 120;
 
 /// Draws groups, those with most bytes first.
 pub(in crate::views) fn draw_groups(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     cursor: &mut Cursor,
     groups: &BufferGroups,
     data: &Data,
-    look: Look,
 ) {
+    let look = canvas.look;
     let title = match groups.by {
         GroupBy::Size => "CHARGED EACH",
         GroupBy::Class => "CLASS",
@@ -70,17 +66,14 @@ pub(in crate::views) fn draw_groups(
         area.width
     };
     let part = Rect { width, ..area };
-    let rows = groups.groups.len() as u64;
-    let at = |row: u64| groups.groups.get(usize::try_from(row).ok()?);
-    table.draw(canvas, part, cursor, rows, look, |row| {
-        Some(cells(at(row)?, groups, data, look))
+    table.draw_all(canvas, part, cursor, &groups.groups, |group| {
+        cells(group, groups, data, look)
     });
     if !bars {
         return;
     }
-    for line in 1..area.height {
-        let row = cursor.top + u64::from(line) - 1;
-        let Some(group) = at(row) else { break };
+    let top = usize::try_from(cursor.top).unwrap_or(usize::MAX);
+    for (line, group) in (1..area.height).zip(groups.groups.iter().skip(top)) {
         let ink = match groups.by {
             GroupBy::Class => class_ink(class_of(group)),
             _other => Ink::Dram,
@@ -90,7 +83,7 @@ pub(in crate::views) fn draw_groups(
             whole: Some(groups.charged_bytes),
             peak: None,
         };
-        bar.draw(canvas, (part.right() + 1, area.y + line), BAR, look);
+        bar.draw(canvas, (part.right() + 1, area.y + line), BAR);
     }
 }
 

@@ -4,8 +4,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{age, class_ink, known, known_bytes, owner};
-use crate::widgets::pane::Fact;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column, Fact};
 use ttmem_api::{BufferRow, SortBy};
 
 /// The columns; which of them is sorted by says [`sorted`].

@@ -7,8 +7,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::views::Chosen;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::prompt::Prompt;
+use crate::widgets::{Cursor, Prompt};
 use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.
@@ -128,18 +127,9 @@ impl Question {
     }
 
     /// Asks for the rows around the screen.
-    pub(super) fn rows(
-        &self,
-        data: &Data,
-        chosen: &Chosen,
-        mut cursor: Cursor,
-        rows: u64,
-    ) -> BufferQuery {
-        let page = cursor.page();
-        // Where the screen will be once it is drawn.
-        cursor.keep_inside(rows, page);
-        let step = page.max(1).next_multiple_of(STEP).min(WIDEST_STEP);
-        let offset = (cursor.top / step).saturating_sub(1) * step;
+    pub(super) fn rows(&self, data: &Data, chosen: &Chosen, cursor: Cursor) -> BufferQuery {
+        let step = cursor.page().max(1).next_multiple_of(STEP).min(WIDEST_STEP);
+        let offset = (cursor.next_top() / step).saturating_sub(1) * step;
         BufferQuery {
             sort: Some(self.sort),
             descending: self.descending,

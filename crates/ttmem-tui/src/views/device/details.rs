@@ -2,19 +2,12 @@
 //!
 //! Lines are made of references; only those on the screen are drawn.
 
-use super::columns::{ALLOCATORS, CLASSES, MARKS};
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{age, known, known_bytes, part_name};
 use crate::views::taken;
-use crate::widgets::bar::Bar;
-use crate::widgets::line::{draw_line, right_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, Mark, MemoryClass, PeakBytes, Timestamp};
 
@@ -23,6 +16,43 @@ const LEAD: usize = 10;
 /// A bar beside a table has at least so many columns, and at most.
 const BAR: (u16, u16) = (10, 40);
 const DAY_NANOS: u64 = 86_400_000_000_000;
+
+const CLASSES: &[Column] = &[
+    Column::words("MEMORY", 8, 0),
+    Column::figures("CHARGED", 10, 0),
+    Column::figures("CAPACITY", 10, 2),
+    Column::figures("%", 6, 0),
+    Column::figures("PEAK", 10, 3),
+    Column::words("AT", 10, 4),
+    Column::figures("LARGEST FREE", 12, 1),
+    Column::figures("BUFFERS", 7, 5),
+    Column::figures("REQUESTED", 10, 6),
+    Column::figures("OVERLAP", 10, 7),
+];
+
+const ALLOCATORS: &[Column] = &[
+    Column::words("ALLOCATOR", 9, 0),
+    Column::figures("PID", 7, 2),
+    Column::figures("FREE", 10, 0),
+    Column::figures("LARGEST FREE", 12, 0),
+    Column::figures("FRAGMENTED", 10, 0),
+    Column::words("VERIFIED", 8, 1),
+    Column::figures("CHARGED", 10, 3),
+    Column::figures("BUFFERS", 7, 4),
+    Column::figures("MESH", 5, 5),
+];
+
+const MARKS: &[Column] = &[
+    Column::words("PEAK SINCE MARK", 16, 0).growing(),
+    Column::words("AGE", 11, 3),
+    Column::figures("DRAM", 10, 0),
+    Column::figures("L1", 10, 0),
+    Column::figures("CBS", 10, 1),
+    Column::figures("KERNELS", 10, 2),
+    Column::figures("L1_SMALL", 10, 4),
+    Column::figures("TRACE", 10, 5),
+    Column::figures("SYSTEM", 10, 6),
+];
 
 /// A figure and what it is.
 type Field = (&'static str, String);
@@ -191,7 +221,8 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
 
 impl Line<'_> {
     /// Draws it into the first row of an area.
-    pub(super) fn draw(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let look = canvas.look;
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -199,36 +230,36 @@ impl Line<'_> {
         match self {
             Self::Blank => {}
             Self::Warning(text) => {
-                draw_line(canvas, area, &[(text, Ink::Warning)], look);
+                canvas.text(area, text, Ink::Warning);
             }
-            Self::ClassHead => Table::of(CLASSES).draw_head(canvas, area, look),
+            Self::ClassHead => Table::of(CLASSES).draw_heading(canvas, area),
             Self::Class(name, ink, usage) => {
                 let (table_area, bar_area) = beside(area, CLASSES);
                 let cells = class_cells(name, *ink, usage, data, look);
-                Table::of(CLASSES).draw_row(canvas, table_area, &cells, look);
+                Table::of(CLASSES).draw_row(canvas, table_area, &cells);
                 let bar = Bar {
                     parts: &[(*ink, usage.used_bytes())],
                     whole: usage.capacity_bytes,
                     peak: Some(usage.peak_bytes),
                 };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
+                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
             }
-            Self::InUse(device) => draw_in_use(canvas, area, device, look),
-            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields, look),
-            Self::AllocatorHead => Table::of(ALLOCATORS).draw_head(canvas, area, look),
+            Self::InUse(device) => draw_in_use(canvas, area, device),
+            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
+            Self::AllocatorHead => Table::of(ALLOCATORS).draw_heading(canvas, area),
             Self::Allocator(usage) => {
                 let (table_area, bar_area) = beside(area, ALLOCATORS);
                 let fragmentation = fragmentation_permille(usage.fragmentation);
                 let cells = allocator_cells(usage, fragmentation, look);
-                Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells, look);
+                Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells);
                 let bar = Bar {
                     parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
                     whole: fragmentation.map(|_known| 1000),
                     peak: None,
                 };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
+                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
             }
-            Self::MarkHead => Table::of(MARKS).draw_head(canvas, area, look),
+            Self::MarkHead => Table::of(MARKS).draw_heading(canvas, area),
             Self::Mark(mark, peaks) => {
                 let age = age(Some(mark.time), data, look);
                 let sizes = [
@@ -246,14 +277,14 @@ impl Line<'_> {
                     .into_iter()
                     .chain(sizes)
                     .collect();
-                Table::of(MARKS).draw_row(canvas, area, &cells, look);
+                Table::of(MARKS).draw_row(canvas, area, &cells);
             }
         }
     }
 }
 
 /// Room for a table, and what is left beside it for a bar.
-fn beside(area: Rect, columns: &[crate::widgets::table::Column]) -> (Rect, Rect) {
+fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
     let full: u16 = columns.iter().map(|column| column.width + 1).sum();
     let spare = area.width.saturating_sub(full);
     if spare < BAR.0 {
@@ -353,10 +384,10 @@ fn scattered(permille: Option<u64>) -> Ink {
     }
 }
 
-fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], look: Look) {
-    draw_line(canvas, area, &[(lead, Ink::Strong)], look);
+fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]) {
+    canvas.text(area, lead, Ink::Strong);
     let lead = u16::try_from(LEAD).unwrap_or(0);
-    let mut pen = Pen::new(canvas, right_of(area, lead), area.y, look);
+    let mut pen = canvas.pen(right_of(area, lead), area.y);
     for (label, value) in fields {
         pen.put(label, Ink::Faint);
         pen.skip(1);
@@ -366,7 +397,8 @@ fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], lo
 }
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
-fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
+fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
+    let look = canvas.look;
     let parts = taken::parts_of_l1(device);
     let bar = Bar {
         parts: parts.as_ref().map_or(&[][..], |parts| parts),
@@ -379,8 +411,8 @@ fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
     let key_width = u16::try_from(key_width).unwrap_or(0);
     let width = area.width - lead;
     let bar_width = width.saturating_sub(key_width + 1).min(60);
-    bar.draw(canvas, (area.x + lead, area.y), bar_width, look);
-    let mut pen = Pen::new(canvas, right_of(area, lead + bar_width + 1), area.y, look);
+    bar.draw(canvas, (area.x + lead, area.y), bar_width);
+    let mut pen = canvas.pen(right_of(area, lead + bar_width + 1), area.y);
     for ink in key {
         pen.put(&look.fill(ink).to_string(), ink);
         pen.skip(1);

@@ -4,7 +4,6 @@
 //! Which device it is goes along from view to view.
 
 mod chart;
-mod columns;
 mod details;
 mod series;
 #[cfg(test)]
@@ -16,18 +15,14 @@ pub(crate) use title::draw_title;
 
 use super::{Chosen, KeyHelp, Outcome, Tab, View, age};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Scroll;
-use crate::widgets::line::{draw_line, right_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
+use crate::look::Ink;
+use crate::widgets::{Canvas, Scroll, right_of, text};
 use chart::Chart;
 use details::Line;
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
@@ -95,7 +90,7 @@ impl DeviceView {
     }
 
     /// What can be chosen of the charts, and what is.
-    fn draw_choices(&self, canvas: &mut Buffer, area: Rect, shown: Option<&Shown<'_>>, look: Look) {
+    fn draw_choices(&self, canvas: &mut Canvas<'_>, area: Rect, shown: Option<&Shown<'_>>) {
         let more = match self.scroll.below() {
             0 => String::new(),
             below => format!("j k: {} below", format::counted(below, "line")),
@@ -103,7 +98,7 @@ impl DeviceView {
         let columns = u16::try_from(text::width(&more)).unwrap_or(0);
         let area = if columns > 0 && columns + 40 < area.width {
             let rest = area.width - columns;
-            draw_line(canvas, right_of(area, rest), &[(more, Ink::Faint)], look);
+            canvas.text(right_of(area, rest), more, Ink::Faint);
             Rect {
                 width: rest - 1,
                 ..area
@@ -111,7 +106,7 @@ impl DeviceView {
         } else {
             area
         };
-        let mut pen = Pen::new(canvas, area, area.y, look);
+        let mut pen = canvas.pen(area, area.y);
         let mut put = |said: &str, ink: Ink| {
             pen.put(said, ink);
             pen.skip(1);
@@ -144,11 +139,10 @@ impl DeviceView {
 
     fn draw_charts(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         device: &Device,
         shown: Option<&Shown<'_>>,
-        look: Look,
     ) {
         let all = match &self.only {
             Some(only) => std::slice::from_ref(only),
@@ -183,18 +177,17 @@ impl DeviceView {
                 seconds: WINDOWS[self.window].0,
                 zoomed: self.zoomed,
             };
-            chart.draw(canvas, place, look);
+            chart.draw(canvas, place);
             self.charts.push((place, *series));
         }
     }
 
     fn draw_details(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         lines: &[&[Line<'_>]],
         data: &Data,
-        look: Look,
     ) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
         self.scroll.keep_inside(rows, area.height);
@@ -207,7 +200,7 @@ impl DeviceView {
             };
             let shown = lines.iter().skip(self.scroll.top());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
-                line.draw(canvas, Rect::new(left, row, width, 1), data, look);
+                line.draw(canvas, Rect::new(left, row, width, 1), data);
             }
             left = left.saturating_add(width + 2);
         }
@@ -279,11 +272,8 @@ impl View for DeviceView {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants {
-            history_seconds: Some(WINDOWS[self.window].0),
-            ..Wants::default()
-        }
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        vec![Document::History(WINDOWS[self.window].0)]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -320,13 +310,14 @@ impl View for DeviceView {
         Outcome::Taken
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+        let look = canvas.look;
         let area = area.intersection(canvas.area);
         self.charts.clear();
         if area.is_empty() {
             return;
         }
-        draw_title(canvas, area, data, chosen, look);
+        draw_title(canvas, area, data, chosen);
         let Some(device) = chosen.device(data) else {
             return;
         };
@@ -374,7 +365,7 @@ impl View for DeviceView {
         };
         if charts > 0 {
             let place = Rect::new(area.x, area.y + 2, area.width, charts);
-            self.draw_charts(canvas, place, device, shown.as_ref(), look);
+            self.draw_charts(canvas, place, device, shown.as_ref());
         }
         let place = Rect::new(
             area.x,
@@ -383,10 +374,10 @@ impl View for DeviceView {
             figures,
         );
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
-        self.draw_details(canvas, place, &lines, data, look);
+        self.draw_details(canvas, place, &lines, data);
         if area.height > 1 {
             let line = Rect::new(area.x, area.y + 1, area.width, 1);
-            self.draw_choices(canvas, line, shown.as_ref(), look);
+            self.draw_choices(canvas, line, shown.as_ref());
         }
     }
 }

@@ -4,9 +4,7 @@ use crate::data::Data;
 use crate::look::{Ink, Look};
 use crate::views::Chosen;
 use crate::views::naming::known;
-use crate::widgets::line::{draw_apart, draw_line};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
@@ -14,20 +12,15 @@ use ttmem_api::Device;
 const NAME_COLUMNS: usize = 16;
 
 /// Draws the line at the top of an area; without a device it says why there is none.
-pub(crate) fn draw_title(
-    canvas: &mut Buffer,
-    area: Rect,
-    data: &Data,
-    chosen: &Chosen,
-    look: Look,
-) {
+pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+    let look = canvas.look;
     let Some(device) = chosen.device(data) else {
         let why = if data.totals().is_some() {
             "no device: nothing has been reported yet"
         } else {
             "waiting for the server"
         };
-        draw_line(canvas, area, &[(why, Ink::Faint)], look);
+        canvas.text(area, why, Ink::Faint);
         return;
     };
     let place = chosen.place(data) + 1;
@@ -36,7 +29,7 @@ pub(crate) fn draw_title(
         (format!("{place} of {}", data.devices().len()), Ink::Faint),
     ];
     parts.extend(facts(device, look));
-    draw_apart(canvas, area, &parts, 2, look);
+    canvas.spaced(area, &parts, 2);
 }
 
 /// What is known of a device, each with its meaning.

@@ -4,7 +4,7 @@ use super::family::Weight;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column};
 use std::fmt::Write as _;
 use ttmem_api::{EventFields, FieldValue, StreamEvent};
 

@@ -18,13 +18,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_apart, draw_line, row_of};
-use crate::widgets::prompt::Prompt;
-use crate::widgets::table::{Cell, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,8 +35,6 @@ pub(crate) struct Events {
     rows: Rows,
     cursor: Cursor,
     held: Option<Held>,
-    /// Where the list was last drawn.
-    list: Rect,
     /// Where the names of the families were last drawn.
     families: Vec<(Rect, Family)>,
 }
@@ -108,11 +100,8 @@ impl View for Events {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants {
-            tail: true,
-            ..Wants::default()
-        }
+    fn streams_events(&self) -> bool {
+        true
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -130,7 +119,7 @@ impl View for Events {
             Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
             Key::Escape if chosen.pid.is_some() => chosen.pid = None,
             other => {
-                if !self.cursor.handle(other, self.rows.len()) {
+                if !self.cursor.handle(other) {
                     return Outcome::Unused;
                 }
                 self.settle(data);
@@ -140,7 +129,6 @@ impl View for Events {
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
-        let rows = self.rows.len();
         let place = (pointer.column, pointer.row).into();
         let mut families = self.families.iter();
         let family = families.find(|(area, _)| area.contains(place));
@@ -148,14 +136,14 @@ impl View for Events {
             self.family = *family;
             return Outcome::Taken;
         }
-        let used = Table::point(self.list, &mut self.cursor, pointer, rows);
+        let used = self.cursor.point(pointer);
         if used {
             self.settle(data);
         }
         Outcome::if_used(used)
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -164,9 +152,9 @@ impl View for Events {
         if self.stop_with_the_app(data) {
             self.follow(data, chosen.pid);
         }
-        self.draw_head(canvas, Rect { height: 1, ..area }, data, look);
+        self.draw_head(canvas, Rect { height: 1, ..area }, data);
         let mut list = below(area, 1);
-        if self.draw_note(canvas, list, data, chosen, look) {
+        if self.draw_note(canvas, list, data, chosen) {
             list = below(list, 1);
         }
         if self.held.is_some() && list.height >= ROOM_FOR_DETAILS {
@@ -177,9 +165,9 @@ impl View for Events {
                 height: details,
                 ..list
             };
-            self.draw_details(canvas, details, data, look);
+            self.draw_details(canvas, details, data);
         }
-        self.draw_list(canvas, list, data, look);
+        self.draw_list(canvas, list, data);
     }
 
     fn is_typing(&self) -> bool {
@@ -274,13 +262,14 @@ impl Events {
     }
 
     /// The families, and how the list runs.
-    fn draw_head(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let look = canvas.look;
         let (state, ink) = self.state(data, look);
         let room = usize::from(area.width);
         let state = text::clip(&state, room);
         let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
         let left = area.right().saturating_sub(taken);
-        text::put(canvas, (left, area.y), &state, room, look.style(ink));
+        canvas.put((left, area.y), &state, room, ink);
         self.families.clear();
         let mut column = area.x;
         for family in Family::ALL {
@@ -294,7 +283,7 @@ impl Events {
             if end >= left {
                 break;
             }
-            text::put(canvas, (column, area.y), &name, name.len(), look.style(ink));
+            canvas.put((column, area.y), &name, name.len(), ink);
             self.families
                 .push((Rect::new(column, area.y, end - column, 1), family));
             column = end;
@@ -319,14 +308,8 @@ impl Events {
     }
 
     /// What is left out, and what is missing; whether there was anything to say.
-    fn draw_note(
-        &self,
-        canvas: &mut Buffer,
-        area: Rect,
-        data: &Data,
-        chosen: &Chosen,
-        look: Look,
-    ) -> bool {
+    fn draw_note(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) -> bool {
+        let look = canvas.look;
         let mut parts: Vec<(String, Ink)> = Vec::new();
         if self.filter.is_typing() || !self.filter.text().is_empty() {
             let beam = if self.filter.is_typing() {
@@ -350,19 +333,19 @@ impl Events {
                 Ink::Warning,
             ));
         }
-        draw_apart(canvas, area, &parts, 2, look);
+        canvas.spaced(area, &parts, 2);
         !parts.is_empty()
     }
 
-    fn draw_list(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        self.list = area;
+    fn draw_list(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let look = canvas.look;
         let (rows, held) = (&self.rows, self.held.as_ref());
         let kept = Self::kept(held, data);
         let table = Table {
             columns: &line::columns(area.width),
             sorted: None,
         };
-        table.draw(canvas, area, &mut self.cursor, rows.len(), look, |number| {
+        table.draw(canvas, area, &mut self.cursor, rows.len(), |number| {
             Some(match rows.get(number)? {
                 Row::Event(place) => line::cells(kept.at(place)?, look),
                 Row::Missing(_, missed) => {
@@ -381,13 +364,14 @@ impl Events {
                 }
                 (kept, _) => format!("none of the {} match", format::counted(kept, "event")),
             };
-            draw_line(canvas, row_of(area, 2), &[(why, Ink::Faint)], look);
+            canvas.text(row_of(area, 2), why, Ink::Faint);
         }
     }
 
     /// The chosen event in full.
-    fn draw_details(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        draw_line(canvas, area, &[(look.rule(area.width), Ink::Frame)], look);
+    fn draw_details(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let look = canvas.look;
+        canvas.text(area, look.rule(area.width), Ink::Frame);
         let kept = Self::kept(self.held.as_ref(), data);
         let event = self.rows.get(self.cursor.row);
         let Some(event) = event.and_then(|row| kept.at(row.place())) else {
@@ -395,7 +379,7 @@ impl Events {
         };
         let lines = text::wrap(&line::in_full(event), usize::from(area.width));
         for (line, row) in lines.iter().zip(below(area, 1).rows()) {
-            draw_line(canvas, row, &[(line, Ink::Text)], look);
+            canvas.text(row, line, Ink::Text);
         }
     }
 }

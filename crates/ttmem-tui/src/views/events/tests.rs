@@ -3,8 +3,11 @@
 use super::*;
 use crate::data::{TAIL_EVENTS, Update};
 use crate::look::ColourDepth;
+use crate::look::Look;
 use crate::testing::screen::{LOOK, SIZES, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::all;
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 use ttmem_api::{EventFields, LastEvent, Timestamp};
 
 fn busy() -> Data {
@@ -388,7 +391,9 @@ fn no_area_is_too_small_and_no_look_too_plain() {
             let mut canvas = Buffer::empty(Rect::new(0, 0, columns, rows));
             let area = canvas.area;
             let (data, chosen) = (&stage.data, &stage.chosen);
-            stage.view.draw(&mut canvas, area, data, chosen, look);
+            stage
+                .view
+                .draw(&mut Canvas::new(&mut canvas, look), area, data, chosen);
         }
     }
     // The whole tail is gone under the cursor.

@@ -6,13 +6,9 @@ use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, percent, row_of, text,
+};
 use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
 
@@ -58,28 +54,28 @@ pub(super) fn cells_wanted(area: Rect) -> u32 {
 }
 
 pub(super) fn draw(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
-) -> Rect {
+) {
     let area = area.intersection(canvas.area);
     if area.height < 3 {
-        return Rect::default();
+        return;
     }
-    draw_verdict(canvas, area, map, data, look);
+    draw_verdict(canvas, area, map, data);
     let (columns, rows) = cells_of(area);
     let cells = Rect::new(area.x, area.y + 4, columns + ADDRESSES, rows);
-    draw_cells(canvas, cells.intersection(area), map, look);
+    draw_cells(canvas, cells.intersection(area), map);
     let top = (cells.bottom() + 1).min(area.bottom());
     let lists = below(area, top - area.y);
-    draw_lists(canvas, lists, map, cursor, data, look)
+    draw_lists(canvas, lists, map, cursor, data);
 }
 
 /// What the bank is, and what still fits into it.
-fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, look: Look) {
+fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
+    let look = canvas.look;
     let received = data.blocks.as_ref().map(|fresh| fresh.received);
     let old = received.and_then(|received| crate::views::age::note(data, received));
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
@@ -121,24 +117,25 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, lo
             (said, scattered)
         }
     };
-    draw_line(canvas, area, &[(first, Ink::Text)], look);
-    draw_line(canvas, row_of(area, 1), &[(second, ink)], look);
+    canvas.text(area, first, Ink::Text);
+    canvas.text(row_of(area, 1), second, ink);
     if let Some(split) = split {
         let share = percent(Some(split), look.unknown());
         let words = format!("fragmentation {} ", share.trim_start());
-        let end = draw_line(canvas, row_of(area, 2), &[(words, Ink::Faint)], look);
+        let end = canvas.text(row_of(area, 2), words, Ink::Faint);
         let bar = Bar {
             parts: &[(scattered, u64::from(split.permille()))],
             whole: Some(1000),
             peak: None,
         };
         let columns = area.right().saturating_sub(end).min(30);
-        bar.draw(canvas, (end, area.y + 2), columns, look);
+        bar.draw(canvas, (end, area.y + 2), columns);
     }
 }
 
 /// The bank from its first address to its last, row by row.
-fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
+fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
+    let look = canvas.look;
     let columns = area.width.saturating_sub(ADDRESSES);
     let shown = u64::from(columns) * u64::from(area.height);
     let (Some(whole), Some(base)) = (map.per_bank_bytes, map.base) else {
@@ -153,7 +150,7 @@ fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
         let address = base.saturating_add(part(whole, first, shown));
         let label = text::right(&format!("{address:#x}"), usize::from(ADDRESSES - 2));
         let line = row_of(area, row);
-        draw_line(canvas, line, &[(label, Ink::Faint)], look);
+        canvas.text(line, label, Ink::Faint);
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
@@ -198,15 +195,15 @@ fn sign(taken: u64, size: u64, look: Look) -> Option<char> {
     }
 }
 
-/// The largest blocks and the free stretches; where the blocks are.
+/// The largest blocks and the free stretches.
 fn draw_lists(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
-) -> Rect {
+) {
+    let look = canvas.look;
     let right = if area.width >= 76 { 30 } else { 0 };
     let left = Rect {
         // Wider, and figures would be far from what they are of.
@@ -214,10 +211,8 @@ fn draw_lists(
         ..area
     };
     let blocks = Table::of(BLOCKS);
-    let count = map.largest.len() as u64;
-    blocks.draw(canvas, left, cursor, count, look, |row| {
-        let block = map.largest.get(usize::try_from(row).ok()?)?;
-        let unknown = || Cell::inked(look.unknown(), Ink::Faint);
+    blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
+        let unknown = || Cell::faint(look.unknown());
         let operation = block.operation.as_deref();
         let operation = operation.map(|name| Cell::new(short(name, left.width < NARROW)));
         let pid = block.pid.map(|pid| Cell::new(pid.to_string()));
@@ -225,15 +220,15 @@ fn draw_lists(
             .banks
             .map(|banks| block.size_bytes.saturating_mul(u64::from(banks)));
         let all = all.map(|bytes| Cell::new(format::bytes(bytes)));
-        Some(vec![
+        vec![
             Cell::new(format!("{:#x}", block.address)),
             Cell::new(format::bytes(block.size_bytes)),
             operation.unwrap_or_else(unknown),
             pid.unwrap_or_else(unknown),
-            Cell::inked(age(block.time, data), Ink::Faint),
+            Cell::faint(age(block.time, data)),
             all.unwrap_or_else(unknown),
-            Cell::inked(block.buffer.to_string(), Ink::Faint),
-        ])
+            Cell::faint(block.buffer.to_string()),
+        ]
     });
     if right > 0 {
         let place = Rect {
@@ -241,16 +236,13 @@ fn draw_lists(
             width: right,
             ..area
         };
-        let count = map.free.len() as u64;
-        Table::of(FREE).draw_first(canvas, place, count, look, |row| {
-            let hole = map.free.get(usize::try_from(row).ok()?)?;
+        Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
             let share = Share::of(hole.size_bytes, map.free_bytes);
-            Some(vec![
+            vec![
                 Cell::new(format!("{:#x}", hole.address)),
                 Cell::new(format::bytes(hole.size_bytes)),
-                Cell::inked(percent(share, look.unknown()), Ink::Faint),
-            ])
+                Cell::faint(percent(share, look.unknown())),
+            ]
         });
     }
-    left
 }

@@ -3,10 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::widgets::cursor::Cursor;
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp};
@@ -155,13 +152,13 @@ fn heights(sizes: &[u64], rows: u16) -> Vec<u16> {
 
 /// Draws the bar: the top of the core above, address 0 below, and the chosen segment marked.
 pub(super) fn draw_bar(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     core: &L1Column,
     chosen: Option<&Segment>,
     labels: bool,
-    look: Look,
 ) {
+    let look = canvas.look;
     let area = area.intersection(canvas.area);
     if area.is_empty() {
         return;
@@ -186,18 +183,12 @@ pub(super) fn draw_bar(
             };
             let at = (area.x + bar + 2, top + (height - 1) / 2);
             let room = usize::from(area.right().saturating_sub(at.0));
-            text::put(canvas, at, &said, room, look.style(Ink::Faint));
+            canvas.put(at, &said, room, Ink::Faint);
         }
         if let Some(chosen) = chosen.filter(|chosen| height > 0 && run.has(chosen)) {
             let row = run.row_of(chosen.address, (top, height));
             let sign = if look.unicode() { "◂" } else { "<" };
-            text::put(
-                canvas,
-                (area.x + bar, row),
-                sign,
-                1,
-                look.style(Ink::Strong),
-            );
+            canvas.put((area.x + bar, row), sign, 1, Ink::Strong);
         }
         bottom = top;
     }
@@ -222,16 +213,16 @@ impl Run {
 
 /// Draws the list: as the bar, the highest address first.
 pub(super) fn draw_list(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     core: &L1Column,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
 ) {
+    let look = canvas.look;
     let table = Table::of(SEGMENTS);
     let rows = core.segments.len() as u64;
-    table.draw(canvas, area, cursor, rows, look, |row| {
+    table.draw(canvas, area, cursor, rows, |row| {
         let segment = at(core, row)?;
         Some(cells(segment, area.width < NARROW, data, look))
     });

@@ -5,13 +5,9 @@ use super::gap::Gap;
 use super::grid::Place;
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::look::Ink;
 use crate::views::naming::{known, known_bytes};
-use crate::widgets::line::{draw_line, right_of, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Share, Table, percent, right_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
@@ -33,13 +29,8 @@ pub(super) fn core_at(map: &L1Map, (x, y): Place) -> Option<&L1Core> {
 }
 
 /// Draws the figures of a core; how many rows they took.
-pub(super) fn draw_core(
-    canvas: &mut Buffer,
-    area: Rect,
-    map: &L1Map,
-    chosen: Place,
-    look: Look,
-) -> u16 {
+pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen: Place) -> u16 {
+    let look = canvas.look;
     let area = area.intersection(canvas.area);
     let Some(core) = core_at(map, chosen) else {
         return 0;
@@ -78,8 +69,8 @@ pub(super) fn draw_core(
     let mut rows = 0;
     for ((word, figure, ink), row) in lines.into_iter().zip(area.rows()) {
         let word_ink = if rows == 0 { Ink::Strong } else { Ink::Faint };
-        draw_line(canvas, row, &[(word, word_ink)], look);
-        draw_line(canvas, right_of(row, WORDS), &[(figure, ink)], look);
+        canvas.text(row, word, word_ink);
+        canvas.text(right_of(row, WORDS), figure, ink);
         rows += 1;
     }
     rows
@@ -87,36 +78,33 @@ pub(super) fn draw_core(
 
 /// Draws the programs that ran last; that of the chosen core stands out.
 pub(super) fn draw_residents(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &L1Map,
     chosen: Place,
     data: &Data,
-    look: Look,
 ) {
+    let look = canvas.look;
     let area = area.intersection(canvas.area);
     if area.height < 2 {
         return;
     }
     let table = Table::of(RESIDENTS);
     let own = core_at(map, chosen).and_then(|core| core.resident);
-    let own = own.and_then(|own| usize::try_from(own).ok());
-    let count = map.residents.len() as u64;
-    table.draw_first(canvas, area, count, look, |row| {
-        let place = usize::try_from(row).ok()?;
-        let resident = map.residents.get(place)?;
-        let own = own == Some(place);
+    let own = own.and_then(|own| map.residents.get(usize::try_from(own).ok()?));
+    table.draw_first(canvas, area, &map.residents, |resident| {
+        let own = own.is_some_and(|own| std::ptr::eq(own, resident));
         let ink = if own { Ink::Strong } else { Ink::Text };
         let name = known(resident.name.as_deref(), look);
         // A sign as well, because not every terminal has bold letters.
         let name = format!("{} {name}", if own { '>' } else { ' ' });
-        Some(vec![
+        vec![
             Cell::inked(name, ink),
             Cell::inked(resident.cores.to_string(), ink),
             Cell::inked(age(resident.time, data), Ink::Faint),
             Cell::inked(known(resident.program, look), ink),
             Cell::inked(known(resident.pid, look), ink),
-        ])
+        ]
     });
     let hidden = map
         .residents
@@ -128,11 +116,6 @@ pub(super) fn draw_residents(
             format::counted(hidden as u64 + 1, "more program")
         );
         let said = text::left(&said, usize::from(area.width));
-        draw_line(
-            canvas,
-            row_of(area, area.height - 1),
-            &[(said, Ink::Faint)],
-            look,
-        );
+        canvas.text(row_of(area, area.height - 1), said, Ink::Faint);
     }
 }

@@ -1,10 +1,8 @@
 //! The cores of a device as a heat map: how much of each is in use.
 
 use super::gap::Gap;
-use crate::look::{Ink, Look};
-use crate::widgets::share::Share;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::look::Ink;
+use crate::widgets::{Canvas, Share, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
@@ -67,13 +65,7 @@ fn narrowed(count: u32) -> u16 {
 }
 
 /// Draws as many cores as fit, those around the chosen one if that is not all.
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    area: Rect,
-    map: &L1Map,
-    chosen: Place,
-    look: Look,
-) -> GridPlace {
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen: Place) -> GridPlace {
     let area = area.intersection(canvas.area);
     if area.width <= NUMBERS || area.height < 2 {
         return GridPlace::default();
@@ -93,18 +85,12 @@ pub(super) fn draw(
     for column in 0..columns {
         let at = (area.x + NUMBERS + narrowed(column) * cell, area.y);
         let number = text::right(&(first.0 + column).to_string(), 2);
-        text::put(
-            canvas,
-            at,
-            &number,
-            usize::from(body),
-            look.style(Ink::Faint),
-        );
+        canvas.put(at, &number, usize::from(body), Ink::Faint);
     }
     for row in 0..rows {
         let at = (area.x, area.y + 1 + narrowed(row));
         let number = text::right(&(first.1 + row).to_string(), 2);
-        text::put(canvas, at, &number, 3, look.style(Ink::Faint));
+        canvas.put(at, &number, 3, Ink::Faint);
     }
     for core in &map.cores {
         let (Some(x), Some(y)) = (core.x.checked_sub(first.0), core.y.checked_sub(first.1)) else {
@@ -115,7 +101,7 @@ pub(super) fn draw(
                 area.x + NUMBERS + narrowed(x) * cell,
                 area.y + 1 + narrowed(y),
             );
-            draw_core(canvas, at, core, (wide, map.bytes_per_core), look);
+            draw_core(canvas, at, core, (wide, map.bytes_per_core));
         }
     }
     // Last, because its signs are between it and its neighbours.
@@ -127,7 +113,7 @@ pub(super) fn draw(
         let row = area.y + 1 + narrowed(mark.1);
         let column = area.x + NUMBERS + narrowed(mark.0) * cell;
         for (column, sign) in [(column - 1, "["), (column + body, "]")] {
-            text::put(canvas, (column, row), sign, 1, look.style(Ink::Strong));
+            canvas.put((column, row), sign, 1, Ink::Strong);
         }
     }
     place
@@ -141,39 +127,40 @@ fn first_shown(chosen: u32, shown: u32, count: u32) -> u32 {
 }
 
 fn draw_core(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     at: (u16, u16),
     core: &L1Core,
     (wide, bytes_per_core): (bool, Option<u64>),
-    look: Look,
 ) {
+    let look = canvas.look;
     let share = core
         .occupied_bytes
         .and_then(|bytes| Share::of(bytes, bytes_per_core));
     let end = match share {
         Some(share) => {
             let (signs, style) = look.heat(share.permille());
-            text::put(canvas, at, signs, 2, style)
+            canvas.put_styled(at, signs, 2, style)
         }
         None => {
             let unknown = text::left(look.unknown(), 2);
-            text::put(canvas, at, &unknown, 2, look.style(Ink::Faint))
+            canvas.put(at, &unknown, 2, Ink::Faint)
         }
     };
     let mut end = (end, at.1);
     if wide {
         let percent = share.map_or_else(String::new, |share| format!("{}%", share.permille() / 10));
         let percent = text::right(&percent, 4);
-        end.0 = text::put(canvas, end, &percent, 4, look.style(Ink::Text));
+        end.0 = canvas.put(end, &percent, 4, Ink::Text);
     }
     let gap = Gap::of(core);
     if let Some((gap, sign)) = gap.and_then(|gap| Some((gap, gap.sign()?))) {
         let style = look.style(gap.ink(bytes_per_core));
-        text::put(canvas, end, &sign.to_string(), 1, style);
+        canvas.put_styled(end, &sign.to_string(), 1, style);
     }
 }
 
-pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, look: Look) {
+pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect) {
+    let look = canvas.look;
     let area = area.intersection(canvas.area);
     if area.is_empty() {
         return;
@@ -199,7 +186,7 @@ pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, look: Look) {
             break;
         }
         for (said, style) in part {
-            column = text::put(canvas, (column, area.y), said, width, style);
+            column = canvas.put_styled((column, area.y), said, width, style);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Screens, keys and odd data of the map.
 
 use super::*;
+use crate::testing;
 use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::{Names, World};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 
 const BUSY: World = World {
     devices: 8,
@@ -89,7 +92,9 @@ fn arrows_move_the_core_and_stop_at_the_edge() {
         &mut chosen,
     );
     assert_eq!(view.core, Some((2, 0)));
-    let wanted = view.wants(&data, &chosen).l1map.expect("a map is wanted");
+    let wanted = testing::needed(&view, &data, &chosen)
+        .l1map
+        .expect("a map is wanted");
     assert_eq!(wanted.1, Some((2, 0)));
     // The column is still that of the core before, and says so.
     let screen = drawn(&mut view, &data, &chosen, (80, 21));
@@ -127,7 +132,9 @@ fn another_device_is_not_shown_as_this_one() {
     let screen = drawn(&mut view, &data, &chosen, (80, 24));
     assert!(screen.contains("L1 of device 1 is on its way") && !screen.contains("RAN LAST"));
     // A core that the other device may not have is not asked for yet.
-    let (key, core) = view.wants(&data, &chosen).l1map.expect("a map is wanted");
+    let (key, core) = testing::needed(&view, &data, &chosen)
+        .l1map
+        .expect("a map is wanted");
     assert_eq!((key, core), (data.devices()[1].key(), None));
     assert_eq!(
         view.handle(Key::Left, &data, &mut chosen),
@@ -146,9 +153,9 @@ fn banks_are_asked_for_in_as_many_cells_as_fit() {
     let mut view = L1MapView::default();
     drawn(&mut view, &data, &chosen, (80, 21));
     press(&mut view, &[Key::Char('d')], &data, &mut chosen);
-    let wants = view.wants(&data, &chosen);
-    assert_eq!(wants.l1map, None);
-    let (_, class, cells) = wants.blocks.expect("banks are wanted");
+    let needed = testing::needed(&view, &data, &chosen);
+    assert_eq!(needed.l1map, None);
+    let (_, class, cells) = needed.blocks.expect("banks are wanted");
     assert_eq!((class, cells), (MemoryClass::Dram, 67 * 7));
     press(
         &mut view,
@@ -214,7 +221,7 @@ fn what_is_chosen_may_be_gone_and_any_area_can_be_drawn() {
                 for height in [0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 21, 50] {
                     let mut canvas = Buffer::empty(Rect::new(3, 2, width, height));
                     let area = canvas.area;
-                    view.draw(&mut canvas, area, &data, &chosen, LOOK);
+                    view.draw(&mut Canvas::new(&mut canvas, LOOK), area, &data, &chosen);
                 }
             }
         }

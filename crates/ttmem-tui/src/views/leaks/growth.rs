@@ -10,9 +10,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, short};
-use crate::widgets::line::{above, draw_line, row_of};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Table, above, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceHistory, History, MemoryClass, PeakBytes, Timestamp};
 
@@ -79,12 +77,12 @@ pub(super) const OTHER_ROWS: u16 = 2;
 
 /// Draws devices, those that grew most first; `mark` is its place and its time.
 pub(super) fn draw(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     (place, time): (usize, Timestamp),
     data: &Data,
-    look: Look,
 ) {
+    let look = canvas.look;
     let history = before(time, data);
     let devices = data.devices().iter();
     let mut rows: Vec<(&Device, [Grown; 4])> = devices
@@ -97,8 +95,7 @@ pub(super) fn draw(
     let high = count
         .saturating_add(1)
         .min(area.height.saturating_sub(1).max(1));
-    table.draw_first(canvas, above(area, high), rows.len() as u64, look, |row| {
-        let (device, grown) = rows.get(usize::try_from(row).ok()?)?;
+    table.draw_first(canvas, above(area, high), &rows, |(device, grown)| {
         let mut cells = vec![Cell::new(short(device, look))];
         for class in grown {
             let (by, ink) = difference(class.by(), look);
@@ -107,10 +104,10 @@ pub(super) fn draw(
             let peak = known(class.peak.map(format::bytes), look);
             cells.push(Cell::inked(peak, Ink::Faint));
         }
-        Some(cells)
+        cells
     });
     let note = [(against(history), Ink::Faint)];
-    draw_line(canvas, row_of(area, high), &note, look);
+    canvas.line(row_of(area, high), &note);
 }
 
 /// What growth is measured against, in words.

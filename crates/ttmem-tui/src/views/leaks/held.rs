@@ -4,8 +4,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{age, owner};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Table};
 use ratatui::layout::Rect;
 use ttmem_api::Process;
 
@@ -37,20 +36,10 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
     shown
 }
 
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    area: Rect,
-    processes: &[&Process],
-    data: &Data,
-    look: Look,
-) {
-    let rows = processes.len() as u64;
-    Table::of(COLUMNS).draw_first(canvas, area, rows, look, |row| {
-        Some(cells(
-            processes.get(usize::try_from(row).ok()?)?,
-            data,
-            look,
-        ))
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, processes: &[&Process], data: &Data) {
+    let look = canvas.look;
+    Table::of(COLUMNS).draw_first(canvas, area, processes, |process| {
+        cells(process, data, look)
     });
 }
 

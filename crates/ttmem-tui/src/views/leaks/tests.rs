@@ -3,6 +3,7 @@ use crate::data::Update;
 use crate::input::Gesture;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
+use crate::testing::{self, Needed};
 use std::time::Instant;
 
 const WORLD: World = World {
@@ -29,13 +30,13 @@ fn two_marks() -> Data {
     data
 }
 
-/// Answers what the view wants, as the server of the world would.
+/// Answers what the view needs, as the server of the world would.
 fn answer(view: &Leaks, data: &mut Data, chosen: &Chosen) {
-    let wants = view.wants(data, chosen);
-    if let Some(query) = wants.buffers {
+    let needed = testing::needed(view, data, chosen);
+    if let Some(query) = needed.buffers {
         data.apply(Update::Buffers(WORLD.answer(&query)), Instant::now());
     }
-    if let Some(query) = wants.groups {
+    if let Some(query) = needed.groups {
         let groups = WORLD.answer_groups(&query);
         data.apply(Update::Groups(query, groups), Instant::now());
     }
@@ -82,14 +83,17 @@ fn screens_of_what_was_chosen() {
 fn the_latest_mark_is_followed_unless_another_was_chosen() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
     let since = |view: &Leaks, data: &Data| {
-        let asked = view.wants(data, &Chosen::default()).groups;
+        let asked = testing::needed(view, data, &Chosen::default()).groups;
         asked.and_then(|query| query.since)
     };
     assert_eq!(since(&view, &data), Some(ago(95)));
     press(&mut view, &mut data, &mut chosen, "[[");
     assert_eq!(since(&view, &data), Some(ago(5_000)));
     // What devices had so long ago is not in the recent history.
-    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(7_200));
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).history_seconds,
+        Some(7_200)
+    );
     let newest = Mark {
         name: "newest".to_owned(),
         number: 9,
@@ -108,7 +112,7 @@ fn the_latest_mark_is_followed_unless_another_was_chosen() {
     data.snapshot.as_mut().unwrap().document.marks.remove(1);
     assert_eq!(since(&view, &data), Some(ago(1)));
     data.snapshot.as_mut().unwrap().document.marks.clear();
-    assert_eq!(view.wants(&data, &chosen), Wants::default());
+    assert_eq!(testing::needed(&view, &data, &chosen), Needed::default());
     press(&mut view, &mut data, &mut chosen, "[]\n");
 }
 
@@ -128,7 +132,7 @@ fn sums_of_another_mark_are_not_shown() {
 fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
     press(&mut view, &mut data, &mut chosen, "j\n");
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(asked.operation.as_deref(), Some("ttnn::matmul"));
     assert_eq!(asked.since, Some(ago(95)));
     // Keys are those of the list, typing included.
@@ -172,7 +176,7 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
     };
     let totals = &mut data.snapshot.as_mut().unwrap().document;
     totals.marks.push(newest);
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(asked.since, Some(ago(95)));
     let (mark, _filters) = heading(&mut view, &data, &chosen);
     assert!(
@@ -216,11 +220,11 @@ fn only_the_chosen_device_or_process_until_escape() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
     press(&mut view, &mut data, &mut chosen, "d>");
     chosen.pid = Some(70_100);
-    let asked = view.wants(&data, &chosen).groups.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!(asked.unique_id, data.devices()[1].unique_id);
     assert_eq!(asked.pid, Some(70_100));
     assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    let asked = view.wants(&data, &chosen).groups.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!((asked.unique_id, asked.pid), (None, None));
     assert_eq!(
         view.handle(Key::Escape, &data, &mut chosen),

@@ -6,9 +6,7 @@ use crate::data::Data;
 use crate::format::{self, bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Pen, text};
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
@@ -30,31 +28,31 @@ const SHORT_BAR: u16 = 20;
 
 /// A card with the figures that matter most.
 pub(super) fn draw_medium(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     chosen: bool,
-    look: Look,
 ) {
-    let inner = draw_frame(canvas, card, figures, chosen, look);
+    let look = canvas.look;
+    let inner = draw_frame(canvas, card, figures, chosen);
     for (line, (name, memory)) in [("DRAM", &figures.dram), ("L1", &figures.l1)]
         .into_iter()
         .enumerate()
     {
         let row = inner.y + if line == 0 { 0 } else { 2 };
         let curve = (inner.width / 5).min(30);
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, 5, false, Ink::Strong);
         draw_bar(&mut pen, memory, 8 + curve + 1, look);
         pen.skip(1);
         draw_curve(&mut pen, figures, line == 0, curve);
-        let mut pen = Pen::new(canvas, inner, row + 1, look);
+        let mut pen = canvas.pen(inner, row + 1);
         pen.skip(5);
         for (figure, ink) in memory_figures(memory, look) {
             pen.piece(&figure, ink);
         }
     }
-    let mut pen = Pen::new(canvas, inner, inner.y + 4, look);
+    let mut pen = canvas.pen(inner, inner.y + 4);
     let device = figures.device;
     pen.skip(5);
     let resident = known_bytes(resident(figures), look);
@@ -77,13 +75,13 @@ pub(super) fn draw_medium(
 
 /// A card with all figures.
 pub(super) fn draw_large(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     (chosen, data): (bool, &Data),
-    look: Look,
 ) {
-    let inner = draw_frame(canvas, card, figures, chosen, look);
+    let look = canvas.look;
+    let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
     let l1_class = device.l1.class();
@@ -91,10 +89,10 @@ pub(super) fn draw_large(
         ("DRAM", &figures.dram, &device.dram, true),
         ("L1", &figures.l1, &l1_class, false),
     ] {
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
         draw_bar(&mut pen, memory, 7, look);
-        let mut pen = Pen::new(canvas, inner, row + 1, look);
+        let mut pen = canvas.pen(inner, row + 1);
         pen.skip(NAMES);
         for (figure, ink) in memory_figures(memory, look) {
             pen.piece(&figure, ink);
@@ -109,9 +107,9 @@ pub(super) fn draw_large(
         );
         row += 2;
         if !of_dram {
-            row = draw_parts(canvas, inner, row, memory, look);
+            row = draw_parts(canvas, inner, row, memory);
         }
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(&reach(data), NAMES, false, Ink::Faint);
         let room = pen.room();
         draw_curve(&mut pen, figures, of_dram, room.saturating_sub(HIGHEST));
@@ -124,7 +122,7 @@ pub(super) fn draw_large(
         ("L1_SMALL", Ink::L1Small, &device.l1_small),
         ("TRACE", Ink::Trace, &device.trace),
     ] {
-        draw_region(canvas, inner, row, (name, ink, class), look);
+        draw_region(canvas, inner, row, (name, ink, class));
         row += 1;
     }
     for (name, pieces) in [
@@ -135,7 +133,7 @@ pub(super) fn draw_large(
         ("checked", checked(figures, data)),
         ("mark", since_mark(figures, data)),
     ] {
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
         for (piece, ink) in pieces {
             pen.piece(&piece, ink);
@@ -145,13 +143,8 @@ pub(super) fn draw_large(
 }
 
 /// The frame: names above, unique id and warnings below. What is inside of it.
-fn draw_frame(
-    canvas: &mut Buffer,
-    card: Rect,
-    figures: &Figures<'_>,
-    chosen: bool,
-    look: Look,
-) -> Rect {
+fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen: bool) -> Rect {
+    let look = canvas.look;
     let card = card.intersection(canvas.area);
     Block::bordered()
         .border_set(look.border())
@@ -168,7 +161,7 @@ fn draw_frame(
     let names = names(figures.device, look).join(separator);
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
-    let mut pen = Pen::new(canvas, inside, card.y, look);
+    let mut pen = canvas.pen(inside, card.y);
     let (sign, ink) = match (chosen, look.unicode()) {
         (false, _) => (" ", Ink::Strong),
         (true, true) => ("▸", Ink::Chosen),
@@ -178,7 +171,7 @@ fn draw_frame(
     let end = u16::try_from(text::width(&sensors) + 2).unwrap_or(u16::MAX);
     pen.skip(pen.room().saturating_sub(end));
     pen.put(&format!(" {sensors} "), Ink::Faint);
-    let mut pen = Pen::new(canvas, inside, card.bottom().saturating_sub(1), look);
+    let mut pen = canvas.pen(inside, card.bottom().saturating_sub(1));
     if card.height > 1 {
         pen.put(
             &format!(" {} ", known(figures.device.unique_id, look)),
@@ -254,14 +247,15 @@ fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
 }
 
 /// What L1 is taken by, each part with the sign of the bar; the row below.
-fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look: Look) -> u16 {
+fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -> u16 {
+    let look = canvas.look;
     let free = memory
         .whole
         .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
     let [first @ .., last] = memory.parts;
     let rows = if inner.width < WIDE { 2 } else { 1 };
     for line in 0..rows {
-        let mut pen = Pen::new(canvas, inner, row + line, look);
+        let mut pen = canvas.pen(inner, row + line);
         pen.skip(NAMES);
         if !memory.is_occupied {
             if line == 0 {
@@ -293,14 +287,14 @@ fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look:
 
 /// A small region with its own short bar.
 fn draw_region(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     inner: Rect,
     row: u16,
     (name, ink, class): (&str, Ink, &ClassUsage),
-    look: Look,
 ) {
+    let look = canvas.look;
     let memory = Filled::class(ink, class);
-    let mut pen = Pen::new(canvas, inner, row, look);
+    let mut pen = canvas.pen(inner, row);
     pen.field(name, NAMES, false, Ink::Strong);
     let left_over = pen.room().saturating_sub(SHORT_BAR);
     draw_bar(&mut pen, &memory, left_over, look);

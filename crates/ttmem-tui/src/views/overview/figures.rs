@@ -6,8 +6,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::Ink;
 use crate::views::taken;
-use crate::widgets::bar::Bar;
-use crate::widgets::share::{Share, percent};
+use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
 use ttmem_api::{ClassUsage, Device, DeviceHistory, DeviceKey, Snapshot};
 

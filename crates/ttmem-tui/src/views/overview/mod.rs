@@ -20,10 +20,8 @@ use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::pen::Pen;
-use ratatui::buffer::Buffer;
+use crate::look::Ink;
+use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
@@ -107,11 +105,10 @@ impl Overview {
 
     fn draw_devices(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (data, groups): (&Data, &[Group]),
         (arrangement, chosen): (&Arrangement, usize),
-        look: Look,
     ) {
         let density = arrangement.density;
         let mut row = area.y + u16::from(density.has_heading());
@@ -139,7 +136,7 @@ impl Overview {
                     }) = groups.get(*number)
                     {
                         let devices = places.iter().filter_map(|place| data.devices().get(*place));
-                        summary::draw_group(canvas, whole, title, devices, look);
+                        summary::draw_group(canvas, whole, title, devices);
                     }
                 }
                 Band::Devices(places) => {
@@ -147,7 +144,7 @@ impl Overview {
                         let cell = arrangement.cell(whole, column);
                         let is_chosen = *place == chosen && data.devices().len() > 1;
                         if let Some(figures) = self.figures(*place, data) {
-                            draw_device(canvas, cell, &figures, (density, is_chosen, data), look);
+                            draw_device(canvas, cell, &figures, (density, is_chosen, data));
                         }
                         self.drawn.push((cell, *place));
                     }
@@ -155,34 +152,27 @@ impl Overview {
             }
             row += height;
         }
-        self.draw_processes(canvas, area, row, data, look);
+        self.draw_processes(canvas, area, row, data);
         if density.has_heading() {
             let seen = scrolls.then(|| self.seen(arrangement, data));
             let heading = Rect { height: 1, ..area };
             for column in 0..usize::from(arrangement.columns) {
                 let cell = arrangement.cell(heading, column);
                 let seen = seen.as_deref().filter(|_| column == 0);
-                strip::draw_heading(canvas, cell, density.height(), seen, look);
+                strip::draw_heading(canvas, cell, density.height(), seen);
             }
         }
     }
 
     /// Who holds most, where devices leave room for at least two of them.
-    fn draw_processes(
-        &mut self,
-        canvas: &mut Buffer,
-        area: Rect,
-        row: u16,
-        data: &Data,
-        look: Look,
-    ) {
+    fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, row: u16, data: &Data) {
         let rest = Rect {
             y: row.saturating_add(1),
             height: area.bottom().saturating_sub(row.saturating_add(1)),
             ..area
         };
         if !data.processes().is_empty() && rest.height >= 3 {
-            processes::draw_top(canvas, rest, &mut self.processes, data, look);
+            processes::draw_top(canvas, rest, &mut self.processes, data);
         }
     }
 
@@ -199,11 +189,12 @@ impl Overview {
     }
 
     /// The chosen device in a line: the names and warnings that its row has no room for.
-    fn draw_chosen(&self, canvas: &mut Buffer, area: Rect, place: usize, data: &Data, look: Look) {
+    fn draw_chosen(&self, canvas: &mut Canvas<'_>, area: Rect, place: usize, data: &Data) {
+        let look = canvas.look;
         let Some(figures) = self.figures(place, data) else {
             return;
         };
-        let mut pen = Pen::new(canvas, area, area.y, look);
+        let mut pen = canvas.pen(area, area.y);
         pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
         let marks = std::iter::once("! ").chain(std::iter::repeat(""));
         for (warning, mark) in figures.warnings.iter().zip(marks) {
@@ -218,17 +209,16 @@ impl Overview {
 }
 
 fn draw_device(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     cell: Rect,
     figures: &Figures<'_>,
     (density, chosen, data): (Density, bool, &Data),
-    look: Look,
 ) {
     match density {
-        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data), look),
-        Density::Medium => card::draw_medium(canvas, cell, figures, chosen, look),
+        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data)),
+        Density::Medium => card::draw_medium(canvas, cell, figures, chosen),
         Density::TwoLines | Density::OneLine => {
-            strip::draw(canvas, cell, figures, chosen, look);
+            strip::draw(canvas, cell, figures, chosen);
         }
     }
 }
@@ -282,10 +272,6 @@ impl View for Overview {
             Word::Incomplete,
             Word::Stale,
         ]
-    }
-
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -347,17 +333,17 @@ impl View for Overview {
         }
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         self.drawn.clear();
         if area.is_empty() {
             return;
         }
-        if draw_silence(canvas, area, data, look) {
+        if draw_silence(canvas, area, data) {
             return;
         }
         if data.devices().is_empty() {
-            draw_notice(canvas, area, NO_DEVICE, ADVICE, look);
+            draw_notice(canvas, area, NO_DEVICE, ADVICE);
             return;
         }
         self.count_holders(data);
@@ -367,14 +353,13 @@ impl View for Overview {
         let arrangement = Arrangement::of(&groups, self.compact, self.room);
         let place = chosen.place(data);
         if parts.devices.y > area.y {
-            summary::draw_summary(canvas, area, data, look);
+            summary::draw_summary(canvas, area, data);
         }
         self.draw_devices(
             canvas,
             parts.devices,
             (data, &groups),
             (&arrangement, place),
-            look,
         );
         if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
             let line = Rect {
@@ -382,10 +367,10 @@ impl View for Overview {
                 height: 1,
                 ..area
             };
-            self.draw_chosen(canvas, line, place, data, look);
+            self.draw_chosen(canvas, line, place, data);
         }
         if let Some(row) = parts.legend {
-            summary::draw_legend(canvas, area, row, look);
+            summary::draw_legend(canvas, area, row);
         }
     }
 }

@@ -6,8 +6,7 @@ use super::figures::{Figures, Filled};
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, known_bytes};
-use crate::widgets::pen::Pen;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Pen};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
@@ -103,14 +102,8 @@ const TWO_LINES: &[Field] = &[
 ];
 
 /// The headings of rows of one or two lines; `seen` says which devices are on the screen.
-pub(super) fn draw_heading(
-    canvas: &mut Buffer,
-    cell: Rect,
-    lines: u16,
-    seen: Option<&str>,
-    look: Look,
-) {
-    let mut pen = Pen::new(canvas, cell, cell.y, look);
+pub(super) fn draw_heading(canvas: &mut Canvas<'_>, cell: Rect, lines: u16, seen: Option<&str>) {
+    let mut pen = canvas.pen(cell, cell.y);
     for (field, width) in fitted(lines, cell.width) {
         let right = matches!(
             field.shows,
@@ -126,15 +119,10 @@ pub(super) fn draw_heading(
 }
 
 /// A device in one or two lines, as many as the cell has.
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    cell: Rect,
-    figures: &Figures<'_>,
-    chosen: bool,
-    look: Look,
-) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen: bool) {
+    let look = canvas.look;
     for line in 0..cell.height {
-        let mut pen = Pen::new(canvas, cell, cell.y + line, look);
+        let mut pen = canvas.pen(cell, cell.y + line);
         for (field, width) in fitted(cell.height, cell.width) {
             let of_dram = match field.of {
                 Of::Dram => true,

@@ -5,10 +5,7 @@ use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::pen::Pen;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, ProcessState};
 
@@ -61,12 +58,13 @@ fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str
 }
 
 /// All devices, processes and events in a line.
-pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+    let look = canvas.look;
     let Some(snapshot) = data.totals() else {
         return;
     };
     let wide = area.width >= WIDE;
-    let mut pen = Pen::new(canvas, area, area.y, look);
+    let mut pen = canvas.pen(area, area.y);
     let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
     for (name, sum) in sums(snapshot.devices.iter()) {
@@ -100,13 +98,13 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
 
 /// The heading of a group, with its sums.
 pub(super) fn draw_group<'d>(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     title: &str,
     devices: impl Iterator<Item = &'d Device> + Clone,
-    look: Look,
 ) {
-    let mut pen = Pen::new(canvas, area, area.y, look);
+    let look = canvas.look;
+    let mut pen = canvas.pen(area, area.y);
     let title = text::clip(title, usize::from(area.width / 2));
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
@@ -119,8 +117,9 @@ pub(super) fn draw_group<'d>(
 }
 
 /// What the signs of the bars mean.
-pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look) {
-    let mut pen = Pen::new(canvas, area, row, look);
+pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
+    let look = canvas.look;
+    let mut pen = canvas.pen(area, row);
     let inks = [
         Ink::Dram,
         Ink::Reserved,

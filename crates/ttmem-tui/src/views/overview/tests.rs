@@ -4,8 +4,11 @@ use super::arrange::groups;
 use super::figures::Filled;
 use super::*;
 use crate::look::ColourDepth;
+use crate::look::Look;
 use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text};
 use crate::testing::world::{self, Names, World};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 use ttmem_api::Device;
 
 const USUAL: World = World {
@@ -320,7 +323,7 @@ fn no_area_is_too_small() {
                     chosen.choose(usize::MAX, &data);
                     let area = Rect::new(3, 2, width, height);
                     let mut canvas = Buffer::empty(area);
-                    view.draw(&mut canvas, area, &data, &chosen, LOOK);
+                    view.draw(&mut Canvas::new(&mut canvas, LOOK), area, &data, &chosen);
                 }
             }
         }
@@ -335,7 +338,12 @@ fn without_unicode_there_is_nothing_but_ascii() {
         let data = devices(number);
         let look = Look::new(ColourDepth::None, false);
         canvas.reset();
-        Overview::default().draw(&mut canvas, area, &data, &Chosen::default(), look);
+        Overview::default().draw(
+            &mut Canvas::new(&mut canvas, look),
+            area,
+            &data,
+            &Chosen::default(),
+        );
         let screen = text(&canvas);
         let strange = screen.chars().find(|character| !character.is_ascii());
         assert_eq!(strange, None, "{screen}");

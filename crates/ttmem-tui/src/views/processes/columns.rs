@@ -4,13 +4,16 @@ use super::held::{About, Held, age, is_gone, remarks, state};
 use crate::data::Data;
 use crate::format::{bytes, count, counted, ids};
 use crate::look::{Ink, Look};
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column};
 use ttmem_api::{Process, ProcessDevice};
 
 /// Columns of the devices of a process.
 const DEVICES: u16 = 11;
 
-/// The columns; all but the last can be sorted by, in the order of `SortedBy`.
+/// The place of the column that rows are sorted by at first.
+pub(super) const DRAM: usize = 4;
+
+/// The columns; all but the last can be sorted by.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::figures("USER", 6, 5),

@@ -1,12 +1,14 @@
 //! Screens of every world, the order of rows, and what keys do.
 
 use super::held::{age, state};
-use super::list::SortedBy;
 use super::*;
 use crate::input::Gesture;
 use crate::look::ColourDepth;
+use crate::look::Look;
 use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 use ttmem_api::ProcessState;
 
 const BUSY: World = World {
@@ -84,8 +86,7 @@ fn a_filter_is_typed_kept_and_cleared() {
 fn every_column_sorts_and_those_that_are_gone_come_last() {
     let data = BUSY.data();
     let mut view = Processes::default();
-    assert_eq!(COLUMNS.len(), SortedBy::ALL.len() + 1);
-    for _column in SortedBy::ALL {
+    for _column in 1..COLUMNS.len() {
         for _way in 0..2 {
             view.refresh(&data);
             assert_eq!(view.list.rows().len(), 40);
@@ -100,7 +101,7 @@ fn every_column_sorts_and_those_that_are_gone_come_last() {
         press(&mut view, &[Key::Char('s')], &data);
     }
     assert_eq!(view.order, Order::default());
-    view.order.by = SortedBy::Pid;
+    view.order.column = 0;
     view.order.downwards = false;
     view.refresh(&data);
     assert!(pids(&view, &data)[..35].is_sorted());
@@ -220,7 +221,12 @@ fn no_area_is_too_small() {
                 let mut canvas = Buffer::empty(area);
                 let mut view = Processes::default();
                 view.order.per_device = true;
-                view.draw(&mut canvas, area, &data, &Chosen::default(), LOOK);
+                view.draw(
+                    &mut Canvas::new(&mut canvas, LOOK),
+                    area,
+                    &data,
+                    &Chosen::default(),
+                );
             }
         }
     }
@@ -233,7 +239,12 @@ fn without_unicode_there_is_nothing_but_ascii() {
     let look = Look::new(ColourDepth::None, false);
     let mut view = Processes::default();
     view.order.per_device = true;
-    view.draw(&mut canvas, area, &BUSY.data(), &Chosen::default(), look);
+    view.draw(
+        &mut Canvas::new(&mut canvas, look),
+        area,
+        &BUSY.data(),
+        &Chosen::default(),
+    );
     let screen = lines(&canvas);
     assert_eq!(screen.chars().find(|character| !character.is_ascii()), None);
 }

@@ -8,7 +8,7 @@ use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -4,8 +4,7 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{age, known, known_bytes, owner};
-use crate::widgets::pane::Fact;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column, Fact};
 use std::cmp::Ordering;
 use ttmem_api::{BinaryState, ProgramDevice, ProgramRow};
 

@@ -1,7 +1,7 @@
 //! The order of the rows of a list, worked out only when rows, order or filter changed.
 
 use super::super::Chosen;
-use crate::widgets::cursor::Cursor;
+use crate::widgets::Cursor;
 use std::cmp::Ordering;
 use std::time::Instant;
 

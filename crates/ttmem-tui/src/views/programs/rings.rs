@@ -9,13 +9,9 @@ use crate::data::Data;
 use crate::format;
 use crate::look::{Ink, Look};
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{above, below, draw_line, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, percent, row_of,
+};
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use ttmem_api::{CoreType, Device, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
@@ -83,36 +79,32 @@ impl Rings {
     /// Draws the rings of a device, the chosen one by address, and the prefetcher caches.
     pub(super) fn draw(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         device: &Device,
         data: &Data,
-        look: Look,
     ) {
+        let look = canvas.look;
         let rings = device.ring.len() as u64;
         let most = (area.height / 4).max(2);
         let high = u16::try_from(rings + 1).unwrap_or(most).clamp(2, most);
         let table = Table::of(COLUMNS);
-        table.draw(
-            canvas,
-            above(area, high),
-            &mut self.cursor,
-            rings,
-            look,
-            |row| Some(ring_cells(ring_at(device, row)?, data, look)),
-        );
+        let cursor = &mut self.cursor;
+        table.draw_all(canvas, above(area, high), cursor, &device.ring, |ring| {
+            ring_cells(ring, data, look)
+        });
         let mut rest = below(area, high);
         match ring_at(device, self.cursor.row) {
             Some(ring) => {
                 let stretches = self.stretches(device, ring);
-                rest = draw_picture(canvas, below(rest, 1), ring, &stretches, look);
-                rest = draw_caches(canvas, rest, &device.prefetch, data, look);
-                self.draw_entries(canvas, rest, ring, &stretches, data, look);
+                rest = draw_picture(canvas, below(rest, 1), ring, &stretches);
+                rest = draw_caches(canvas, rest, &device.prefetch, data);
+                self.draw_entries(canvas, rest, ring, &stretches, data);
             }
             None => {
                 let words = [("no config ring is known on this device", Ink::Faint)];
-                draw_line(canvas, row_of(above(area, high), 1), &words, look);
-                draw_caches(canvas, below(rest, 1), &device.prefetch, data, look);
+                canvas.line(row_of(above(area, high), 1), &words);
+                draw_caches(canvas, below(rest, 1), &device.prefetch, data);
             }
         }
     }
@@ -167,22 +159,20 @@ impl Rings {
 
     fn draw_entries(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         ring: &RingUsage,
         stretches: &[Stretch<'_>],
         data: &Data,
-        look: Look,
     ) {
+        let look = canvas.look;
         let table = Table::of(ENTRY_COLUMNS);
-        let rows = stretches.len() as u64;
         let area = Rect {
             width: area.width.min(ENTRIES),
             ..area
         };
-        table.draw(canvas, area, &mut self.entries, rows, look, |row| {
-            let stretch = stretches.get(usize::try_from(row).ok()?)?;
-            Some(entry_cells(stretch, ring.pid, data, look))
+        table.draw_all(canvas, area, &mut self.entries, stretches, |stretch| {
+            entry_cells(stretch, ring.pid, data, look)
         });
     }
 }
@@ -218,19 +208,19 @@ fn ring_cells(ring: &RingUsage, data: &Data, look: Look) -> Vec<Cell> {
 
 /// Draws a ring by address; what is left below.
 fn draw_picture(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     ring: &RingUsage,
     stretches: &[Stretch<'_>],
-    look: Look,
 ) -> Rect {
+    let look = canvas.look;
     let dot = look.between();
     let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
     let largest = holes().map(|hole| hole.size_bytes).max();
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
         let words = [("nothing lies in this ring", Ink::Faint)];
-        draw_line(canvas, row_of(area, 0), &words, look);
+        canvas.line(row_of(area, 0), &words);
         return below(area, 2);
     };
     let from = first.address;
@@ -260,19 +250,19 @@ fn draw_picture(
         );
         parts.push((words, Ink::Warning));
     }
-    draw_line(canvas, row_of(area, 0), &parts, look);
-    draw_stretches(canvas, row_of(area, 1), stretches, (from, to), look);
+    canvas.line(row_of(area, 0), &parts);
+    draw_stretches(canvas, row_of(area, 1), stretches, (from, to));
     below(area, 3)
 }
 
 /// One row: a cell for every part of the ring, the number of the program at its beginning.
 fn draw_stretches(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     row: Rect,
     stretches: &[Stretch<'_>],
     (from, to): (u64, u64),
-    look: Look,
 ) {
+    let look = canvas.look;
     let row = row.intersection(canvas.area);
     let whole = u128::from(to.saturating_sub(from).max(1));
     let cell = |address: u64| -> u16 {
@@ -307,19 +297,19 @@ fn draw_stretches(
         };
         if number.len() < usize::from(end.saturating_sub(begin)) {
             let style = look.style(ink);
-            text::put(canvas, (row.x + begin, row.y), &number, number.len(), style);
+            canvas.put_styled((row.x + begin, row.y), &number, number.len(), style);
         }
     }
 }
 
 /// Draws the prefetcher caches; what is left below.
 fn draw_caches(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     mut area: Rect,
     caches: &[PrefetchUsage],
     data: &Data,
-    look: Look,
 ) -> Rect {
+    let look = canvas.look;
     let dot = look.between();
     // Half of what is left is for the entries of the ring.
     let most = usize::from(area.height / 6).max(1);
@@ -347,7 +337,7 @@ fn draw_caches(
                 Ink::Text,
             ),
         ];
-        draw_line(canvas, row_of(area, 0), &line, look);
+        canvas.line(row_of(area, 0), &line);
         let bar = Bar {
             parts: &[(Ink::Kernel, cache.used_bytes)],
             whole: cache.capacity_bytes,
@@ -356,7 +346,7 @@ fn draw_caches(
         let at = row_of(area, 1);
         let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
         if at.height > 0 {
-            bar.draw(canvas, (at.x, at.y), bar_width, look);
+            bar.draw(canvas, (at.x, at.y), bar_width);
         }
         let figures = Rect {
             x: at.x + bar_width + 1,
@@ -372,13 +362,13 @@ fn draw_caches(
             format::count(cache.evictions),
             format::counted(cache.resets, "reset"),
         );
-        draw_line(canvas, figures, &[(words, Ink::Text)], look);
+        canvas.text(figures, words, Ink::Text);
         area = below(area, 2);
     }
     let more = caches.len().saturating_sub(most);
     if more > 0 {
         let words = format!("and {more} more of other processes or meshes");
-        draw_line(canvas, row_of(area, 0), &[(words, Ink::Faint)], look);
+        canvas.text(row_of(area, 0), words, Ink::Faint);
         area = below(area, 1);
     }
     below(area, 1)

@@ -7,7 +7,7 @@ use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::widgets::share::{Share, percent};
+use crate::widgets::{Share, percent};
 use ttmem_api::Device;
 
 /// Texts and what they mean, one behind the other.

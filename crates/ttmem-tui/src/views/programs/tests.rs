@@ -1,5 +1,6 @@
 use super::*;
 use crate::data::Update;
+use crate::testing;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use std::time::Duration;
@@ -115,9 +116,9 @@ fn rows_are_sorted_filtered_and_of_the_chosen_process() {
 #[test]
 fn pages_follow_each_other_and_devices_too() {
     let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
-    assert!(!view.wants(&data, &chosen).kernels);
+    assert!(!testing::needed(&view, &data, &chosen).kernels);
     press(&mut view, &data, &mut chosen, "pp");
-    assert!(view.wants(&data, &chosen).kernels);
+    assert!(testing::needed(&view, &data, &chosen).kernels);
     press(&mut view, &data, &mut chosen, "p]");
     let rings = drawn(&mut view, &data, &chosen, SIZES[0]);
     assert!(

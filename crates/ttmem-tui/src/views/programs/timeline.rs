@@ -9,11 +9,7 @@ use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
 use crate::look::{Ink, Look};
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::prompt::Prompt;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cursor, Prompt, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -186,20 +182,19 @@ impl Timeline {
     /// Draws a row per program, a cell per answer, the newest at the right.
     pub(super) fn draw(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         cursor: &mut Cursor,
         (filter, pid): (&Prompt, Option<u32>),
         data: &Data,
-        look: Look,
     ) {
         let tracks = self.shown(filter, pid);
         let name = NAME.max(area.width / 6);
         let begin = name + RUNS + 2;
         let cells = area.width.saturating_sub(begin).min(POLLS);
-        self.draw_heading(canvas, area, (name, begin, cells), data, look);
+        self.draw_heading(canvas, area, (name, begin, cells), data);
         let rows = below(area, 1);
-        cursor.keep_inside(tracks.len() as u64, u64::from(rows.height));
+        cursor.keep_inside(area, tracks.len() as u64);
         let top = usize::try_from(cursor.top).unwrap_or(usize::MAX);
         for (line, track) in (0..rows.height).zip(tracks.iter().skip(top)) {
             let at = row_of(rows, line);
@@ -211,8 +206,8 @@ impl Timeline {
                 .fold(0_u64, |sum, (_, runs)| sum.saturating_add(*runs));
             let words = track.title(usize::from(name), area.width >= WIDE)
                 + &text::right(&format::count(sum), usize::from(RUNS) + 1);
-            draw_line(canvas, at, &[(words, ink)], look);
-            self.draw_track(canvas, at, (begin, cells), track, look);
+            canvas.text(at, words, ink);
+            self.draw_track(canvas, at, (begin, cells), track);
         }
         if tracks.is_empty() {
             let words = if self.polls.len() < 2 {
@@ -220,21 +215,20 @@ impl Timeline {
             } else {
                 "no program ran while this was open"
             };
-            draw_line(canvas, row_of(rows, 0), &[(words, Ink::Faint)], look);
+            canvas.text(row_of(rows, 0), words, Ink::Faint);
         }
     }
 
     fn draw_heading(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (name, begin, cells): (u16, u16, u16),
         data: &Data,
-        look: Look,
     ) {
         let title =
             text::left("PROGRAM", usize::from(name)) + &text::right("RUNS", usize::from(RUNS) + 1);
-        draw_line(canvas, row_of(area, 0), &[(title, Ink::Faint)], look);
+        canvas.text(row_of(area, 0), title, Ink::Faint);
         // Over the cells that there are, which are at the right.
         let back = u16::try_from(self.polls.len()).unwrap_or(cells).min(cells);
         let place = self.polls.len().checked_sub(usize::from(back));
@@ -254,17 +248,17 @@ impl Timeline {
             width: back,
             ..row_of(area, 0)
         };
-        draw_line(canvas, axis, &[(line, Ink::Faint)], look);
+        canvas.text(axis, line, Ink::Faint);
     }
 
     fn draw_track(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         row: Rect,
         (begin, cells): (u16, u16),
         track: &Track,
-        look: Look,
     ) {
+        let look = canvas.look;
         let mut runs = track.runs.iter().rev().peekable();
         let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
         for (back, poll) in (0..cells).zip(self.polls.iter().rev()) {
@@ -277,11 +271,7 @@ impl Timeline {
                 None => (gap(look), Ink::Faint),
             };
             let column = row.x.saturating_add(begin).saturating_add(cells - 1 - back);
-            if canvas.area.contains((column, row.y).into()) {
-                let cell = &mut canvas[(column, row.y)];
-                cell.set_char(sign);
-                cell.set_style(look.style(ink));
-            }
+            canvas.cell((column, row.y), sign, ink);
         }
     }
 }

@@ -28,8 +28,9 @@ mod widgets;
 
 /// Text for terminals, made harmless and measured in columns; for all who print what a server said.
 pub mod text {
-    pub use crate::widgets::share::Share;
-    pub use crate::widgets::text::{clip, left, right, width};
+    pub use crate::widgets::share::{Share, percent};
+    pub use crate::widgets::text::{clip, left, paragraph, right, width};
+    pub use crate::widgets::{Column, Table, bar};
 }
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};

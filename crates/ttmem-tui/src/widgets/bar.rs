@@ -1,7 +1,9 @@
 //! Bars of parts: what memory is taken by, how much of it, and how much it was at most.
 
 use super::canvas::Canvas;
-use crate::look::Ink;
+use crate::look::{ColourDepth, Ink, Look};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bar<'p> {
@@ -72,6 +74,20 @@ impl Bar<'_> {
     }
 }
 
+/// A bar as text of so many columns: how much of a whole is used.
+#[must_use]
+pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
+    let bar = Bar {
+        parts: &[(Ink::Dram, used)],
+        whole,
+        peak: None,
+    };
+    let look = Look::new(ColourDepth::None, true);
+    bar.draw(&mut Canvas::new(&mut buffer, look), (0, 0), columns);
+    buffer.content.iter().map(|cell| cell.symbol()).collect()
+}
+
 /// `columns` times `part` of `whole`, rounded down.
 fn scaled(part: u64, whole: u64, columns: u16) -> u16 {
     let scaled = u128::from(part) * u128::from(columns) / u128::from(whole);
@@ -81,9 +97,6 @@ fn scaled(part: u64, whole: u64, columns: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::{ColourDepth, Look};
-    use ratatui::buffer::Buffer;
-    use ratatui::layout::Rect;
 
     fn drawn(parts: &[(Ink, u64)], whole: Option<u64>, peak: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));

@@ -12,10 +12,12 @@ mod table;
 pub(crate) mod text;
 
 pub(crate) use bar::Bar;
+pub use bar::bar;
 pub(crate) use canvas::{Canvas, above, below, right_of, row_of};
 pub(crate) use cursor::{Cursor, Scroll};
 pub(crate) use pane::{Fact, Pane};
 pub(crate) use pen::Pen;
 pub(crate) use prompt::Prompt;
 pub(crate) use share::{Share, percent};
-pub(crate) use table::{Cell, Column, Table};
+pub(crate) use table::Cell;
+pub use table::{Column, Table};

@@ -39,7 +39,8 @@ impl Share {
 }
 
 /// ` 99.9%` in six columns; a dash when the whole is not known.
-pub(crate) fn percent(share: Option<Share>, unknown: &str) -> String {
+#[must_use]
+pub fn percent(share: Option<Share>, unknown: &str) -> String {
     share.map_or_else(
         || format!("{unknown:>6}"),
         |share| format!("{:>3}.{}%", share.permille() / 10, share.permille() % 10),

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Column {
+pub struct Column {
     pub(crate) title: &'static str,
     /// The columns it takes at least.
     pub(crate) width: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Column {
 impl Column {
     /// A column of words, at the left.
     #[must_use]
-    pub(crate) const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
+    pub const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
             title,
             width,
@@ -37,16 +37,22 @@ impl Column {
 
     /// A column of figures, at the right.
     #[must_use]
-    pub(crate) const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
+    pub const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
             right: true,
             ..Self::words(title, width, gives_way)
         }
     }
 
+    /// A column of sizes.
+    #[must_use]
+    pub const fn size(title: &'static str) -> Self {
+        Self::figures(title, 10, 0)
+    }
+
     /// The same column, taking what is left over.
     #[must_use]
-    pub(crate) const fn growing(self) -> Self {
+    pub const fn growing(self) -> Self {
         Self {
             grows: true,
             ..self
@@ -86,7 +92,7 @@ impl Cell {
 
 /// The columns of a table, and by which it is sorted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table<'c> {
+pub struct Table<'c> {
     pub(crate) columns: &'c [Column],
     /// The place of the column that the rows are sorted by, and whether downwards.
     pub(crate) sorted: Option<(usize, bool)>,
@@ -95,7 +101,7 @@ pub(crate) struct Table<'c> {
 impl<'c> Table<'c> {
     /// A table whose rows are in no order that the user chose.
     #[must_use]
-    pub(crate) const fn of(columns: &'c [Column]) -> Self {
+    pub const fn of(columns: &'c [Column]) -> Self {
         Self {
             columns,
             sorted: None,
@@ -104,23 +110,27 @@ impl<'c> Table<'c> {
 
     /// The titles as a line of text.
     #[must_use]
-    pub(crate) fn heading(&self, width: usize) -> String {
+    pub fn heading(&self, width: usize) -> String {
         let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
         self.line(&titles, width)
     }
 
     /// A row as a line of text, without blanks at its end.
     #[must_use]
-    pub(crate) fn line<C: AsRef<str>>(&self, cells: &[C], width: usize) -> String {
-        let mut line = String::new();
+    pub fn line<C: AsRef<str>>(&self, cells: &[C], width: usize) -> String {
+        self.aligned(cells, width).join(" ").trim_end().to_owned()
+    }
+
+    /// The cells of a row, each as wide as its column; a blank belongs between them.
+    #[must_use]
+    pub fn aligned<C: AsRef<str>>(&self, cells: &[C], width: usize) -> Vec<String> {
         let width = u16::try_from(width).unwrap_or(u16::MAX);
-        for (place, left, width) in self.layout(width) {
-            let taken = text::width(&line);
-            line.push_str(&" ".repeat(usize::from(left).saturating_sub(taken)));
+        let columns = self.layout(width).into_iter();
+        let aligned = columns.map(|(place, _left, width)| {
             let cell = cells.get(place).map_or("", AsRef::as_ref);
-            line.push_str(&self.columns[place].aligned(cell, width));
-        }
-        line.trim_end().to_owned()
+            self.columns[place].aligned(cell, width)
+        });
+        aligned.collect()
     }
 
     /// Draws a heading and the rows around the cursor.

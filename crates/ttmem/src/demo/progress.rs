@@ -1,10 +1,11 @@
 //! How far a story is, told by the thread that plays to the thread that shows.
 
-use crate::{render, story};
+use crate::story;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_event::{ClashKind, EventKind};
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::StepDone;
+use ttmem_tui::format::bytes;
 
 /// How far a story is.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct Progress {
     /// The last mark.
     pub(super) mark: String,
     /// The last thing that was refused.
-    pub(super) failure: Option<render::Refused>,
+    pub(super) failure: Option<Refused>,
 }
 
 /// Progress that two threads look at.
@@ -52,10 +53,10 @@ impl SharedProgress {
             },
             _allocation => FailureKind::OutOfMemory,
         };
-        self.lock().failure = Some(render::Refused {
+        self.lock().failure = Some(Refused {
             kind: kind.name(),
             meaning: story::meaning(kind),
-            figures: render::refused(event),
+            figures: refused(event),
         });
     }
 
@@ -64,3 +65,41 @@ impl SharedProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) kind: &'static str,
+    pub(super) meaning: &'static str,
+    /// How far it was from going well.
+    pub(super) figures: String,
+}
+
+/// The figures of an event that tells of a refusal.
+pub(super) fn refused(event: &EventKind) -> String {
+    match *event {
+        EventKind::AllocationFailed {
+            class,
+            banks,
+            per_bank_bytes,
+            free_bytes,
+            largest_free_bytes,
+            ..
+        } => format!(
+            "{} in each of {banks} banks of {} where {} are free and {} in one piece",
+            bytes(per_bank_bytes),
+            class.name(),
+            bytes(free_bytes),
+            bytes(largest_free_bytes)
+        ),
+        EventKind::Clashed {
+            region_end, limit, ..
+        } => format!(
+            "circular buffers up to address {region_end} where {limit} is taken, {} too far",
+            bytes(region_end.saturating_sub(limit))
+        ),
+        _other => event.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

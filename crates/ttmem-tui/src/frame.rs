@@ -3,7 +3,7 @@
 use crate::app::CompanionLine;
 use crate::data::{Data, Link};
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, right_of, text};
@@ -16,12 +16,10 @@ const LEAST: (u16, u16) = (40, 8);
 /// The most lines that whoever runs beside may take from the view.
 const COMPANION_LINES: u16 = 3;
 
-/// The parts of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     tabs: Rect,
     status: Rect,
-    /// Lines of whoever runs beside.
     companion: Rect,
     pub(crate) view: Rect,
     keys: Rect,
@@ -63,16 +61,13 @@ impl Parts {
     }
 }
 
-/// What a frame says around a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) tab: Tab,
     pub(crate) keys: &'static [KeyHelp],
-    /// What whoever runs beside has to say.
     pub(crate) companion: &'a [CompanionLine],
 }
 
-/// Draws what is around a view.
 pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings<'_>, data: &Data) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
         let (key, name) = if tab == around.tab {
@@ -104,7 +99,6 @@ pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     canvas.text(canvas.area, words, Ink::Warning);
 }
 
-/// Where the names of the tabs are.
 fn tab_places(line: Rect) -> [Rect; 8] {
     let mut column = line.x;
     Tab::ALL.map(|tab| {
@@ -131,9 +125,9 @@ fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
 
 /// Draws what is known of the server, as much as has room.
 pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     match data.totals() {
-        Some(snapshot) => canvas.whole_parts(line, &facts(snapshot, data, look), 2),
+        Some(snapshot) => canvas.whole_parts(line, &facts(snapshot, data, theme), 2),
         None => {
             canvas.text(line, &data.address, Ink::Faint);
         }
@@ -181,7 +175,7 @@ fn state(data: &Data) -> (String, Ink) {
 }
 
 /// What the second line says, the most important first.
-fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
+fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     let incomplete = snapshot
         .processes
         .iter()
@@ -213,7 +207,7 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
         .time()
         .map(|time| format!("{} UTC", &format::date_time(time)[11..]));
     facts.push((
-        time.unwrap_or_else(|| look.unknown().to_owned()),
+        time.unwrap_or_else(|| theme.unknown().to_owned()),
         Ink::Faint,
     ));
     if let Some(rate) = data.events_per_second {

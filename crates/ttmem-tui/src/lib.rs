@@ -4,7 +4,7 @@
 //! * `data`: the latest documents, each with its age, and how the connection is.
 //! * `views`: one module per tab. A view keeps only what the user chose in it (row, sort, filter);
 //!   it is drawn from the data and says which documents it needs.
-//! * `widgets`: what several views draw with. `look`: colours and signs, for every terminal.
+//! * `widgets`: what several views draw with. `theme`: colours and signs, for every terminal.
 //! * `glossary`: what every figure means, in one sentence each.
 //! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
 //! * `once`: one frame as text.
@@ -18,11 +18,11 @@ pub mod format;
 mod frame;
 mod glossary;
 mod input;
-mod look;
 mod once;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod theme;
 mod views;
 mod widgets;
 
@@ -34,6 +34,6 @@ pub mod text {
 }
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
-pub use look::{ColourDepth, Look};
 pub use once::{OnceOptions, once};
+pub use theme::{ColourDepth, Theme};
 pub use views::Tab;

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::data::{Link, Update};
 use crate::fetch::{Document, fetch_all, fetch_last_events};
-use crate::look::{ColourDepth, Look};
+use crate::theme::{ColourDepth, Theme};
 use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -16,11 +16,9 @@ const ROUNDS: usize = 3;
 /// What to draw, and how large.
 #[derive(Debug, Clone)]
 pub struct OnceOptions {
-    /// What the user calls the server.
     pub address: String,
     pub tab: Tab,
     pub size: (u16, u16),
-    /// Whether signs beyond ASCII can be shown.
     pub unicode: bool,
 }
 
@@ -30,12 +28,12 @@ pub struct OnceOptions {
 /// When the server does not answer.
 pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequestError> {
     // Without colours: kinds of memory differ by their signs, which survive any pipe.
-    let look = Look::new(ColourDepth::None, options.unicode);
+    let theme = Theme::new(ColourDepth::None, options.unicode);
     let mut app = App::new(
         options.address.clone(),
         Duration::from_secs(1),
         options.tab,
-        look,
+        theme,
     );
     let take = |app: &mut App, update| app.take(update, Instant::now());
     take(&mut app, Update::Link(Link::Up));

@@ -12,8 +12,8 @@ pub(crate) use state::App;
 
 use crate::fetch::{FetchEnded, Fetcher};
 use crate::input::Input;
-use crate::look::Look;
 use crate::terminal::{Screen, Signals, wait_for_input};
+use crate::theme::Theme;
 use crate::views::Tab;
 use ratatui::crossterm::event;
 use state::Flow;
@@ -54,7 +54,6 @@ pub trait Companion {
     }
 }
 
-/// A line of a companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLine {
     pub text: String,
@@ -70,7 +69,7 @@ pub struct TopOptions<'c> {
     pub interval: Duration,
     /// The view to begin with.
     pub tab: Tab,
-    pub look: Look,
+    pub theme: Theme,
     pub companion: Option<&'c dyn Companion>,
 }
 
@@ -83,7 +82,6 @@ impl fmt::Debug for TopOptions<'_> {
     }
 }
 
-/// Why the screen was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// The user left, or the terminal is gone.
@@ -92,10 +90,8 @@ pub enum Left {
     Over,
 }
 
-/// What went wrong with the screen.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// The terminal cannot be used.
     #[error("cannot use the terminal")]
     Terminal(#[source] io::Error),
     /// The system has no thread left.
@@ -119,7 +115,12 @@ impl From<FetchEnded> for TopError {
 pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     let signals = Signals::watch().map_err(TopError::Terminal)?;
     let fetcher = Fetcher::start(options.client, options.interval).map_err(TopError::Thread)?;
-    let mut app = App::new(options.address, options.interval, options.tab, options.look);
+    let mut app = App::new(
+        options.address,
+        options.interval,
+        options.tab,
+        options.theme,
+    );
     let screen = Screen::enter().map_err(TopError::Terminal)?;
     let shown = Shown {
         screen,
@@ -134,7 +135,6 @@ pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     }
 }
 
-/// Whether the terminal was closed.
 fn is_gone(error: &io::Error) -> bool {
     // What a terminal whose other end is closed answers with.
     const EIO: i32 = 5;

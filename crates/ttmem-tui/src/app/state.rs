@@ -5,7 +5,7 @@ use crate::data::{Data, Update};
 use crate::fetch::Settings;
 use crate::frame::{self, Parts, Surroundings};
 use crate::input::{Gesture, Input, Key, Pointer};
-use crate::look::Look;
+use crate::theme::Theme;
 use crate::views::help::Help;
 use crate::views::{Chosen, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
-/// What follows from a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     On,
@@ -25,14 +24,13 @@ pub(crate) enum Flow {
     Quit,
 }
 
-/// Everything that is on the screen.
 pub(crate) struct App {
     data: Data,
     tab: Tab,
     views: [Box<dyn View>; 8],
     chosen: Chosen,
     help: Option<Help>,
-    look: Look,
+    theme: Theme,
     changed: bool,
     /// How the screen was divided when it was last drawn.
     parts: Option<Parts>,
@@ -49,15 +47,14 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// The screen as it is at first.
-    pub(crate) fn new(address: String, interval: Duration, tab: Tab, look: Look) -> Self {
+    pub(crate) fn new(address: String, interval: Duration, tab: Tab, theme: Theme) -> Self {
         Self {
             data: Data::new(address, interval, Instant::now()),
             tab,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
             help: None,
-            look,
+            theme,
             changed: true,
             parts: None,
             refreshes: 0,
@@ -83,7 +80,6 @@ impl App {
         }
     }
 
-    /// Takes in what was fetched.
     pub(crate) fn take(&mut self, update: Update, received: Instant) {
         // Totals that were on their way when the user stopped it are not shown; what a view asked
         // for since is.
@@ -94,7 +90,6 @@ impl App {
         }
     }
 
-    /// Takes in what the user did.
     pub(crate) fn handle(&mut self, input: Input) -> Flow {
         self.changed = true;
         match input {
@@ -110,13 +105,13 @@ impl App {
     pub(crate) fn draw(&mut self, buffer: &mut Buffer, companion: &[CompanionLine], now: Instant) {
         self.changed = false;
         self.data.now = now;
-        let canvas = &mut Canvas::new(buffer, self.look);
+        let canvas = &mut Canvas::new(buffer, self.theme);
         self.parts = Parts::of(canvas.area, companion.len());
         match self.parts {
             Some(parts) => self.draw_parts(canvas, &parts, companion),
             None => frame::draw_too_small(canvas),
         }
-        self.look.ascii(canvas);
+        self.theme.ascii(canvas);
     }
 
     fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
@@ -136,12 +131,12 @@ impl App {
     /// Draws the view with the line of its state, for those who cannot press keys.
     pub(crate) fn draw_alone(&mut self, buffer: &mut Buffer, now: Instant) {
         self.data.now = now;
-        let canvas = &mut Canvas::new(buffer, self.look);
+        let canvas = &mut Canvas::new(buffer, self.theme);
         let area = canvas.area;
         frame::draw_facts(canvas, row_of(area, 0), &self.data);
         let view = &mut self.views[self.tab as usize];
         view.draw(canvas, below(area, 1), &self.data, &self.chosen);
-        self.look.ascii(canvas);
+        self.theme.ascii(canvas);
     }
 
     fn press(&mut self, key: Key) -> Flow {
@@ -166,7 +161,6 @@ impl App {
         Flow::On
     }
 
-    /// A key that the view has no use for.
     fn press_unused(&mut self, key: Key) -> Flow {
         match key {
             Key::Char('q') | Key::Escape => return Flow::Quit,

@@ -4,7 +4,7 @@ use super::CompanionLine;
 use super::state::{App, Flow};
 use crate::data::{Link, Update};
 use crate::input::{Gesture, Input, Key, Pointer};
-use crate::testing::screen::{LOOK, SIZES, assert_screen, text};
+use crate::testing::screen::{SIZES, THEME, assert_screen, text};
 use crate::testing::world::{Names, World};
 use crate::views::Tab;
 use ratatui::buffer::Buffer;
@@ -19,7 +19,7 @@ fn now() -> Instant {
 }
 
 fn app(tab: Tab) -> App {
-    let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, LOOK);
+    let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, THEME);
     let world = World {
         devices: 8,
         processes: 3,

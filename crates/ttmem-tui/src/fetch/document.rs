@@ -57,7 +57,6 @@ impl Document {
     }
 }
 
-/// Fetches documents once, in turn.
 pub(crate) fn fetch_all(
     client: &ApiClient,
     documents: &[Document],

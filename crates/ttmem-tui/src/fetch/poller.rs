@@ -176,7 +176,6 @@ impl Poller {
 struct Fetched {
     document: Document,
     due: Instant,
-    /// Why it did not come.
     trouble: Option<String>,
 }
 

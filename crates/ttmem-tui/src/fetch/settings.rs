@@ -18,7 +18,6 @@ pub(crate) struct Settings {
     pub(crate) marks: u32,
 }
 
-/// The settings, shared by the app and the threads.
 #[derive(Debug)]
 pub(super) struct SharedSettings {
     state: Mutex<State>,
@@ -28,7 +27,6 @@ pub(super) struct SharedSettings {
 #[derive(Debug)]
 struct State {
     settings: Settings,
-    /// The threads are to end.
     ended: bool,
     failed: bool,
 }
@@ -62,7 +60,6 @@ impl SharedSettings {
         }
     }
 
-    /// Has the threads end.
     pub(super) fn end(&self, failed: bool) {
         let mut state = self.lock();
         state.ended = true;

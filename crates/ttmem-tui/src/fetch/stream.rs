@@ -35,7 +35,6 @@ pub(super) struct Listener {
     refused: bool,
 }
 
-/// Why listening to a stream ended.
 enum Ended {
     /// Something else is wanted, or from elsewhere.
     Otherwise,

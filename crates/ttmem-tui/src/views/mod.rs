@@ -3,7 +3,6 @@
 //! A view keeps only what the user chose in it. It is drawn from the data as it is now; it never
 //! asks the server itself but says which documents it needs.
 
-mod age;
 pub(crate) mod buffers;
 pub(crate) mod device;
 pub(crate) mod events;
@@ -15,7 +14,7 @@ pub(crate) mod notice;
 pub(crate) mod overview;
 pub(crate) mod processes;
 pub(crate) mod programs;
-mod taken;
+mod usage;
 
 use crate::data::Data;
 use crate::fetch::Document;
@@ -38,12 +37,10 @@ pub enum Tab {
     Programs,
     Buffers,
     Events,
-    /// What grew since a mark.
     Leaks,
 }
 
 impl Tab {
-    /// All of them, in their order.
     pub const ALL: [Self; 8] = [
         Self::Overview,
         Self::Processes,
@@ -55,7 +52,6 @@ impl Tab {
         Self::Leaks,
     ];
 
-    /// What it is called on the screen.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -70,7 +66,6 @@ impl Tab {
         }
     }
 
-    /// What it is called on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,12 +100,10 @@ impl Tab {
 pub(crate) struct Chosen {
     /// A device; the first if none was chosen or it is gone.
     pub(crate) device: Option<DeviceKey>,
-    /// Only what belongs to this process.
     pub(crate) pid: Option<u32>,
 }
 
 impl Chosen {
-    /// The place of the chosen device in the snapshot.
     pub(crate) fn place(&self, data: &Data) -> usize {
         let Some(chosen) = &self.device else {
             return 0;
@@ -143,34 +136,29 @@ impl Chosen {
     }
 }
 
-/// What a key led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The view has no use for the key: the app may have.
     Unused,
-    Taken,
-    /// Another tab is to be shown.
+    Handled,
     Go(Tab),
 }
 
 impl Outcome {
     /// Of something that the view had a use for, or had not.
     pub(crate) const fn if_used(used: bool) -> Self {
-        if used { Self::Taken } else { Self::Unused }
+        if used { Self::Handled } else { Self::Unused }
     }
 }
 
 /// A key and what it does here, for the footer and the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHelp {
-    /// The keys, such as `s S`.
     pub(crate) keys: &'static str,
-    /// What they do, in a word or two.
     pub(crate) does: &'static str,
 }
 
 impl KeyHelp {
-    /// Keys and what they do.
     pub(crate) const fn new(keys: &'static str, does: &'static str) -> Self {
         Self { keys, does }
     }

@@ -1,7 +1,7 @@
 //! What a view says in plain words when it has nothing to show.
 
 use crate::data::{Data, Link};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 

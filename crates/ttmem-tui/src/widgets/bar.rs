@@ -1,7 +1,7 @@
 //! Bars of parts: what memory is taken by, how much of it, and how much it was at most.
 
 use super::canvas::Canvas;
-use crate::look::{ColourDepth, Ink, Look};
+use crate::theme::{ColourDepth, Ink, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -21,32 +21,32 @@ impl Bar<'_> {
     /// Every part that is there is seen, by at least a cell while there is room; the sum is never
     /// above the whole, and the last cell is filled only when the whole is.
     pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, (left, row): (u16, u16), columns: u16) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let right = left.saturating_add(columns).min(canvas.area.right());
         if row < canvas.area.top() || row >= canvas.area.bottom() || left >= right {
             return;
         }
         let columns = right - left;
         let Some(whole) = self.whole.filter(|whole| *whole > 0) else {
-            let dots = if look.unicode() { '┄' } else { '-' };
+            let dots = if theme.unicode() { '┄' } else { '-' };
             (left..right).for_each(|column| canvas.cell((column, row), dots, Ink::Faint));
             return;
         };
         let mut column = left;
         for (ink, cells) in self.cells(whole, columns) {
             for _cell in 0..cells {
-                canvas.cell((column, row), look.fill(ink), ink);
+                canvas.cell((column, row), theme.fill(ink), ink);
                 column += 1;
             }
         }
         for column in column..right {
-            canvas.cell((column, row), look.fill(Ink::Free), Ink::Free);
+            canvas.cell((column, row), theme.fill(Ink::Free), Ink::Free);
         }
         if let Some(peak) = self.peak {
             let place = left + scaled(peak.min(whole), whole, columns).min(columns - 1);
             // On what is taken it would hide a part: a tick is of use only beyond.
             if place >= column {
-                let tick = if look.unicode() { '▏' } else { '|' };
+                let tick = if theme.unicode() { '▏' } else { '|' };
                 canvas.cell((place, row), tick, Ink::Peak);
             }
         }
@@ -83,8 +83,8 @@ pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
         whole,
         peak: None,
     };
-    let look = Look::new(ColourDepth::None, true);
-    bar.draw(&mut Canvas::new(&mut buffer, look), (0, 0), columns);
+    let theme = Theme::new(ColourDepth::None, true);
+    bar.draw(&mut Canvas::new(&mut buffer, theme), (0, 0), columns);
     buffer.content.iter().map(|cell| cell.symbol()).collect()
 }
 
@@ -101,8 +101,8 @@ mod tests {
     fn drawn(parts: &[(Ink, u64)], whole: Option<u64>, peak: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
         let bar = Bar { parts, whole, peak };
-        let look = Look::new(ColourDepth::None, false);
-        bar.draw(&mut Canvas::new(&mut canvas, look), (0, 0), columns);
+        let theme = Theme::new(ColourDepth::None, false);
+        bar.draw(&mut Canvas::new(&mut canvas, theme), (0, 0), columns);
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::pen::Pen;
 use super::text;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug)]
 pub(crate) struct Canvas<'b> {
     buffer: &'b mut Buffer,
-    pub(crate) look: Look,
+    pub(crate) theme: Theme,
 }
 
 impl Deref for Canvas<'_> {
@@ -29,13 +29,13 @@ impl DerefMut for Canvas<'_> {
 }
 
 impl<'b> Canvas<'b> {
-    pub(crate) const fn new(buffer: &'b mut Buffer, look: Look) -> Self {
-        Self { buffer, look }
+    pub(crate) const fn new(buffer: &'b mut Buffer, theme: Theme) -> Self {
+        Self { buffer, theme }
     }
 
     /// A pen at the beginning of a row of an area; of a row that is not there it writes nothing.
     pub(crate) fn pen(&mut self, area: Rect, row: u16) -> Pen<'_> {
-        Pen::new(Canvas::new(self.buffer, self.look), area, row)
+        Pen::new(Canvas::new(self.buffer, self.theme), area, row)
     }
 
     /// Writes a text into the first row of an area; where the next may begin.
@@ -75,7 +75,7 @@ impl<'b> Canvas<'b> {
 
     /// Writes a text at a place, at most so many columns of it; where the next may begin.
     pub(crate) fn put(&mut self, at: (u16, u16), text: &str, columns: usize, ink: Ink) -> u16 {
-        self.put_styled(at, text, columns, self.look.style(ink))
+        self.put_styled(at, text, columns, self.theme.style(ink))
     }
 
     pub(crate) fn put_styled(
@@ -95,7 +95,7 @@ impl<'b> Canvas<'b> {
 
     /// Fills a cell with a sign.
     pub(crate) fn cell(&mut self, at: (u16, u16), sign: char, ink: Ink) {
-        let style = self.look.style(ink);
+        let style = self.theme.style(ink);
         if let Some(cell) = self.buffer.cell_mut(at) {
             cell.set_char(sign).set_style(style);
         }
@@ -127,22 +127,22 @@ pub(crate) fn above(area: Rect, rows: u16) -> Rect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
+    use crate::theme::ColourDepth;
 
     #[test]
     fn texts_follow_each_other_and_end_with_the_area() {
         let mut canvas = Buffer::empty(Rect::new(0, 0, 10, 1));
-        let look = Look::new(ColourDepth::None, true);
+        let theme = Theme::new(ColourDepth::None, true);
         let parts = [
             ("ab", Ink::Strong),
             ("模\u{1b}", Ink::Text),
             ("cdefgh", Ink::Faint),
         ];
-        let end = Canvas::new(&mut canvas, look).line(Rect::new(1, 0, 7, 1), &parts);
+        let end = Canvas::new(&mut canvas, theme).line(Rect::new(1, 0, 7, 1), &parts);
         let drawn: String = canvas.content.iter().map(|cell| cell.symbol()).collect();
         assert_eq!((drawn.as_str(), end), (" ab模 \u{fffd}c…  ", 8));
         assert_eq!(
-            Canvas::new(&mut canvas, look).line(Rect::new(9, 5, 7, 1), &parts),
+            Canvas::new(&mut canvas, theme).line(Rect::new(9, 5, 7, 1), &parts),
             9
         );
         assert_eq!(row_of(Rect::new(0, 0, 3, 2), 2).height, 0);
@@ -153,9 +153,9 @@ mod tests {
     fn figures_are_never_halved() {
         let mut canvas = Buffer::empty(Rect::new(0, 0, 12, 1));
         let parts = ["one", "1.5 MiB", "x"].map(|part| (part.to_owned(), Ink::Text));
-        let look = Look::new(ColourDepth::None, true);
-        Canvas::new(&mut canvas, look).whole_parts(Rect::new(0, 0, 11, 1), &parts, 1);
-        Canvas::new(&mut canvas, look).whole_parts(Rect::new(0, 0, 2, 1), &parts, 1);
+        let theme = Theme::new(ColourDepth::None, true);
+        Canvas::new(&mut canvas, theme).whole_parts(Rect::new(0, 0, 11, 1), &parts, 1);
+        Canvas::new(&mut canvas, theme).whole_parts(Rect::new(0, 0, 2, 1), &parts, 1);
         let drawn: String = canvas.content.iter().map(|cell| cell.symbol()).collect();
         assert_eq!(drawn, "one 1.5 MiB ");
     }

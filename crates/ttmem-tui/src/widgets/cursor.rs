@@ -86,7 +86,6 @@ impl Scroll {
         moved.is_some()
     }
 
-    /// Moves by some lines, as the wheel does.
     pub(crate) fn wheel(&mut self, down: bool) {
         self.top = wheeled(self.top, down, self.last());
     }
@@ -98,12 +97,10 @@ impl Scroll {
         self.top = self.top.min(self.last());
     }
 
-    /// The first line on the screen.
     pub(crate) fn top(&self) -> usize {
         usize::try_from(self.top).unwrap_or(usize::MAX)
     }
 
-    /// How many lines are below the screen.
     pub(crate) const fn below(&self) -> u64 {
         self.last().saturating_sub(self.top)
     }

@@ -1,7 +1,7 @@
 //! Small curves in one row: the last values of a figure.
 
 use super::canvas::Canvas;
-use crate::look::Ink;
+use crate::theme::Ink;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['_', '.', '.', '-', '-', '=', '=', '#'];
@@ -27,7 +27,7 @@ pub(crate) fn draw_curve(
     let per_column = values.len().div_ceil(columns);
     let highest = values.iter().flatten().copied().max().unwrap_or(0);
     let whole = whole.filter(|whole| *whole > 0).unwrap_or(highest).max(1);
-    let levels = if canvas.look.unicode() {
+    let levels = if canvas.theme.unicode() {
         LEVELS
     } else {
         ASCII_LEVELS
@@ -46,14 +46,14 @@ pub(crate) fn draw_curve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::{ColourDepth, Look};
+    use crate::theme::{ColourDepth, Theme};
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
 
     fn drawn(values: &[Option<u64>], whole: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
-        let look = Look::new(ColourDepth::None, true);
-        let mut canvas = Canvas::new(&mut canvas, look);
+        let theme = Theme::new(ColourDepth::None, true);
+        let mut canvas = Canvas::new(&mut canvas, theme);
         draw_curve(&mut canvas, (0, 0), columns, values, whole, Ink::L1);
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }

@@ -4,7 +4,7 @@
 
 use super::canvas::Canvas;
 use super::text;
-use crate::look::Ink;
+use crate::theme::Ink;
 use ratatui::layout::Rect;
 
 /// Columns from which a list leaves room for a pane beside it.
@@ -26,7 +26,6 @@ pub(crate) struct Pane {
 pub(crate) type Fact = (&'static str, String, Ink);
 
 impl Pane {
-    /// Opens it, or closes it.
     pub(crate) const fn toggle(&mut self) {
         self.toggled = !self.toggled;
     }
@@ -63,7 +62,6 @@ impl Pane {
     }
 }
 
-/// Where a pane is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     area: Rect,
@@ -74,21 +72,21 @@ pub(crate) struct Room {
 impl Room {
     /// Draws the line between the list and the pane; what is left for the facts.
     pub(crate) fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = self.area.intersection(canvas.area);
         if area.width < 4 || area.height < 2 {
             return Rect::new(area.x, area.y, 0, 0);
         }
         let room = usize::from(area.width - 2);
         if self.beside {
-            let down = if look.unicode() { "│" } else { "|" };
+            let down = if theme.unicode() { "│" } else { "|" };
             for row in area.y..area.bottom() {
                 canvas.put((area.x, row), down, 1, Ink::Frame);
             }
             canvas.put((area.x + 2, area.y), title, room, Ink::Strong);
             return Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1);
         }
-        canvas.text(area, look.rule(area.width), Ink::Frame);
+        canvas.text(area, theme.rule(area.width), Ink::Frame);
         let title = format!(" {title} ");
         canvas.put((area.x + 2, area.y), &title, room, Ink::Strong);
         Rect::new(area.x, area.y + 1, area.width, area.height - 1)

@@ -4,10 +4,9 @@ use super::bar::Bar;
 use super::canvas::Canvas;
 use super::curve::draw_curve;
 use super::text;
-use crate::look::Ink;
+use crate::theme::Ink;
 use ratatui::layout::Rect;
 
-/// Writes a row from left to right.
 #[derive(Debug)]
 pub(crate) struct Pen<'c> {
     canvas: Canvas<'c>,
@@ -30,12 +29,10 @@ impl<'c> Pen<'c> {
         }
     }
 
-    /// Where the next piece begins.
     pub(crate) const fn column(&self) -> u16 {
         self.column
     }
 
-    /// The columns that are left.
     pub(crate) const fn room(&self) -> u16 {
         self.right.saturating_sub(self.column)
     }
@@ -69,7 +66,7 @@ impl<'c> Pen<'c> {
     /// What does not fit gives way to what may still come.
     pub(crate) fn piece(&mut self, text: &str, ink: Ink) -> bool {
         let separator = if self.begun {
-            self.canvas.look.between()
+            self.canvas.theme.between()
         } else {
             ""
         };
@@ -83,14 +80,12 @@ impl<'c> Pen<'c> {
         true
     }
 
-    /// Draws a bar into so many columns.
     pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
         let columns = columns.min(self.room());
         bar.draw(&mut self.canvas, (self.column, self.row), columns);
         self.skip(columns);
     }
 
-    /// Draws a small curve into so many columns.
     pub(crate) fn curve(
         &mut self,
         values: &[Option<u64>],
@@ -108,14 +103,14 @@ impl<'c> Pen<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::{ColourDepth, Look};
+    use crate::theme::{ColourDepth, Theme};
     use ratatui::buffer::Buffer;
 
     fn written(columns: u16, row: u16, write: impl Fn(&mut Pen<'_>)) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
         let area = canvas.area;
-        let look = Look::new(ColourDepth::None, true);
-        write(&mut Pen::new(Canvas::new(&mut canvas, look), area, row));
+        let theme = Theme::new(ColourDepth::None, true);
+        write(&mut Pen::new(Canvas::new(&mut canvas, theme), area, row));
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

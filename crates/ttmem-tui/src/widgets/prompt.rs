@@ -5,7 +5,6 @@ use crate::input::Key;
 /// The most characters that can be typed.
 const LIMIT: usize = 200;
 
-/// A text that is being typed, or was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prompt {
     text: String,

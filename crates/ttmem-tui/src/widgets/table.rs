@@ -5,10 +5,9 @@
 use super::canvas::{Canvas, below, row_of};
 use super::cursor::Cursor;
 use super::text;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ratatui::layout::Rect;
 
-/// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     pub(crate) title: &'static str,
@@ -65,7 +64,6 @@ impl Column {
     }
 }
 
-/// A cell: its text and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
@@ -190,7 +188,7 @@ impl<'c> Table<'c> {
             .enumerate()
             .map(|(place, column)| match self.sorted {
                 Some((sorted, down)) if sorted == place => {
-                    let title = format!("{}{}", column.title, arrow(down, canvas.look));
+                    let title = format!("{}{}", column.title, arrow(down, canvas.theme));
                     Cell::inked(title, Ink::Strong)
                 }
                 _other => Cell::faint(column.title),
@@ -199,7 +197,6 @@ impl<'c> Table<'c> {
         self.draw_row(canvas, row_of(area, 0), &cells);
     }
 
-    /// Draws one row alone into the first row of an area.
     pub(crate) fn draw_row(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell]) {
         self.draw_cells(canvas, area, cells, false);
     }
@@ -211,7 +208,7 @@ impl<'c> Table<'c> {
         }
         let ink = |cell: &Cell| if chosen { Ink::Chosen } else { cell.ink };
         if chosen {
-            let style = canvas.look.style(Ink::Chosen);
+            let style = canvas.theme.style(Ink::Chosen);
             canvas.set_style(area, style);
         }
         if let ([note], 2..) = (cells, self.columns.len()) {
@@ -262,8 +259,8 @@ impl<'c> Table<'c> {
     }
 }
 
-const fn arrow(down: bool, look: Look) -> &'static str {
-    match (down, look.unicode()) {
+const fn arrow(down: bool, theme: Theme) -> &'static str {
+    match (down, theme.unicode()) {
         (true, true) => "▼",
         (true, false) => "v",
         (false, true) => "▲",
@@ -275,7 +272,7 @@ const fn arrow(down: bool, look: Look) -> &'static str {
 mod tests {
     use super::*;
     use crate::input::{Gesture, Pointer};
-    use crate::look::ColourDepth;
+    use crate::theme::ColourDepth;
     use ratatui::buffer::Buffer;
     use ratatui::style::Modifier;
 
@@ -303,10 +300,10 @@ mod tests {
             columns: COLUMNS,
             sorted: Some((0, true)),
         };
-        let look = Look::new(ColourDepth::None, true);
+        let theme = Theme::new(ColourDepth::None, true);
         let area = canvas.area;
         table.draw(
-            &mut Canvas::new(&mut canvas, look),
+            &mut Canvas::new(&mut canvas, theme),
             area,
             cursor,
             rows,
@@ -346,10 +343,10 @@ mod tests {
         let mut canvas = Buffer::empty(Rect::new(0, 0, 13, 2));
         let table = Table::of(COLUMNS);
         let (area, mut cursor) = (canvas.area, Cursor::default());
-        let look = Look::new(ColourDepth::None, true);
+        let theme = Theme::new(ColourDepth::None, true);
         cursor.unmarked = true;
         table.draw(
-            &mut Canvas::new(&mut canvas, look),
+            &mut Canvas::new(&mut canvas, theme),
             area,
             &mut cursor,
             1,

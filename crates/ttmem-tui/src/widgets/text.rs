@@ -8,7 +8,6 @@ use unicode_width::UnicodeWidthStr;
 /// Ends a text that was cut.
 const ELLIPSIS: &str = "…";
 
-/// How many columns a text takes, as it is drawn.
 #[must_use]
 pub fn width(text: &str) -> usize {
     if is_plain(text) {
@@ -87,7 +86,8 @@ pub fn right(text: &str, columns: usize) -> String {
 /// Words filled into lines of so many columns; a word that is longer than a line is cut.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let lines = paragraph("", 0, text.split_whitespace(), columns);
-    lines.lines().map(str::to_owned).collect()
+    let lines = lines.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
 /// Words filled into lines of so many columns, all but the first indented; the last is ended too.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::cell::Cell;
 use std::sync::mpsc::Receiver;
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, top};
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, top};
 
 /// Shows a story until it ends or the user wants it to.
 ///
@@ -30,7 +30,7 @@ pub(super) fn show(
         address: server.server().to_string(),
         interval: INTERVAL,
         tab: Tab::Overview,
-        look: Look::detect(|name| std::env::var_os(name)),
+        theme: Theme::detect(|name| std::env::var_os(name)),
         companion: Some(&beside),
     })?;
     Ok(())

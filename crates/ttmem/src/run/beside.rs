@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, format, top};
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, format, top};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
@@ -119,7 +119,7 @@ impl Beside {
                 address: server.server().to_string(),
                 interval: INTERVAL,
                 tab: Tab::Overview,
-                look: Look::detect(|name| std::env::var_os(name)),
+                theme: Theme::detect(|name| std::env::var_os(name)),
                 companion: Some(&running),
             });
             lock(&kept).pass();

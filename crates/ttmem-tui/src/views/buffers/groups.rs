@@ -2,7 +2,7 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{self, age, class_ink};
 use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
 use ratatui::layout::Rect;
@@ -44,7 +44,7 @@ pub(in crate::views) fn draw_groups(
     groups: &BufferGroups,
     data: &Data,
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let title = match groups.by {
         GroupBy::Size => "CHARGED EACH",
         GroupBy::Class => "CLASS",
@@ -67,7 +67,7 @@ pub(in crate::views) fn draw_groups(
     };
     let part = Rect { width, ..area };
     table.draw_all(canvas, part, cursor, &groups.groups, |group| {
-        cells(group, groups, data, look)
+        cells(group, groups, data, theme)
     });
     if !bars {
         return;
@@ -87,9 +87,9 @@ pub(in crate::views) fn draw_groups(
     }
 }
 
-fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) -> Vec<Cell> {
+fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, theme: Theme) -> Vec<Cell> {
     let key = match (&group.key, groups.by) {
-        (None, _) => Cell::inked(look.unknown(), Ink::Faint),
+        (None, _) => Cell::faint(theme.unknown()),
         (Some(key), GroupBy::Size) => Cell::new(match size_of(key) {
             // Sizes that differ by a page look alike in units.
             Some(size) => format!("{} ({size})", format::bytes(size)),
@@ -102,11 +102,11 @@ fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) ->
     vec![
         key,
         Cell::new(format::bytes(group.charged_bytes)),
-        Cell::new(percent(share, look.unknown())),
+        Cell::new(percent(share, theme.unknown())),
         Cell::new(format::count(group.buffers)),
-        Cell::inked(format::bytes(group.requested_bytes), Ink::Faint),
-        Cell::new(age(group.oldest, data, look)),
-        Cell::new(age(group.newest, data, look)),
+        Cell::faint(format::bytes(group.requested_bytes)),
+        Cell::new(age(group.oldest, data, theme)),
+        Cell::new(age(group.newest, data, theme)),
     ]
 }
 
@@ -115,12 +115,10 @@ pub(in crate::views) fn size_of(key: &str) -> Option<u64> {
     key.parse().ok()
 }
 
-/// The class that a group is of.
 pub(in crate::views) fn class_of(group: &BufferGroup) -> MemoryClass {
     naming::class_of(group.key.as_deref().unwrap_or_default())
 }
 
-/// How many groups there are, in words.
 pub(in crate::views) fn count_of(groups: &BufferGroups) -> String {
     let listed = format::counted(groups.groups.len() as u64, "group");
     if groups.left_out == 0 {

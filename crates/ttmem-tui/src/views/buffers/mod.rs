@@ -11,14 +11,13 @@ mod tests;
 
 use self::groups::WAYS;
 use self::question::Question;
-use super::age;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
 use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Pane, Table, below, pane, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
@@ -27,9 +26,7 @@ use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, Sort
 pub(crate) struct Buffers {
     question: Question,
     grouped: Option<GroupBy>,
-    /// The row of the list.
     cursor: Cursor,
-    /// The row of the groups.
     group_cursor: Cursor,
     pane: Pane,
     /// Why the last key led nowhere.
@@ -112,10 +109,9 @@ impl Buffers {
         let rows = data.buffers.as_ref().map(|fresh| fresh.received);
         let sums = data.groups.as_ref().map(|fresh| fresh.received);
         let received = if self.grouped.is_some() { sums } else { rows };
-        age::note(data, received?)
+        data.age_note(received?)
     }
 
-    /// The chosen row, if it is here.
     fn row<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferRow> {
         row_at(self.window(data, chosen)?, self.cursor.row)
     }
@@ -126,22 +122,22 @@ impl Buffers {
         if self.question.operation.text() != before {
             self.begin_anew();
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     /// Goes back one step: the pane, the groups, the filters.
     fn back(&mut self, chosen: &mut Chosen) -> Outcome {
         if self.pane.close() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if self.grouped.take().is_some() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if self.question.is_narrow() || chosen.pid.is_some() {
             self.question.widen();
             chosen.pid = None;
             self.begin_anew();
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         Outcome::Unused
     }
@@ -150,7 +146,7 @@ impl Buffers {
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(by) = self.grouped else {
             self.pane.toggle();
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         let row = usize::try_from(self.group_cursor.row).unwrap_or(usize::MAX);
         let groups = self.sums(data, chosen, by);
@@ -158,12 +154,12 @@ impl Buffers {
         if group.is_some_and(|group| !self.narrow(group, by, chosen)) {
             self.note = Some(groups::NO_FILTER);
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn draw_summary(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
-        let dot = look.between();
+        let theme = canvas.theme;
+        let dot = theme.between();
         let mut parts: Vec<(String, Ink)> = Vec::new();
         let (count, size, more) = match self.grouped {
             None => match self.window(data, chosen) {
@@ -200,7 +196,7 @@ impl Buffers {
             let typed = format!("{dot}operation has: {}", self.question.operation.text());
             // First, because it is what the user looks at.
             parts.insert(0, (typed[dot.len()..].to_owned(), Ink::Key));
-            parts.insert(1, (format!("{} ", look.caret()), Ink::Key));
+            parts.insert(1, (format!("{} ", theme.caret()), Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));
@@ -250,12 +246,12 @@ impl View for Buffers {
         self.note = None;
         let moved = self.cursor().handle(key);
         if moved {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('/') => {
                 self.question.operation.begin();
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Enter => return self.enter(data, chosen),
             Key::Escape => return self.back(chosen),
@@ -283,7 +279,7 @@ impl View for Buffers {
             _other => return Outcome::Unused,
         }
         self.begin_anew();
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -291,7 +287,7 @@ impl View for Buffers {
     }
 
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         self.draw_summary(canvas, row_of(area, 0), data, chosen);
         let area = below(area, 1);
         if let Some(by) = self.grouped {
@@ -311,7 +307,7 @@ impl View for Buffers {
             sorted: list::sorted(self.question.sort, self.question.descending),
         };
         table.draw(canvas, list_area, &mut self.cursor, rows, |row| {
-            Some(list::cells(row_at(window?, row)?, data, look))
+            Some(list::cells(row_at(window?, row)?, data, theme))
         });
         match window {
             None => draw_waiting(canvas, below(list_area, 1), data),
@@ -324,7 +320,7 @@ impl View for Buffers {
         if let Some(room) = room {
             let inside = room.draw_frame(canvas, "buffer");
             if let Some(row) = window.and_then(|window| row_at(window, self.cursor.row)) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, look));
+                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
             }
         }
     }
@@ -343,7 +339,6 @@ fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     canvas.text(row_of(area, 0), words, Ink::Faint);
 }
 
-/// How many rows the list has.
 fn rows_of(window: &Window) -> u64 {
     let here = window.first().saturating_add(window.page.rows.len() as u64);
     window.page.matched.unwrap_or(here)

@@ -37,10 +37,8 @@ pub(in crate::views) struct Question {
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
-    /// On the chosen device only.
     pub(in crate::views) only_device: bool,
     pub(in crate::views) since: Option<Timestamp>,
-    /// The order.
     pub(in crate::views) sort: SortBy,
     pub(in crate::views) descending: bool,
 }
@@ -140,7 +138,6 @@ impl Question {
         }
     }
 
-    /// Asks for sums.
     pub(in crate::views) fn groups(
         &self,
         data: &Data,

@@ -33,7 +33,7 @@ fn press(view: &mut Buffers, data: &mut Data, chosen: &mut Chosen, keys: &str) {
         } else {
             Key::Char(key)
         };
-        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -93,7 +93,10 @@ fn filters_and_order_go_to_the_server() {
         chosen.pid
     );
     // Escape takes all of it back, and then belongs to the app.
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(
         (asked.pid, asked.class, asked.operation),
@@ -185,7 +188,10 @@ fn groups_lead_to_their_buffers() {
         None
     );
     assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains(groups::NO_FILTER));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert!(testing::needed(&view, &data, &chosen).buffers.is_some());
 }
 
@@ -196,11 +202,11 @@ fn the_pointer_chooses_and_the_wheel_scrolls() {
     let mut point = |view: &mut Buffers, column, row, did| {
         view.point(Pointer { column, row, did }, &data, &mut chosen)
     };
-    assert_eq!(point(&mut view, 4, 7, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(&mut view, 4, 7, Gesture::Click), Outcome::Handled);
     assert_eq!(view.cursor.row, 5);
     assert_eq!(point(&mut view, 190, 9, Gesture::Click), Outcome::Unused);
     assert_eq!(point(&mut view, 4, 0, Gesture::Click), Outcome::Unused);
-    assert_eq!(point(&mut view, 4, 4, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(point(&mut view, 4, 4, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(view.cursor.row, 8);
 }
 

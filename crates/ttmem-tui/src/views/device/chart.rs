@@ -2,14 +2,12 @@
 
 use super::series::Series;
 use crate::format;
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceHistory, History, Timestamp};
 
-/// The columns of the labels at the left.
 const LABELS: u16 = 11;
-/// The columns of a time of day.
 const TIME: u16 = 8;
 
 /// The last cell of an area, by eighths.
@@ -23,19 +21,16 @@ pub(super) struct Chart<'d> {
     pub(super) device: &'d Device,
     /// What was, of all devices and of this; none while nothing has come.
     pub(super) history: Option<(&'d History, &'d DeviceHistory)>,
-    /// How far the axis reaches back.
     pub(super) seconds: u32,
     /// Whether the height is that of the highest value rather than of all there is.
     pub(super) zoomed: bool,
 }
 
-/// A value and when it was.
 type Moment = (u64, Timestamp);
 
 impl Chart<'_> {
-    /// Draws a title, the area and the axis.
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -53,7 +48,7 @@ impl Chart<'_> {
         }
         let Some((history, _)) = self.history.filter(|_| extreme.is_some()) else {
             let middle = plot.y + plot.height / 2;
-            let style = look.style(Ink::Faint);
+            let style = theme.style(Ink::Faint);
             let room = usize::from(plot.width);
             canvas.put_styled((plot.x, middle), "nothing known yet", room, style);
             return;
@@ -70,16 +65,16 @@ impl Chart<'_> {
 
     /// What it is now, its share, and the extreme of the time that is shown.
     fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, extreme: Option<Moment>) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let mut parts = vec![(self.series.title().to_owned(), Ink::Strong)];
         if let Some(now) = self.series.now(self.device) {
             parts.push((self.series.text(now), Ink::Text));
             if let Some(share) = Share::of(now, self.series.whole(self.device)) {
-                let share = percent(Some(share), look.unknown());
+                let share = percent(Some(share), theme.unknown());
                 parts.push((share.trim_start().to_owned(), Ink::Text));
             }
         } else if self.series != Series::Dispatches {
-            parts.push((look.unknown().to_owned(), Ink::Text));
+            parts.push((theme.unknown().to_owned(), Ink::Text));
         }
         if let Some((value, time)) = extreme {
             let word = if self.series.low_is_bad() {
@@ -109,9 +104,13 @@ impl Chart<'_> {
     }
 
     fn draw_area(&self, canvas: &mut Canvas<'_>, plot: Rect, columns: &[Option<u64>], scale: u64) {
-        let look = canvas.look;
-        let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
-        let style = look.style(self.series.ink());
+        let theme = canvas.theme;
+        let levels = if theme.unicode() {
+            LEVELS
+        } else {
+            ASCII_LEVELS
+        };
+        let style = theme.style(self.series.ink());
         for (column, value) in (plot.x..plot.right()).zip(columns) {
             let Some(value) = value else { continue };
             let share = Share::of(*value, Some(scale)).expect("a scale is never 0");

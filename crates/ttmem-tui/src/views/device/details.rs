@@ -4,9 +4,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name};
-use crate::views::taken;
+use crate::views::usage;
 use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, Mark, MemoryClass, PeakBytes, Timestamp};
@@ -60,21 +60,15 @@ type Field = (&'static str, String);
 #[derive(Debug, Clone)]
 pub(super) enum Line<'d> {
     Blank,
-    /// What the user should know.
     Warning(String),
-    /// The heading of the classes.
     ClassHead,
     Class(&'static str, Ink, ClassUsage),
-    /// What L1 is taken by.
     InUse(&'d Device),
     /// Figures one behind the other, after the word for them.
     Fields(&'static str, Vec<Field>),
-    /// The heading of the allocators.
     AllocatorHead,
     Allocator(&'d AllocatorUsage),
-    /// The heading of the marks.
     MarkHead,
-    /// A mark, and the highest values since.
     Mark(&'d Mark, PeakBytes),
 }
 
@@ -88,7 +82,7 @@ pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
         Line::Class("TRACE", Ink::Trace, device.trace),
         Line::Class("SYSTEM", Ink::System, device.system),
     ];
-    let beyond = taken::beyond(device).into_iter();
+    let beyond = usage::over_capacity(device).into_iter();
     lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
     lines
 }
@@ -98,16 +92,16 @@ pub(super) fn programs<'d>(
     device: &'d Device,
     data: &Data,
     width: u16,
-    look: Look,
+    theme: Theme,
 ) -> Vec<Line<'d>> {
-    let size = |bytes: Option<u64>| known_bytes(bytes, look);
+    let size = |bytes: Option<u64>| known_bytes(bytes, theme);
     let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
     let share = l1
         .occupied_bytes
         .and_then(|used| Share::of(used, l1.physical_bytes));
-    let share = percent(share, look.unknown());
+    let share = percent(share, theme.unknown());
     // As the bar has it, where that is known.
-    let reserved = taken::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
+    let reserved = usage::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
         l1.reserved_bytes.map(|_known| part)
     });
     let in_use = vec![
@@ -156,7 +150,6 @@ pub(super) fn programs<'d>(
     lines
 }
 
-/// The allocators; none of a device without.
 pub(super) fn allocators(device: &Device) -> Vec<Line<'_>> {
     if device.allocators.is_empty() {
         return Vec::new();
@@ -201,7 +194,6 @@ fn flow<'d>(lead: &'static str, fields: Vec<Field>, width: u16) -> Vec<Line<'d>>
     lines
 }
 
-/// A peak and when it was.
 fn peak(bytes: u64, time: Option<Timestamp>, data: &Data) -> String {
     match time.zip(data.time()) {
         Some((time, now)) => format!("{} {}", format::bytes(bytes), moment(time, now)),
@@ -220,9 +212,8 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
 }
 
 impl Line<'_> {
-    /// Draws it into the first row of an area.
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -235,7 +226,7 @@ impl Line<'_> {
             Self::ClassHead => Table::of(CLASSES).draw_heading(canvas, area),
             Self::Class(name, ink, usage) => {
                 let (table_area, bar_area) = beside(area, CLASSES);
-                let cells = class_cells(name, *ink, usage, data, look);
+                let cells = class_cells(name, *ink, usage, data, theme);
                 Table::of(CLASSES).draw_row(canvas, table_area, &cells);
                 let bar = Bar {
                     parts: &[(*ink, usage.used_bytes())],
@@ -250,7 +241,7 @@ impl Line<'_> {
             Self::Allocator(usage) => {
                 let (table_area, bar_area) = beside(area, ALLOCATORS);
                 let fragmentation = fragmentation_permille(usage.fragmentation);
-                let cells = allocator_cells(usage, fragmentation, look);
+                let cells = allocator_cells(usage, fragmentation, theme);
                 Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells);
                 let bar = Bar {
                     parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
@@ -261,7 +252,7 @@ impl Line<'_> {
             }
             Self::MarkHead => Table::of(MARKS).draw_heading(canvas, area),
             Self::Mark(mark, peaks) => {
-                let age = age(Some(mark.time), data, look);
+                let age = age(Some(mark.time), data, theme);
                 let sizes = [
                     peaks.dram,
                     peaks.l1,
@@ -297,9 +288,9 @@ fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
     (table, Rect::new(area.x + full, area.y, spare.min(BAR.1), 1))
 }
 
-fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look) -> Vec<Cell> {
-    let unknown = look.unknown();
-    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
+fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: Theme) -> Vec<Cell> {
+    let unknown = theme.unknown();
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let share = Share::of(usage.used_bytes(), usage.capacity_bytes);
     let full = match share.map_or(0, Share::permille) {
         950.. => Ink::Danger,
@@ -307,19 +298,19 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
         _room => Ink::Text,
     };
     let overlap = match usage.overlap_bytes {
-        Some(0) => Cell::inked(format::bytes(0), Ink::Faint),
+        Some(0) => Cell::faint(format::bytes(0)),
         Some(bytes) => Cell::inked(format::bytes(bytes), Ink::Warning),
         None => size(None),
     };
     let at = usage.peak_time.zip(data.time());
-    let at = known(at.map(|(time, now)| moment(time, now)), look);
+    let at = known(at.map(|(time, now)| moment(time, now)), theme);
     vec![
         Cell::inked(name, ink),
         size(Some(usage.charged_bytes)),
         size(usage.capacity_bytes),
         Cell::inked(percent(share, unknown), full),
         size(Some(usage.peak_bytes)),
-        Cell::inked(at, Ink::Faint),
+        Cell::faint(at),
         size(usage.largest_free_bytes_per_bank),
         Cell::new(format::count(usage.buffers)),
         size(Some(usage.requested_bytes)),
@@ -327,30 +318,29 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
     ]
 }
 
-fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, look: Look) -> Vec<Cell> {
-    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
+fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Theme) -> Vec<Cell> {
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let free = usage.capacity_bytes;
     let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
     let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
     let verified = match usage.verified {
         Some(true) => Cell::inked("verified", Ink::Good),
         Some(false) => Cell::inked("differs", Ink::Warning),
-        None => Cell::inked(look.unknown(), Ink::Faint),
+        None => Cell::faint(theme.unknown()),
     };
     vec![
         Cell::new(class_name(usage.class)),
-        Cell::new(known(usage.pid, look)),
+        Cell::new(known(usage.pid, theme)),
         size(free),
         size(usage.largest_free_bytes_per_bank),
-        Cell::inked(percent(share, look.unknown()), scattered(fragmentation)),
+        Cell::inked(percent(share, theme.unknown()), scattered(fragmentation)),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),
-        Cell::new(known(usage.mesh, look)),
+        Cell::new(known(usage.mesh, theme)),
     ]
 }
 
-/// How a class is written on the screen.
 pub(crate) const fn class_name(class: MemoryClass) -> &'static str {
     match class {
         MemoryClass::Dram => "DRAM",
@@ -374,7 +364,6 @@ fn fragmentation_permille(fragmentation: Option<f64>) -> Option<u64> {
     Some(permille)
 }
 
-/// How bad a fragmentation is.
 fn scattered(permille: Option<u64>) -> Ink {
     match permille {
         Some(900..) => Ink::Danger,
@@ -398,8 +387,8 @@ fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
 fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
-    let look = canvas.look;
-    let parts = taken::parts_of_l1(device);
+    let theme = canvas.theme;
+    let parts = usage::parts_of_l1(device);
     let bar = Bar {
         parts: parts.as_ref().map_or(&[][..], |parts| parts),
         whole: device.l1.physical_bytes.filter(|_| parts.is_some()),
@@ -414,7 +403,7 @@ fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
     bar.draw(canvas, (area.x + lead, area.y), bar_width);
     let mut pen = canvas.pen(right_of(area, lead + bar_width + 1), area.y);
     for ink in key {
-        pen.put(&look.fill(ink).to_string(), ink);
+        pen.put(&theme.fill(ink).to_string(), ink);
         pen.skip(1);
         pen.put(part_name(ink), Ink::Faint);
         pen.skip(1);

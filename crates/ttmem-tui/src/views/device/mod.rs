@@ -13,13 +13,13 @@ mod title;
 pub(crate) use details::class_name;
 pub(crate) use title::draw_title;
 
-use super::{Chosen, KeyHelp, Outcome, Tab, View, age};
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Scroll, right_of, text};
 use chart::Chart;
 use details::Line;
@@ -47,7 +47,6 @@ const CHART_ROWS: u16 = 6;
 /// Charts are put below each other when each has so many rows.
 const CHART_ROWS_OF_SEVERAL: u16 = 9;
 
-/// What the user chose of one device.
 #[derive(Debug)]
 pub(crate) struct DeviceView {
     /// The place of the window in [`WINDOWS`].
@@ -56,9 +55,7 @@ pub(crate) struct DeviceView {
     only: Option<Series>,
     /// Whether charts are as high as their highest value.
     zoomed: bool,
-    /// How far the figures are scrolled.
     scroll: Scroll,
-    /// Where the charts were last drawn.
     charts: Vec<(Rect, Series)>,
 }
 
@@ -207,7 +204,6 @@ impl DeviceView {
     }
 }
 
-/// The history that is drawn.
 struct Shown<'d> {
     seconds: u32,
     history: &'d History,
@@ -230,7 +226,7 @@ impl<'d> Shown<'d> {
             age: data
                 .history
                 .as_ref()
-                .and_then(|fresh| age::note(data, fresh.received)),
+                .and_then(|fresh| data.age_note(fresh.received)),
         })
     }
 }
@@ -291,7 +287,7 @@ impl View for DeviceView {
             other if self.scroll.handle(other) => {}
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -307,11 +303,11 @@ impl View for DeviceView {
                 self.only = self.only.is_none().then_some(*series);
             }
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         self.charts.clear();
         if area.is_empty() {
@@ -331,7 +327,7 @@ impl View for DeviceView {
         } else {
             area.width
         };
-        let programs = details::programs(device, data, width, look);
+        let programs = details::programs(device, data, width, theme);
         let columns: Vec<Vec<Line<'_>>> = if area.width >= WIDE {
             vec![
                 [classes, blank.clone(), allocators].concat(),

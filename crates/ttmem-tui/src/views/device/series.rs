@@ -1,7 +1,7 @@
 //! The figures of a device that are drawn over time.
 
 use crate::format;
-use crate::look::Ink;
+use crate::theme::Ink;
 use ttmem_api::{Device, DeviceHistory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,7 @@ pub(super) enum Series {
     Resident,
     /// Kernels of every live program.
     Kernels,
-    /// Largest free block of a DRAM bank.
     DramFree,
-    /// Largest free block of an L1 bank.
     L1Free,
     Dispatches,
 }

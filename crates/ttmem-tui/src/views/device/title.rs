@@ -1,7 +1,7 @@
 //! The line that says which device a view is of: all its names, and how its figures are known.
 
 use crate::data::Data;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
 use crate::widgets::{Canvas, text};
@@ -13,7 +13,7 @@ const NAME_COLUMNS: usize = 16;
 
 /// Draws the line at the top of an area; without a device it says why there is none.
 pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let Some(device) = chosen.device(data) else {
         let why = if data.totals().is_some() {
             "no device: nothing has been reported yet"
@@ -28,14 +28,14 @@ pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chose
         (format!("Device {}", device.id), Ink::Strong),
         (format!("{place} of {}", data.devices().len()), Ink::Faint),
     ];
-    parts.extend(facts(device, look));
+    parts.extend(facts(device, theme));
     canvas.spaced(area, &parts, 2);
 }
 
 /// What is known of a device, each with its meaning.
-fn facts(device: &Device, look: Look) -> Vec<(String, Ink)> {
+fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
     let name = |name: &Option<String>| {
-        let name = known(name.as_deref(), look);
+        let name = known(name.as_deref(), theme);
         (text::clip(&name, NAME_COLUMNS), Ink::Text)
     };
     let mut facts = vec![name(&device.board), name(&device.arch)];

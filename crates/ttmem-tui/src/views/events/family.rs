@@ -3,10 +3,9 @@
 //! Events come with their names. A name that a newer server adds belongs to no family: it is shown
 //! among all events, and nowhere else.
 
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ttmem_api::{EventFields, FieldValue, LastEvent};
 
-/// What is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
     #[default]
@@ -22,7 +21,6 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// All of them, in their order.
     pub(super) const ALL: [Self; 5] = [
         Self::All,
         Self::Buffers,
@@ -49,7 +47,6 @@ impl Family {
         Self::ALL[(place.unwrap_or(0) + step) % count]
     }
 
-    /// Whether an event belongs to it.
     pub(super) fn has(self, event: &LastEvent) -> bool {
         match self {
             Self::All => true,
@@ -106,7 +103,6 @@ impl Family {
 /// How much an event matters to whoever looks for trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// As always.
     Usual,
     /// Something waits, or is not told.
     Notable,
@@ -115,7 +111,6 @@ pub(super) enum Weight {
 }
 
 impl Weight {
-    /// The weight of an event.
     pub(super) fn of(event: &LastEvent) -> Self {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
@@ -134,8 +129,8 @@ impl Weight {
     }
 
     /// The sign before it: colours alone say nothing to some.
-    pub(super) const fn sign(self, look: Look) -> &'static str {
-        match (self, look.unicode()) {
+    pub(super) const fn sign(self, theme: Theme) -> &'static str {
+        match (self, theme.unicode()) {
             (Self::Usual, _) => "",
             (Self::Notable, _) => "!",
             (Self::Failure, true) => "✗",

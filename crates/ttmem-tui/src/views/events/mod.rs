@@ -11,23 +11,19 @@ mod rows;
 mod tests;
 
 use self::family::Family;
-use self::rows::{Kept, Row, Rows, Wanted};
+use self::rows::{Row, Rows, Wanted};
 use super::{Chosen, KeyHelp, Outcome, View};
-use crate::data::{Data, Link};
+use crate::data::{Data, Link, Tail};
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, below, row_of, text};
 use ratatui::layout::Rect;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use ttmem_api::StreamEvent;
 
 /// Rows of a screen below which the chosen event is not told in full.
 const ROOM_FOR_DETAILS: u16 = 12;
 
-/// The events, and what the user chose among them.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     family: Family,
@@ -42,10 +38,7 @@ pub(crate) struct Events {
 /// The events of the moment at which the list was stopped.
 #[derive(Debug)]
 struct Held {
-    events: VecDeque<Arc<StreamEvent>>,
-    first: u64,
-    /// The place behind the last.
-    end: u64,
+    tail: Tail,
     why: Why,
 }
 
@@ -58,17 +51,6 @@ enum Why {
     Paused,
     /// The whole app is stopped; it runs when the app does.
     AppPaused,
-}
-
-impl Held {
-    fn of(data: &Data, why: Why) -> Self {
-        Self {
-            events: data.tail.events.clone(),
-            first: data.tail.gone,
-            end: data.tail.end(),
-            why,
-        }
-    }
 }
 
 impl View for Events {
@@ -107,7 +89,7 @@ impl View for Events {
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         if self.filter.is_typing() {
             self.filter.handle(key);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('/') => self.filter.begin(),
@@ -125,7 +107,7 @@ impl View for Events {
                 self.settle(data);
             }
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -134,7 +116,7 @@ impl View for Events {
         let family = families.find(|(area, _)| area.contains(place));
         if let Some((_, family)) = family.filter(|_| pointer.did == Gesture::Click) {
             self.family = *family;
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         let used = self.cursor.point(pointer);
         if used {
@@ -177,17 +159,8 @@ impl View for Events {
 
 impl Events {
     /// The events that are shown: those that were held, or else the newest.
-    fn kept<'e>(held: Option<&'e Held>, data: &'e Data) -> Kept<'e> {
-        match held {
-            Some(held) => Kept {
-                events: &held.events,
-                first: held.first,
-            },
-            None => Kept {
-                events: &data.tail.events,
-                first: data.tail.gone,
-            },
-        }
+    fn shown<'e>(held: Option<&'e Held>, data: &'e Data) -> &'e Tail {
+        held.map_or(&data.tail, |held| &held.tail)
     }
 
     /// Stands still while the app does, though events go on coming; whether that changed now.
@@ -210,7 +183,7 @@ impl Events {
         let place = self.rows.get(self.cursor.row).map(Row::place);
         let anew = self
             .rows
-            .follow(Self::kept(self.held.as_ref(), data), &wanted);
+            .follow(Self::shown(self.held.as_ref(), data), &wanted);
         if self.held.is_none() {
             self.cursor.row = self.rows.len().saturating_sub(1);
         } else if anew && let Some(place) = place {
@@ -243,19 +216,20 @@ impl Events {
         let gone = self.rows.number_of(data.tail.gone);
         self.cursor.row = self.cursor.row.saturating_sub(gone);
         self.cursor.top = self.cursor.top.saturating_sub(gone);
-        self.held = Some(Held::of(data, why));
+        let tail = data.tail.clone();
+        self.held = Some(Held { tail, why });
     }
 
     /// From now on only events of the process of the chosen one.
     fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let row = self.held.as_ref().and(self.rows.get(self.cursor.row));
         let place = row.map(Row::place);
-        let kept = Self::kept(self.held.as_ref(), data);
-        let event = place.and_then(|place| kept.at(place));
+        let tail = Self::shown(self.held.as_ref(), data);
+        let event = place.and_then(|place| tail.at(place));
         match event.and_then(|event| event.event.pid) {
             Some(pid) => {
                 chosen.pid = Some(pid);
-                Outcome::Taken
+                Outcome::Handled
             }
             None => Outcome::Unused,
         }
@@ -263,8 +237,8 @@ impl Events {
 
     /// The families, and how the list runs.
     fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
-        let (state, ink) = self.state(data, look);
+        let theme = canvas.theme;
+        let (state, ink) = self.state(data, theme);
         let room = usize::from(area.width);
         let state = text::clip(&state, room);
         let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
@@ -291,14 +265,14 @@ impl Events {
     }
 
     /// How the list runs, in few words.
-    fn state(&self, data: &Data, look: Look) -> (String, Ink) {
-        let dot = if look.unicode() { "·" } else { "-" };
+    fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
+        let dot = if theme.unicode() { "·" } else { "-" };
         let Some(held) = &self.held else {
             let kept = data.tail.events.len() as u64;
             let kept = format::counted(kept, "event");
             return (format!("{kept} {dot} following"), Ink::Faint);
         };
-        let since = format::count(data.tail.end().saturating_sub(held.end));
+        let since = format::count(data.tail.end().saturating_sub(held.tail.end()));
         if held.why != Why::Scrolled || data.paused {
             (format!("paused {dot} {since} came since"), Ink::Warning)
         } else {
@@ -309,11 +283,11 @@ impl Events {
 
     /// What is left out, and what is missing; whether there was anything to say.
     fn draw_note(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) -> bool {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let mut parts: Vec<(String, Ink)> = Vec::new();
         if self.filter.is_typing() || !self.filter.text().is_empty() {
             let beam = if self.filter.is_typing() {
-                look.caret()
+                theme.caret()
             } else {
                 ""
             };
@@ -338,25 +312,25 @@ impl Events {
     }
 
     fn draw_list(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let (rows, held) = (&self.rows, self.held.as_ref());
-        let kept = Self::kept(held, data);
+        let tail = Self::shown(held, data);
         let table = Table {
             columns: &line::columns(area.width),
             sorted: None,
         };
         table.draw(canvas, area, &mut self.cursor, rows.len(), |number| {
             Some(match rows.get(number)? {
-                Row::Event(place) => line::cells(kept.at(place)?, look),
+                Row::Event(place) => line::cells(tail.at(place)?, theme),
                 Row::Missing(_, missed) => {
                     let missed = format::counted(missed, "event");
-                    note(&format!("{missed} did not come"), look)
+                    note(&format!("{missed} did not come"), theme)
                 }
-                Row::Restart(_) => note("the server was started anew", look),
+                Row::Restart(_) => note("the server was started anew", theme),
             })
         });
         if rows.len() == 0 {
-            let kept = kept.events.len() as u64;
+            let kept = tail.events.len() as u64;
             let why = match (kept, &data.link) {
                 (0, Link::Connecting) => "nothing was heard of the server yet".to_owned(),
                 (0, Link::Up | Link::Down { .. }) => {
@@ -368,13 +342,12 @@ impl Events {
         }
     }
 
-    /// The chosen event in full.
     fn draw_details(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
-        canvas.text(area, look.rule(area.width), Ink::Frame);
-        let kept = Self::kept(self.held.as_ref(), data);
+        let theme = canvas.theme;
+        canvas.text(area, theme.rule(area.width), Ink::Frame);
+        let tail = Self::shown(self.held.as_ref(), data);
         let event = self.rows.get(self.cursor.row);
-        let Some(event) = event.and_then(|row| kept.at(row.place())) else {
+        let Some(event) = event.and_then(|row| tail.at(row.place())) else {
             return;
         };
         let lines = text::wrap(&line::in_full(event), usize::from(area.width));
@@ -384,8 +357,7 @@ impl Events {
     }
 }
 
-/// A row that is no event.
-fn note(what: &str, look: Look) -> Vec<Cell> {
-    let line = if look.unicode() { "╌╌╌" } else { "---" };
+fn note(what: &str, theme: Theme) -> Vec<Cell> {
+    let line = if theme.unicode() { "╌╌╌" } else { "---" };
     vec![Cell::inked(format!("{line} {what} {line}"), Ink::Warning)]
 }

@@ -1,9 +1,9 @@
 //! The help over every view, by its keys and as it looks.
 
 use super::*;
-use crate::look::Look;
-use crate::testing::screen::{self, LOOK, SIZES};
+use crate::testing::screen::{self, SIZES, THEME};
 use crate::testing::world;
+use crate::theme::Theme;
 use crate::views::{Chosen, Tab};
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 fn drawn(help: &mut Help, view: &dyn View, size: (u16, u16)) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     let area = canvas.area;
-    help.draw(&mut Canvas::new(&mut canvas, LOOK), area, view);
+    help.draw(&mut Canvas::new(&mut canvas, THEME), area, view);
     screen::text(&canvas)
 }
 
@@ -104,11 +104,11 @@ fn no_area_is_too_small() {
 
 #[test]
 fn without_unicode_nothing_but_ascii_is_drawn() {
-    let look = Look::new(crate::look::ColourDepth::None, false);
+    let theme = Theme::new(crate::theme::ColourDepth::None, false);
     let mut canvas = Buffer::empty(Rect::new(0, 0, 80, 24));
     let area = canvas.area;
     Help::default().draw(
-        &mut Canvas::new(&mut canvas, look),
+        &mut Canvas::new(&mut canvas, theme),
         area,
         &*Tab::Overview.view(),
     );
@@ -129,12 +129,12 @@ fn it_lies_over_the_events() {
         let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
         let area = canvas.area;
         view.draw(
-            &mut Canvas::new(&mut canvas, LOOK),
+            &mut Canvas::new(&mut canvas, THEME),
             area,
             data,
             &Chosen::default(),
         );
-        Help::default().draw(&mut Canvas::new(&mut canvas, LOOK), area, &*view);
+        Help::default().draw(&mut Canvas::new(&mut canvas, THEME), area, &*view);
         let name = format!("help/events_{}x{}", size.0, size.1);
         screen::assert_screen(&name, &screen::text(&canvas));
     }

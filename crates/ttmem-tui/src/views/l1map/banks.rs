@@ -3,7 +3,7 @@
 use super::column::{NARROW, age, short};
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes};
 use crate::widgets::{
@@ -12,7 +12,6 @@ use crate::widgets::{
 use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
 
-/// The columns of the addresses at the left.
 const ADDRESSES: u16 = 13;
 /// The most cells that a server gives.
 const MOST_CELLS: u32 = 4096;
@@ -20,7 +19,6 @@ const MOST_CELLS: u32 = 4096;
 const LEVELS: [char; 3] = ['░', '▒', '▓'];
 const ASCII_LEVELS: [char; 3] = [':', 'o', 'O'];
 
-/// Of the largest blocks.
 const BLOCKS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
     Column::figures("PER BANK", 10, 0),
@@ -75,20 +73,20 @@ pub(super) fn draw(
 
 /// What the bank is, and what still fits into it.
 fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let received = data.blocks.as_ref().map(|fresh| fresh.received);
-    let old = received.and_then(|received| crate::views::age::note(data, received));
+    let old = received.and_then(|received| data.age_note(received));
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
-    let banks = known(map.banks, look);
+    let banks = known(map.banks, theme);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
     let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
         "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
-        known_bytes(taken, look),
-        known_bytes(map.per_bank_bytes, look),
-        percent(share, look.unknown()).trim_start(),
+        known_bytes(taken, theme),
+        known_bytes(map.per_bank_bytes, theme),
+        percent(share, theme.unknown()).trim_start(),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
     let split = largest.zip(map.free_bytes);
@@ -120,7 +118,7 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     canvas.text(area, first, Ink::Text);
     canvas.text(row_of(area, 1), second, ink);
     if let Some(split) = split {
-        let share = percent(Some(split), look.unknown());
+        let share = percent(Some(split), theme.unknown());
         let words = format!("fragmentation {} ", share.trim_start());
         let end = canvas.text(row_of(area, 2), words, Ink::Faint);
         let bar = Bar {
@@ -135,7 +133,7 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
 
 /// The bank from its first address to its last, row by row.
 fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let columns = area.width.saturating_sub(ADDRESSES);
     let shown = u64::from(columns) * u64::from(area.height);
     let (Some(whole), Some(base)) = (map.per_bank_bytes, map.base) else {
@@ -144,7 +142,7 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     if shown == 0 || map.cells.is_empty() {
         return;
     }
-    let style = look.style(class_ink(map.class));
+    let style = theme.style(class_ink(map.class));
     for row in 0..area.height {
         let first = u64::from(row) * u64::from(columns);
         let address = base.saturating_add(part(whole, first, shown));
@@ -154,9 +152,9 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
-            let (sign, style) = match sign(taken, size, look) {
+            let (sign, style) = match sign(taken, size, theme) {
                 Some(sign) => (sign, style),
-                None => (look.fill(Ink::Free), look.style(Ink::Free)),
+                None => (theme.fill(Ink::Free), theme.style(Ink::Free)),
             };
             canvas[(area.x + ADDRESSES + column, line.y)]
                 .set_char(sign)
@@ -185,17 +183,20 @@ fn between(map: &BlockMap, whole: u64, place: u64, shown: u64) -> (u64, u64) {
 }
 
 /// The sign of a cell; none of one in which nothing lies. Full only when it is.
-fn sign(taken: u64, size: u64, look: Look) -> Option<char> {
+fn sign(taken: u64, size: u64, theme: Theme) -> Option<char> {
     let share = Share::of(taken, Some(size.max(1)))?;
-    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+    let levels = if theme.unicode() {
+        LEVELS
+    } else {
+        ASCII_LEVELS
+    };
     match share.permille() {
         _nothing if taken == 0 => None,
-        1000 => Some(if look.unicode() { '█' } else { '#' }),
+        1000 => Some(if theme.unicode() { '█' } else { '#' }),
         permille => Some(levels[usize::from(permille / 334)]),
     }
 }
 
-/// The largest blocks and the free stretches.
 fn draw_lists(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -203,7 +204,7 @@ fn draw_lists(
     cursor: &mut Cursor,
     data: &Data,
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let right = if area.width >= 76 { 30 } else { 0 };
     let left = Rect {
         // Wider, and figures would be far from what they are of.
@@ -212,7 +213,7 @@ fn draw_lists(
     };
     let blocks = Table::of(BLOCKS);
     blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
-        let unknown = || Cell::faint(look.unknown());
+        let unknown = || Cell::faint(theme.unknown());
         let operation = block.operation.as_deref();
         let operation = operation.map(|name| Cell::new(short(name, left.width < NARROW)));
         let pid = block.pid.map(|pid| Cell::new(pid.to_string()));
@@ -241,7 +242,7 @@ fn draw_lists(
             vec![
                 Cell::new(format!("{:#x}", hole.address)),
                 Cell::new(format::bytes(hole.size_bytes)),
-                Cell::faint(percent(share, look.unknown())),
+                Cell::faint(percent(share, theme.unknown())),
             ]
         });
     }

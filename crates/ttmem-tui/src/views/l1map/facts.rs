@@ -5,7 +5,7 @@ use super::gap::Gap;
 use super::grid::Place;
 use crate::data::Data;
 use crate::format;
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Cell, Column, Share, Table, percent, right_of, row_of, text};
 use ratatui::layout::Rect;
@@ -14,7 +14,6 @@ use ttmem_api::{L1Core, L1Map};
 /// The columns of the words in front of figures.
 const WORDS: u16 = 11;
 
-/// Of the programs that ran last.
 const RESIDENTS: &[Column] = &[
     Column::words("RAN LAST", 13, 0).growing(),
     Column::figures("CORES", 5, 0),
@@ -23,25 +22,24 @@ const RESIDENTS: &[Column] = &[
     Column::figures("PID", 7, 2),
 ];
 
-/// The core at a place.
 pub(super) fn core_at(map: &L1Map, (x, y): Place) -> Option<&L1Core> {
     map.cores.iter().find(|core| core.x == x && core.y == y)
 }
 
 /// Draws the figures of a core; how many rows they took.
 pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen: Place) -> u16 {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     let Some(core) = core_at(map, chosen) else {
         return 0;
     };
-    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), look);
+    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), theme);
     let share = core.occupied_bytes;
     let share = share.and_then(|bytes| Share::of(bytes, map.bytes_per_core));
-    let share = percent(share, look.unknown());
+    let share = percent(share, theme.unknown());
     let used = format!(
         "{} {}",
-        known_bytes(core.occupied_bytes, look),
+        known_bytes(core.occupied_bytes, theme),
         share.trim_start()
     );
     // The server also tells the gap of a core without storage, or without buffers.
@@ -50,10 +48,10 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
     let gap = Gap::of(core).or(told);
     let (gap, ink) = match gap {
         Some(gap) => (
-            gap.said(map.bytes_per_core, look),
+            gap.said(map.bytes_per_core, theme),
             gap.ink(map.bytes_per_core),
         ),
-        None => (look.unknown().to_owned(), Ink::Text),
+        None => (theme.unknown().to_owned(), Ink::Text),
     };
     let lines = [
         (format!("core {},{}", chosen.0, chosen.1), used, Ink::Text),
@@ -76,7 +74,6 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
     rows
 }
 
-/// Draws the programs that ran last; that of the chosen core stands out.
 pub(super) fn draw_residents(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -84,7 +81,7 @@ pub(super) fn draw_residents(
     chosen: Place,
     data: &Data,
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     if area.height < 2 {
         return;
@@ -95,15 +92,15 @@ pub(super) fn draw_residents(
     table.draw_first(canvas, area, &map.residents, |resident| {
         let own = own.is_some_and(|own| std::ptr::eq(own, resident));
         let ink = if own { Ink::Strong } else { Ink::Text };
-        let name = known(resident.name.as_deref(), look);
+        let name = known(resident.name.as_deref(), theme);
         // A sign as well, because not every terminal has bold letters.
         let name = format!("{} {name}", if own { '>' } else { ' ' });
         vec![
             Cell::inked(name, ink),
             Cell::inked(resident.cores.to_string(), ink),
-            Cell::inked(age(resident.time, data), Ink::Faint),
-            Cell::inked(known(resident.program, look), ink),
-            Cell::inked(known(resident.pid, look), ink),
+            Cell::faint(age(resident.time, data)),
+            Cell::inked(known(resident.program, theme), ink),
+            Cell::inked(known(resident.pid, theme), ink),
         ]
     });
     let hidden = map

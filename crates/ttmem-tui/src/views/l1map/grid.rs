@@ -1,21 +1,18 @@
 //! The cores of a device as a heat map: how much of each is in use.
 
 use super::gap::Gap;
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Share, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
-/// A core, by its column and row.
 pub(super) type Place = (u32, u32);
 
-/// The columns of the numbers at the left.
 const NUMBERS: u16 = 4;
 /// A cell with the sign before it: heat alone, or heat and a percentage.
 const NARROW: u16 = 3;
 const WIDE: u16 = 7;
 
-/// Where cores were drawn, for the pointer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GridPlace {
     area: Rect,
@@ -132,17 +129,17 @@ fn draw_core(
     core: &L1Core,
     (wide, bytes_per_core): (bool, Option<u64>),
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let share = core
         .occupied_bytes
         .and_then(|bytes| Share::of(bytes, bytes_per_core));
     let end = match share {
         Some(share) => {
-            let (signs, style) = look.heat(share.permille());
+            let (signs, style) = theme.heat(share.permille());
             canvas.put_styled(at, signs, 2, style)
         }
         None => {
-            let unknown = text::left(look.unknown(), 2);
+            let unknown = text::left(theme.unknown(), 2);
             canvas.put(at, &unknown, 2, Ink::Faint)
         }
     };
@@ -154,29 +151,29 @@ fn draw_core(
     }
     let gap = Gap::of(core);
     if let Some((gap, sign)) = gap.and_then(|gap| Some((gap, gap.sign()?))) {
-        let style = look.style(gap.ink(bytes_per_core));
+        let style = theme.style(gap.ink(bytes_per_core));
         canvas.put_styled(end, &sign.to_string(), 1, style);
     }
 }
 
 pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     if area.is_empty() {
         return;
     }
-    let faint = look.style(Ink::Faint);
+    let faint = theme.style(Ink::Faint);
     let mut heat = vec![(" 0% ", faint)];
-    heat.extend((0..8).map(|step| look.heat(step * 125 + 1)));
+    heat.extend((0..8).map(|step| theme.heat(step * 125 + 1)));
     heat.push((" 100%", faint));
     let parts = [
         heat,
         vec![("  [ ] chosen", faint)],
         vec![
-            ("  ! ", look.style(Ink::Warning)),
+            ("  ! ", theme.style(Ink::Warning)),
             ("gap below 16 KiB", faint),
         ],
-        vec![("  X ", look.style(Ink::Danger)), ("clash", faint)],
+        vec![("  X ", theme.style(Ink::Danger)), ("clash", faint)],
     ];
     let mut column = area.x;
     for part in parts {

@@ -11,7 +11,6 @@ mod grid;
 #[cfg(test)]
 mod tests;
 
-use super::age;
 use super::device::{class_name, draw_title};
 use super::naming::known;
 use super::{Chosen, KeyHelp, Outcome, View};
@@ -20,7 +19,7 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, above, below, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
@@ -29,20 +28,15 @@ use ttmem_api::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
 const WIDE: u16 = 130;
-/// Rows of a core's figures.
 const FACT_ROWS: u16 = 5;
 
-/// What is on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Page {
-    /// The cores of L1.
     #[default]
     Cores,
-    /// The banks of a class.
     Banks(MemoryClass),
 }
 
-/// What the user chose of the map.
 #[derive(Debug, Default)]
 pub(crate) struct L1MapView {
     page: Page,
@@ -56,9 +50,7 @@ pub(crate) struct L1MapView {
     opened: Option<(DeviceKey, Place)>,
     /// The place in the list of the largest blocks.
     block: Cursor,
-    /// How many cells of a bank fit on the screen.
     cells: Option<u32>,
-    /// Where the grid was last drawn.
     grid: GridPlace,
 }
 
@@ -135,9 +127,9 @@ impl L1MapView {
 
     /// The second line: the smallest gap, and when all this held.
     fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let received = data.l1map.as_ref().map(|fresh| fresh.received);
-        let old = received.and_then(|received| age::note(data, received));
+        let old = received.and_then(|received| data.age_note(received));
         let mut parts: Vec<(String, Ink)> = Vec::new();
         // First, because what follows gives way.
         let is_old = old.is_some();
@@ -146,7 +138,7 @@ impl L1MapView {
             Some((core, gap)) => {
                 let ink = gap.ink(map.bytes_per_core);
                 parts.push(("smallest gap".to_owned(), Ink::Faint));
-                parts.push((gap.said(map.bytes_per_core, look), ink));
+                parts.push((gap.said(map.bytes_per_core, theme), ink));
                 parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
                 let warning = match gap {
                     Gap::Clash(_) => Some("CBs and buffers lie over each other"),
@@ -213,7 +205,7 @@ impl L1MapView {
         (device, map, chosen): (&Device, &L1Map, Place),
         data: &Data,
     ) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.height < 2 {
             return;
@@ -226,7 +218,7 @@ impl L1MapView {
         } else if told.is_none() {
             title.push_str(" is on its way");
         } else {
-            let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), look);
+            let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), theme);
             title.push_str(&format!(" from {top} down to 0x0"));
         }
         if self.in_list {
@@ -329,7 +321,7 @@ impl View for L1MapView {
             other if self.move_by(other, data, chosen) => {}
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -346,7 +338,7 @@ impl View for L1MapView {
         let core = core.filter(|core| facts::core_at(map, *core).is_some());
         if let Some(core) = core.filter(|_| pointer.did == Gesture::Click) {
             self.core = Some(core);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         Outcome::if_used(self.segment.point(pointer))
     }

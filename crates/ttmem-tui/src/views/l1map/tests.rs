@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn};
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::{Names, World};
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
@@ -31,7 +31,7 @@ fn screens_of_the_banks() {
 
 fn press(view: &mut L1MapView, keys: &[Key], data: &Data, chosen: &mut Chosen) {
     for key in keys {
-        assert_eq!(view.handle(*key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(*key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -196,10 +196,10 @@ fn a_click_chooses_a_core_or_a_segment() {
         view.point(pointer, &data, &mut chosen)
     };
     // The grid begins in the third row with its numbers.
-    assert_eq!(click(&mut view, 4 + 3 * 3, 3 + 2), Outcome::Taken);
+    assert_eq!(click(&mut view, 4 + 3 * 3, 3 + 2), Outcome::Handled);
     assert_eq!(view.core, Some((3, 2)));
     assert_eq!(click(&mut view, 1, 5), Outcome::Unused);
-    assert_eq!(click(&mut view, 60, 5), Outcome::Taken);
+    assert_eq!(click(&mut view, 60, 5), Outcome::Handled);
     assert_eq!(view.segment.row, view.segment.top + 1);
     assert_eq!(click(&mut view, 60, 0), Outcome::Unused);
 }
@@ -221,7 +221,7 @@ fn what_is_chosen_may_be_gone_and_any_area_can_be_drawn() {
                 for height in [0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 21, 50] {
                     let mut canvas = Buffer::empty(Rect::new(3, 2, width, height));
                     let area = canvas.area;
-                    view.draw(&mut Canvas::new(&mut canvas, LOOK), area, &data, &chosen);
+                    view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
                 }
             }
         }

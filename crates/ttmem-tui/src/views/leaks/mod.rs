@@ -8,7 +8,6 @@ mod held;
 #[cfg(test)]
 mod tests;
 
-use super::age;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question::{self, Question};
@@ -18,28 +17,24 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, above, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
-/// What grew since a mark.
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
     mark: Option<Mark>,
     /// The place in the ways to put buffers together.
     way: usize,
-    /// On the chosen device only.
     only_device: bool,
     cursor: Cursor,
-    /// The group that was opened.
     opened: Option<Opened>,
     /// Why the last key led nowhere.
     note: Option<&'static str>,
 }
 
-/// The buffers of a group.
 #[derive(Debug)]
 struct Opened {
     list: Box<Buffers>,
@@ -99,7 +94,6 @@ impl Leaks {
         }
     }
 
-    /// Opens the buffers of the chosen group.
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) {
         let before = chosen.pid;
         let row = usize::try_from(self.cursor.row).unwrap_or(usize::MAX);
@@ -124,8 +118,8 @@ impl Leaks {
     ///
     /// The filters as well, but of an opened group: its own line says those.
     fn draw_mark(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
-        let dot = look.between();
+        let theme = canvas.theme;
+        let dot = theme.between();
         let marks = data.marks();
         let (place, mark) = match &self.opened {
             Some(Opened { mark, .. }) => (marks.iter().position(|known| known == mark), mark),
@@ -174,14 +168,14 @@ impl Leaks {
     }
 
     fn draw_sum(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let Some(groups) = self.sums(data, chosen) else {
             canvas.text(row, "asking the server…", Ink::Faint);
             return;
         };
         let received = data.groups.as_ref().map(|fresh| fresh.received);
-        let age = received.and_then(|received| age::note(data, received));
-        let age = age.map_or_else(String::new, |age| format!("{}{age}", look.between()));
+        let age = received.and_then(|received| data.age_note(received));
+        let age = age.map_or_else(String::new, |age| format!("{}{age}", theme.between()));
         let parts = [
             (
                 format!(
@@ -194,7 +188,7 @@ impl Leaks {
             (" allocated since and still held".to_owned(), Ink::Text),
             (age, Ink::Faint),
             (
-                format!("{}{}", look.between(), groups::count_of(groups)),
+                format!("{}{}", theme.between(), groups::count_of(groups)),
                 Ink::Faint,
             ),
         ];
@@ -276,14 +270,14 @@ impl View for Leaks {
             if key == Key::Escape && !opened.list.is_typing() {
                 chosen.pid = opened.pid;
                 self.opened = None;
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             return opened.list.handle(key, data, chosen);
         }
         self.note = None;
         self.cursor.rows = self.rows(data, chosen);
         if self.cursor.handle(key) {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('[') => self.step_mark(false, data),
@@ -294,7 +288,7 @@ impl View for Leaks {
             Key::Char('>') | Key::Right => chosen.step(true, data),
             Key::Enter => {
                 self.enter(data, chosen);
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Escape if self.only_device || chosen.pid.is_some() => {
                 self.only_device = false;
@@ -303,7 +297,7 @@ impl View for Leaks {
             _other => return Outcome::Unused,
         }
         self.cursor = Cursor::default();
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {

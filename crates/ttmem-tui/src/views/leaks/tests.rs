@@ -49,7 +49,7 @@ fn press(view: &mut Leaks, data: &mut Data, chosen: &mut Chosen, keys: &str) {
         } else {
             Key::Char(key)
         };
-        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(key, data, chosen), Outcome::Handled, "{key:?}");
         answer(view, data, chosen);
     }
 }
@@ -138,14 +138,23 @@ fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
     // Keys are those of the list, typing included.
     press(&mut view, &mut data, &mut chosen, "/x");
     assert!(view.is_typing());
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert!(!view.is_typing() && view.opened.is_some());
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert!(view.opened.is_none());
     // By process: the one that was chosen before is chosen again.
     press(&mut view, &mut data, &mut chosen, "bbb\n");
     assert_eq!(chosen.pid, Some(70_100));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(chosen.pid, None);
     // By layout there is no filter.
     press(&mut view, &mut data, &mut chosen, "b\n");
@@ -197,7 +206,10 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
         filters.contains("device 1") && !mark.contains("device"),
         "{mark}\n{filters}"
     );
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     press(&mut view, &mut data, &mut chosen, "d");
     answer(&view, &mut data, &chosen);
     press(&mut view, &mut data, &mut chosen, "\nd");
@@ -207,7 +219,10 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
         !filters.contains("device 1") && !mark.contains("device"),
         "{mark}\n{filters}"
     );
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     let (mark, _sums) = heading(&mut view, &data, &chosen);
     assert!(
         mark.starts_with("since mark 2 of 2: newest") && mark.ends_with("device 1"),
@@ -223,7 +238,10 @@ fn only_the_chosen_device_or_process_until_escape() {
     let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!(asked.unique_id, data.devices()[1].unique_id);
     assert_eq!(asked.pid, Some(70_100));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!((asked.unique_id, asked.pid), (None, None));
     assert_eq!(
@@ -252,7 +270,7 @@ fn no_area_is_too_small_and_groups_may_vanish() {
         row: 5,
         did: Gesture::Click,
     };
-    assert_eq!(view.point(click, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.point(click, &data, &mut chosen), Outcome::Handled);
     assert_eq!(view.cursor.row, 0);
     for keys in ["", "\n"] {
         press(&mut view, &mut data, &mut chosen, keys);

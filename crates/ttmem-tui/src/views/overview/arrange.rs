@@ -8,12 +8,9 @@ use ttmem_api::Device;
 /// Columns between devices that stand side by side.
 const GAP: u16 = 2;
 
-/// How much is drawn of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Density {
-    /// A card with all figures.
     Large,
-    /// A card with those that matter most.
     Medium,
     /// DRAM in a line, L1 in the next.
     TwoLines,
@@ -24,7 +21,6 @@ impl Density {
     /// From the largest to the smallest.
     const ALL: [Self; 4] = [Self::Large, Self::Medium, Self::TwoLines, Self::OneLine];
 
-    /// The rows that a device takes.
     pub(crate) const fn height(self) -> u16 {
         match self {
             Self::Large => 17,
@@ -49,20 +45,17 @@ impl Density {
     }
 }
 
-/// What devices are put together by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Grouping {
     /// Nothing: one behind the other.
     #[default]
     Flat,
-    /// The board they are on.
     Board,
     /// The visible-device set under which they are numbered.
     Scope,
 }
 
 impl Grouping {
-    /// The one after this.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Flat => Self::Board,
@@ -80,7 +73,6 @@ pub(crate) struct Group {
     pub(crate) places: Vec<usize>,
 }
 
-/// The devices in their groups.
 pub(crate) fn groups(devices: &[Device], grouping: Grouping) -> Vec<Group> {
     match grouping {
         Grouping::Flat => vec![Group {
@@ -145,7 +137,6 @@ fn scopes(devices: &[Device]) -> Vec<Group> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A row of the arrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Band {
     /// The heading of a group, by its place among the groups.
@@ -156,9 +147,7 @@ pub(crate) enum Band {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrangement {
-    /// How much is drawn of each.
     pub(crate) density: Density,
-    /// How many stand side by side.
     pub(crate) columns: u16,
     pub(crate) bands: Vec<Band>,
 }
@@ -204,7 +193,6 @@ impl Arrangement {
         }
     }
 
-    /// The rows that a band takes.
     pub(crate) const fn height_of(&self, band: &Band) -> u16 {
         match band {
             Band::Heading(_) => 1,
@@ -233,7 +221,6 @@ impl Arrangement {
         .intersection(row)
     }
 
-    /// The band and the column of a device.
     pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {
         self.bands
             .iter()
@@ -272,7 +259,6 @@ impl Arrangement {
         matches!(self.bands.get(band), Some(Band::Devices(_)))
     }
 
-    /// The device that stands first.
     pub(crate) fn first(&self) -> Option<usize> {
         self.bands.iter().find_map(|band| match band {
             Band::Heading(_) => None,
@@ -280,7 +266,6 @@ impl Arrangement {
         })
     }
 
-    /// The device that stands last.
     pub(crate) fn last(&self) -> Option<usize> {
         self.bands.iter().rev().find_map(|band| match band {
             Band::Heading(_) => None,

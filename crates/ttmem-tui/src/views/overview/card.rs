@@ -4,7 +4,7 @@ use super::figures::{Figures, Filled};
 use super::strip::{draw_curve, values};
 use crate::data::Data;
 use crate::format::{self, bytes, count, counted, counted_as};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::{Canvas, Pen, text};
 use ratatui::layout::Rect;
@@ -14,26 +14,22 @@ use ttmem_api::{ClassUsage, Device, Timestamp};
 /// Columns of the names of figures in a large card.
 const NAMES: u16 = 9;
 
-/// Columns of a name at most.
 const NAME: usize = 24;
 
 /// From this inner width on a card has all of L1's parts in a row.
 const WIDE: u16 = 100;
 
-/// Columns of the highest value beside a curve.
 const HIGHEST: u16 = 15;
 
-/// Columns of the bars of small regions.
 const SHORT_BAR: u16 = 20;
 
-/// A card with the figures that matter most.
 pub(super) fn draw_medium(
     canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     chosen: bool,
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let inner = draw_frame(canvas, card, figures, chosen);
     for (line, (name, memory)) in [("DRAM", &figures.dram), ("L1", &figures.l1)]
         .into_iter()
@@ -43,19 +39,19 @@ pub(super) fn draw_medium(
         let curve = (inner.width / 5).min(30);
         let mut pen = canvas.pen(inner, row);
         pen.field(name, 5, false, Ink::Strong);
-        draw_bar(&mut pen, memory, 8 + curve + 1, look);
+        draw_bar(&mut pen, memory, 8 + curve + 1, theme);
         pen.skip(1);
         draw_curve(&mut pen, figures, line == 0, curve);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(5);
-        for (figure, ink) in memory_figures(memory, look) {
+        for (figure, ink) in memory_figures(memory, theme) {
             pen.piece(&figure, ink);
         }
     }
     let mut pen = canvas.pen(inner, inner.y + 4);
     let device = figures.device;
     pen.skip(5);
-    let resident = known_bytes(resident(figures), look);
+    let resident = known_bytes(resident(figures), theme);
     pen.piece(&format!("CBs {resident}"), Ink::Text);
     pen.piece(
         &format!("kernels {}", bytes(device.kernel.registered_bytes)),
@@ -73,14 +69,13 @@ pub(super) fn draw_medium(
     pen.piece(&dispatches(figures), Ink::Faint);
 }
 
-/// A card with all figures.
 pub(super) fn draw_large(
     canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     (chosen, data): (bool, &Data),
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
@@ -91,10 +86,10 @@ pub(super) fn draw_large(
     ] {
         let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
-        draw_bar(&mut pen, memory, 7, look);
+        draw_bar(&mut pen, memory, 7, theme);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(NAMES);
-        for (figure, ink) in memory_figures(memory, look) {
+        for (figure, ink) in memory_figures(memory, theme) {
             pen.piece(&figure, ink);
         }
         if let Some(time) = class.peak_time.filter(|_| of_dram) {
@@ -114,7 +109,7 @@ pub(super) fn draw_large(
         let room = pen.room();
         draw_curve(&mut pen, figures, of_dram, room.saturating_sub(HIGHEST));
         let highest = values(figures, of_dram).iter().flatten().max();
-        let highest = known_bytes(highest.copied(), look);
+        let highest = known_bytes(highest.copied(), theme);
         pen.field(&format!("max {highest}"), HIGHEST, true, Ink::Faint);
         row += 1;
     }
@@ -126,7 +121,7 @@ pub(super) fn draw_large(
         row += 1;
     }
     for (name, pieces) in [
-        ("CBs", cbs(figures, look)),
+        ("CBs", cbs(figures, theme)),
         ("kernels", kernels(figures)),
         ("runs", runs(figures)),
         ("held by", held_by(figures)),
@@ -144,25 +139,25 @@ pub(super) fn draw_large(
 
 /// The frame: names above, unique id and warnings below. What is inside of it.
 fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen: bool) -> Rect {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let card = card.intersection(canvas.area);
     Block::bordered()
-        .border_set(look.border())
-        .border_style(look.style(if chosen { Ink::Text } else { Ink::Frame }))
+        .border_set(theme.border())
+        .border_style(theme.style(if chosen { Ink::Text } else { Ink::Frame }))
         .render(card, canvas);
     let inside = Rect {
         x: card.x.saturating_add(2),
         width: card.width.saturating_sub(4),
         ..card
     };
-    let sensors = sensors(look);
+    let sensors = sensors(theme);
     let names_room = usize::from(inside.width).saturating_sub(text::width(&sensors) + 4);
-    let separator = look.between();
-    let names = names(figures.device, look).join(separator);
+    let separator = theme.between();
+    let names = names(figures.device, theme).join(separator);
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
     let mut pen = canvas.pen(inside, card.y);
-    let (sign, ink) = match (chosen, look.unicode()) {
+    let (sign, ink) = match (chosen, theme.unicode()) {
         (false, _) => (" ", Ink::Strong),
         (true, true) => ("▸", Ink::Chosen),
         (true, false) => (">", Ink::Chosen),
@@ -174,7 +169,7 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
     let mut pen = canvas.pen(inside, card.bottom().saturating_sub(1));
     if card.height > 1 {
         pen.put(
-            &format!(" {} ", known(figures.device.unique_id, look)),
+            &format!(" {} ", known(figures.device.unique_id, theme)),
             Ink::Faint,
         );
         pen.skip(1);
@@ -192,10 +187,10 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
 }
 
 /// The names of a device besides its logical and its unique id.
-pub(super) fn names(device: &Device, look: Look) -> Vec<String> {
+pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
     let mut names = vec![
-        known(device.board.as_deref(), look),
-        known(device.arch.as_deref(), look),
+        known(device.board.as_deref(), theme),
+        known(device.arch.as_deref(), theme),
     ];
     names.extend(device.remote.map(|remote| {
         let reached = if remote { "remote" } else { "local" };
@@ -215,22 +210,22 @@ pub(super) fn names(device: &Device, look: Look) -> Vec<String> {
 }
 
 /// Temperature, power and clock: not known to the account of memory.
-pub(super) fn sensors(look: Look) -> String {
-    let unknown = look.unknown();
-    let degrees = if look.unicode() { "°C" } else { "C" };
+pub(super) fn sensors(theme: Theme) -> String {
+    let unknown = theme.unknown();
+    let degrees = if theme.unicode() { "°C" } else { "C" };
     format!("{unknown} {degrees}  {unknown} W  {unknown} MHz")
 }
 
 /// A bar as long as the row but for some columns, and its percentage.
-fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, look: Look) {
+fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, theme: Theme) {
     pen.bar(&memory.bar(), pen.room().saturating_sub(left_over));
-    let (percent, ink) = memory.percent(look.unknown());
+    let (percent, ink) = memory.percent(theme.unknown());
     pen.field(&percent, 7, true, ink);
 }
 
 /// What is said of a memory, by how much it matters.
-fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
-    let known = |size: Option<u64>| known_bytes(size, look);
+fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
+    let known = |size: Option<u64>| known_bytes(size, theme);
     // Of all that lies in L1 only the last minutes are known.
     let peak = if memory.is_occupied { "max" } else { "peak" };
     vec![
@@ -248,7 +243,7 @@ fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
 
 /// What L1 is taken by, each part with the sign of the bar; the row below.
 fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -> u16 {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let free = memory
         .whole
         .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
@@ -267,7 +262,7 @@ fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -
             continue;
         }
         let mut draw = |ink, part| {
-            pen.put(&look.fill(ink).to_string(), ink);
+            pen.put(&theme.fill(ink).to_string(), ink);
             pen.put(&format!(" {} ", part_name(ink)), Ink::Faint);
             pen.put(&bytes(part), Ink::Text);
             pen.skip(3);
@@ -285,21 +280,20 @@ fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -
     row + rows
 }
 
-/// A small region with its own short bar.
 fn draw_region(
     canvas: &mut Canvas<'_>,
     inner: Rect,
     row: u16,
     (name, ink, class): (&str, Ink, &ClassUsage),
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let memory = Filled::class(ink, class);
     let mut pen = canvas.pen(inner, row);
     pen.field(name, NAMES, false, Ink::Strong);
     let left_over = pen.room().saturating_sub(SHORT_BAR);
-    draw_bar(&mut pen, &memory, left_over, look);
+    draw_bar(&mut pen, &memory, left_over, theme);
     pen.skip(1);
-    for (figure, ink) in memory_figures(&memory, look) {
+    for (figure, ink) in memory_figures(&memory, theme) {
         pen.piece(&figure, ink);
     }
     pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
@@ -314,9 +308,9 @@ fn resident(figures: &Figures<'_>) -> Option<u64> {
 
 type Pieces = Vec<(String, Ink)>;
 
-fn cbs(figures: &Figures<'_>, look: Look) -> Pieces {
+fn cbs(figures: &Figures<'_>, theme: Theme) -> Pieces {
     let cb = &figures.device.cb;
-    let resident = known_bytes(cb.resident_bytes, look);
+    let resident = known_bytes(cb.resident_bytes, theme);
     vec![
         (format!("resident {resident}"), Ink::Text),
         (
@@ -448,8 +442,5 @@ fn reach(data: &Data) -> String {
     };
     let steps = recent.document.times.len() as u64;
     let seconds = steps.saturating_mul(u64::from(recent.document.step_seconds));
-    match seconds / 60 {
-        0 => format!("{seconds} s"),
-        minutes => format!("{} min", count(minutes)),
-    }
+    format::rough_duration(seconds)
 }

@@ -20,7 +20,7 @@ use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::Ink;
+use crate::theme::Ink;
 use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use std::time::Instant;
@@ -30,12 +30,10 @@ const NO_DEVICE: &str = "No device is known yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \
                       stands here. `ttmem demo` shows what that looks like without a device.";
 
-/// The tab of all devices.
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
     grouping: Grouping,
     compact: bool,
-    /// The first band on the screen.
     top: usize,
     /// The room for devices when it was last drawn.
     room: (u16, u16),
@@ -46,7 +44,6 @@ pub(crate) struct Overview {
     processes: processes::List,
 }
 
-/// The parts of the screen.
 #[derive(Debug, Clone, Copy)]
 struct Parts {
     devices: Rect,
@@ -190,7 +187,7 @@ impl Overview {
 
     /// The chosen device in a line: the names and warnings that its row has no room for.
     fn draw_chosen(&self, canvas: &mut Canvas<'_>, area: Rect, place: usize, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let Some(figures) = self.figures(place, data) else {
             return;
         };
@@ -200,11 +197,11 @@ impl Overview {
         for (warning, mark) in figures.warnings.iter().zip(marks) {
             pen.piece(&format!("{mark}{}", warning.text), Ink::Warning);
         }
-        for name in card::names(figures.device, look) {
+        for name in card::names(figures.device, theme) {
             pen.piece(&name, Ink::Text);
         }
-        pen.piece(&card::sensors(look), Ink::Faint);
-        pen.piece(&known(figures.device.unique_id, look), Ink::Faint);
+        pen.piece(&card::sensors(theme), Ink::Faint);
+        pen.piece(&known(figures.device.unique_id, theme), Ink::Faint);
     }
 }
 
@@ -278,13 +275,13 @@ impl View for Overview {
         match key {
             Key::Char('b') => {
                 self.grouping = self.grouping.next();
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Char('c') => {
                 self.compact = !self.compact;
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
-            Key::Enter if data.devices().is_empty() => return Outcome::Taken,
+            Key::Enter if data.devices().is_empty() => return Outcome::Handled,
             Key::Enter => {
                 // Also the one that was chosen by nobody: the next view should show the same.
                 chosen.choose(chosen.place(data), data);
@@ -309,7 +306,7 @@ impl View for Overview {
         if let Some(place) = moved {
             chosen.choose(place, data);
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -327,7 +324,7 @@ impl View for Overview {
         match moved {
             Some(place) => {
                 chosen.choose(place, data);
-                Outcome::Taken
+                Outcome::Handled
             }
             None => Outcome::Unused,
         }

@@ -3,7 +3,7 @@
 use super::figures::Filled;
 use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
@@ -12,7 +12,6 @@ use ttmem_api::{Device, ProcessState};
 /// From this width on sizes are written out.
 const WIDE: u16 = 120;
 
-/// DRAM or L1 of several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     used: u64,
@@ -37,13 +36,13 @@ impl Sum {
         sum
     }
 
-    fn text(self, name: &str, wide: bool, look: Look) -> String {
-        let share = percent(Share::of(self.used, self.whole), look.unknown());
+    fn text(self, name: &str, wide: bool, theme: Theme) -> String {
+        let share = percent(Share::of(self.used, self.whole), theme.unknown());
         let share = share.trim();
         if !wide {
             return format!("{name} {share}");
         }
-        let whole = known_bytes(self.whole, look);
+        let whole = known_bytes(self.whole, theme);
         format!("{name} {} of {whole}, {share}", bytes(self.used))
     }
 }
@@ -59,7 +58,7 @@ fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str
 
 /// All devices, processes and events in a line.
 pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let Some(snapshot) = data.totals() else {
         return;
     };
@@ -68,7 +67,7 @@ pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
     for (name, sum) in sums(snapshot.devices.iter()) {
-        pen.piece(&sum.text(name, wide, look), Ink::Text);
+        pen.piece(&sum.text(name, wide, theme), Ink::Text);
     }
     // Before what gives way more easily.
     let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
@@ -83,7 +82,7 @@ pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         &counted_as(living.count() as u64, "process", "processes"),
         Ink::Text,
     );
-    let rate = known(data.events_per_second.map(count), look);
+    let rate = known(data.events_per_second.map(count), theme);
     pen.piece(&format!("{rate} events/s"), Ink::Text);
     if wide {
         let kernels = snapshot.devices.iter();
@@ -103,22 +102,22 @@ pub(super) fn draw_group<'d>(
     title: &str,
     devices: impl Iterator<Item = &'d Device> + Clone,
 ) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let mut pen = canvas.pen(area, area.y);
     let title = text::clip(title, usize::from(area.width / 2));
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
     pen.piece(&counted(number as u64, "device"), Ink::Faint);
     for (name, sum) in sums(devices) {
-        pen.piece(&sum.text(name, true, look), Ink::Faint);
+        pen.piece(&sum.text(name, true, theme), Ink::Faint);
     }
     pen.put(" ", Ink::Frame);
-    pen.put(&look.rule(pen.room()), Ink::Frame);
+    pen.put(&theme.rule(pen.room()), Ink::Frame);
 }
 
 /// What the signs of the bars mean.
 pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     let mut pen = canvas.pen(area, row);
     let inks = [
         Ink::Dram,
@@ -129,11 +128,11 @@ pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
         Ink::Free,
     ];
     for ink in inks {
-        pen.put(&look.fill(ink).to_string(), ink);
+        pen.put(&theme.fill(ink).to_string(), ink);
         pen.put(&format!(" {}", part_name(ink)), Ink::Faint);
         pen.skip(2);
     }
-    pen.put(if look.unicode() { "▏" } else { "|" }, Ink::Peak);
+    pen.put(if theme.unicode() { "▏" } else { "|" }, Ink::Peak);
     pen.put(" peak", Ink::Faint);
     pen.skip(2);
     pen.put("!", Ink::Warning);

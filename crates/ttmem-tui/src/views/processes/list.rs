@@ -8,7 +8,6 @@ use std::cmp::{Ordering, Reverse};
 use std::time::Instant;
 use ttmem_api::{Process, Timestamp};
 
-/// What a process is sorted by.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     /// Not known: before all that is.
@@ -63,7 +62,6 @@ pub(crate) struct List {
     rows: Vec<Row>,
     /// Processes that the filter lets through.
     matched: usize,
-    /// What these hold in DRAM.
     dram: u64,
     made_from: Option<(Instant, Timestamp, Order, String)>,
 }
@@ -73,12 +71,10 @@ impl List {
         &self.rows
     }
 
-    /// How many processes the filter lets through.
     pub(crate) const fn matched(&self) -> usize {
         self.matched
     }
 
-    /// What they hold in DRAM.
     pub(crate) const fn dram(&self) -> u64 {
         self.dram
     }

@@ -19,7 +19,7 @@ use crate::data::Data;
 use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Process, ProcessDevice};
@@ -28,7 +28,6 @@ const NO_PROCESS: &str = "No process has been seen yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \
                       programs report to.";
 
-/// The tab of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     order: Order,
@@ -98,15 +97,15 @@ impl Processes {
     /// Goes to the buffers of the chosen process, if there can be any.
     fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some((process, device)) = self.chosen(data) else {
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         if is_gone(process) {
             self.refused = Some("it is gone and holds nothing");
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         let Some(pid) = process.pid else {
             self.refused = Some("its pid is not known here");
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         chosen.pid = Some(pid);
         if let Some(device) = device {
@@ -116,12 +115,12 @@ impl Processes {
     }
 
     fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let mut pen = canvas.pen(area, area.y);
         if self.filter.is_typing() {
             pen.put("filter: ", Ink::Key);
             pen.put(self.filter.text(), Ink::Strong);
-            pen.put(look.caret(), Ink::Key);
+            pen.put(theme.caret(), Ink::Key);
             let hint = "  Enter keeps it, Esc takes it back";
             if usize::from(pen.room()) >= hint.len() {
                 pen.put(hint, Ink::Faint);
@@ -151,13 +150,13 @@ impl Processes {
 
     /// The chosen process in two lines: what the columns have no room for.
     fn draw_detail(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let Some((process, device)) = self.chosen(data) else {
             return;
         };
-        let unknown = look.unknown();
+        let unknown = theme.unknown();
         let mut pen = canvas.pen(area, area.y);
-        pen.piece(&format!("pid {}", known(process.pid, look)), Ink::Strong);
+        pen.piece(&format!("pid {}", known(process.pid, theme)), Ink::Strong);
         let name = process.name.as_deref().unwrap_or(unknown);
         pen.piece(&text::clip(name, 60), Ink::Text);
         let held = device.map_or_else(|| Held::by(process), Held::on);
@@ -200,19 +199,19 @@ impl Processes {
 
 /// The processes that hold most, under a heading: what the overview has room for.
 pub(crate) fn draw_top(canvas: &mut Canvas<'_>, area: Rect, list: &mut List, data: &Data) {
-    let look = canvas.look;
+    let theme = canvas.theme;
     list.refresh(data, &Order::default(), &Prompt::default());
     let table = Table {
         columns: COLUMNS,
         sorted: Some((DRAM, true)),
     };
-    table.draw_first(canvas, area, list.rows(), |row| cells(*row, data, look));
+    table.draw_first(canvas, area, list.rows(), |row| cells(*row, data, theme));
 }
 
-fn cells(row: Row, data: &Data, look: Look) -> Vec<Cell> {
+fn cells(row: Row, data: &Data, theme: Theme) -> Vec<Cell> {
     match look_up(row, data) {
-        Some((_process, Some(device))) => device_cells(device, look),
-        Some((process, None)) => process_cells(process, data, look),
+        Some((_process, Some(device))) => device_cells(device, theme),
+        Some((process, None)) => process_cells(process, data, theme),
         None => Vec::new(),
     }
 }
@@ -248,7 +247,7 @@ impl View for Processes {
         if self.filter.is_typing() {
             self.filter.handle(key);
             self.refresh(data);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         self.refresh(data);
         match key {
@@ -261,7 +260,7 @@ impl View for Processes {
             moves if self.cursor.handle(moves) => self.follow(data),
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -274,7 +273,7 @@ impl View for Processes {
     }
 
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, _chosen: &Chosen) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() || draw_silence(canvas, area, data) {
             return;
@@ -298,7 +297,7 @@ impl View for Processes {
         };
         let rows = self.list.rows();
         table.draw_all(canvas, table_area, &mut self.cursor, rows, |row| {
-            cells(*row, data, look)
+            cells(*row, data, theme)
         });
         if above > 0 {
             self.draw_title(canvas, area, data);

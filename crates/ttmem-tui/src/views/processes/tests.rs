@@ -1,12 +1,13 @@
 //! Screens of every world, the order of rows, and what keys do.
 
-use super::held::{age, state};
+use super::held::state;
 use super::*;
+use crate::format::short_duration as age;
 use crate::input::Gesture;
-use crate::look::ColourDepth;
-use crate::look::Look;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text as lines};
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};
+use crate::theme::ColourDepth;
+use crate::theme::Theme;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
 use ttmem_api::ProcessState;
@@ -21,7 +22,7 @@ const BUSY: World = World {
 fn press(view: &mut Processes, keys: &[Key], data: &Data) {
     for key in keys {
         let outcome = view.handle(*key, data, &mut Chosen::default());
-        assert_eq!(outcome, Outcome::Taken, "{key:?}");
+        assert_eq!(outcome, Outcome::Handled, "{key:?}");
     }
 }
 
@@ -164,10 +165,10 @@ fn the_pointer_chooses_a_row() {
         };
         view.point(pointer, &data, &mut Chosen::default())
     };
-    assert_eq!(point(4, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(4, Gesture::Click), Outcome::Handled);
     assert_eq!(point(0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(23, Gesture::Click), Outcome::Unused);
-    assert_eq!(point(0, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(point(0, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(view.cursor.row, 5);
 }
 
@@ -222,7 +223,7 @@ fn no_area_is_too_small() {
                 let mut view = Processes::default();
                 view.order.per_device = true;
                 view.draw(
-                    &mut Canvas::new(&mut canvas, LOOK),
+                    &mut Canvas::new(&mut canvas, THEME),
                     area,
                     &data,
                     &Chosen::default(),
@@ -236,11 +237,11 @@ fn no_area_is_too_small() {
 fn without_unicode_there_is_nothing_but_ascii() {
     let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
     let area = canvas.area;
-    let look = Look::new(ColourDepth::None, false);
+    let theme = Theme::new(ColourDepth::None, false);
     let mut view = Processes::default();
     view.order.per_device = true;
     view.draw(
-        &mut Canvas::new(&mut canvas, look),
+        &mut Canvas::new(&mut canvas, theme),
         area,
         &BUSY.data(),
         &Chosen::default(),

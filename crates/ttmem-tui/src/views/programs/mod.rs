@@ -21,12 +21,11 @@ use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cursor, Pane, Prompt, Table, below, pane, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::ProgramRow;
 
-/// Programs, kernels and where they lie.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     page: Page,
@@ -38,7 +37,6 @@ pub(crate) struct Programs {
     timeline_cursor: Cursor,
     rings: Rings,
     pane: Pane,
-    /// Where the names of the pages were drawn.
     titles: Rect,
 }
 
@@ -71,11 +69,11 @@ impl Page {
 
 impl Programs {
     /// Brings what is kept of the documents up to date with them.
-    fn take(&mut self, data: &Data, chosen: &Chosen, look: Look) {
+    fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
         match &data.programs {
             Some(document) => {
-                self.timeline.take(document, data, look);
+                self.timeline.take(document, data, theme);
                 let rows = &document.document.rows;
                 self.list.arrange(
                     (document.received, rows.len()),
@@ -129,24 +127,23 @@ impl Programs {
         } else {
             list.ascending = !list.ascending;
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    /// Goes back one step: the pane, the filters.
     fn back(&mut self, chosen: &mut Chosen) -> Outcome {
         if self.page == Page::Programs && self.pane.close() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if !self.filter.text().is_empty() || chosen.pid.is_some() {
             self.filter.clear();
             chosen.pid = None;
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         Outcome::Unused
     }
 
     fn draw_titles(&mut self, canvas: &mut Canvas<'_>, area: Rect, chosen: &Chosen) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let mut parts: Vec<(String, Ink)> = Vec::new();
         for page in Page::ALL {
             let part = if page == self.page {
@@ -161,7 +158,7 @@ impl Programs {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
         if self.filter.is_typing() {
-            let caret = look.caret();
+            let caret = theme.caret();
             parts.push((
                 format!("  name has: {}{caret}", self.filter.text()),
                 Ink::Key,
@@ -184,7 +181,7 @@ impl Programs {
     }
 
     fn draw_programs(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let (list_area, room) = self.pane.split(area);
         let table = Table {
             columns: list::COLUMNS,
@@ -198,19 +195,19 @@ impl Programs {
         let list = &self.list;
         let row = |row: u64| rows.get(list.place(row)?);
         table.draw(canvas, list_area, &mut cursor, list.rows(), |at| {
-            Some(list::cells(row(at)?, data, look))
+            Some(list::cells(row(at)?, data, theme))
         });
         if let Some(room) = room {
             let inside = room.draw_frame(canvas, "program");
             if let Some(row) = row(cursor.row) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, look));
+                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
             }
         }
         self.list.cursor = cursor;
     }
 
     fn draw_kernels(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let sort = kernels::SORTS.get(self.kernel_list.sort);
         let document = data.kernels.as_ref().map(|fresh| &fresh.document);
         let table = Table {
@@ -222,7 +219,7 @@ impl Programs {
         let (list, each) = (&self.kernel_list, &self.kernels.each);
         table.draw(canvas, area, &mut cursor, list.rows(), |at| {
             let kernel = each.get(list.place(at)?)?;
-            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, look))
+            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, theme))
         });
         self.kernel_list.cursor = cursor;
     }
@@ -267,15 +264,15 @@ impl View for Programs {
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         if self.filter.is_typing() {
             self.filter.handle(key);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         // By pages through the entries, row by row through the rings.
         if self.page == Page::Rings && matches!(key, Key::PageUp | Key::PageDown) {
             self.rings.entries.handle(key);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if self.cursor().handle(key) {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('p') => self.page = self.page.next(),
@@ -287,7 +284,7 @@ impl View for Programs {
             Key::Char(']') | Key::Right => chosen.step(true, data),
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -306,10 +303,10 @@ impl View for Programs {
     }
 
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
-        let look = canvas.look;
-        self.take(data, chosen, look);
+        let theme = canvas.theme;
+        self.take(data, chosen, theme);
         self.draw_titles(canvas, area, chosen);
-        let summary = self.summary(data, chosen, look);
+        let summary = self.summary(data, chosen, theme);
         canvas.line(row_of(area, 1), &summary);
         let area = below(area, 2);
         match self.page {

@@ -8,7 +8,7 @@
 use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cursor, Prompt, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,6 @@ const ASCII_LEVELS: [char; 8] = ['1', '2', '4', '8', 'h', 'H', '#', '@'];
 /// A program, in whatever order the server lists it.
 type Key = (Option<u32>, Option<u64>, Timestamp);
 
-/// How often programs ran of late.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// The answers that are kept; the newest last.
@@ -52,7 +51,6 @@ pub(super) struct Timeline {
     watched: bool,
 }
 
-/// An answer of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Poll {
     received: Instant,
@@ -83,7 +81,7 @@ impl Track {
 
 impl Timeline {
     /// Takes in an answer, if it is a new one.
-    pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, look: Look) {
+    pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, theme: Theme) {
         let follows = self.watch(data);
         let received = document.received;
         if self
@@ -112,7 +110,7 @@ impl Timeline {
             let runs = row.dispatches.saturating_sub(before);
             if runs > 0 {
                 let track = self.tracks.entry(key).or_insert_with(|| Track {
-                    name: list::name(row, look),
+                    name: list::name(row, theme),
                     number: row.program,
                     pid: row.pid,
                     runs: VecDeque::new(),
@@ -167,14 +165,12 @@ impl Timeline {
         (self.newest + 1).saturating_sub(self.polls.len() as u64)
     }
 
-    /// The programs to be seen.
     fn shown(&self, filter: &Prompt, pid: Option<u32>) -> Vec<&Track> {
         let tracks = self.tracks.values();
         let of = tracks.filter(|track| pid.is_none() || track.pid == pid);
         of.filter(|track| filter.matches(&track.name)).collect()
     }
 
-    /// How many programs there are to be seen.
     pub(super) fn rows(&self, filter: &Prompt, pid: Option<u32>) -> u64 {
         self.shown(filter, pid).len() as u64
     }
@@ -258,17 +254,21 @@ impl Timeline {
         (begin, cells): (u16, u16),
         track: &Track,
     ) {
-        let look = canvas.look;
+        let theme = canvas.theme;
         let mut runs = track.runs.iter().rev().peekable();
-        let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+        let levels = if theme.unicode() {
+            LEVELS
+        } else {
+            ASCII_LEVELS
+        };
         for (back, poll) in (0..cells).zip(self.polls.iter().rev()) {
             let number = self.newest.saturating_sub(u64::from(back));
             let ran = runs.next_if(|(at, _)| *at == number);
             let (sign, ink) = match ran {
                 Some((_, count)) => (levels[level(*count)], Ink::Kernel),
-                None if poll.follows => (look.fill(Ink::Free), Ink::Free),
+                None if poll.follows => (theme.fill(Ink::Free), Ink::Free),
                 // What ran before the first answer, or since one long before, is not known.
-                None => (gap(look), Ink::Faint),
+                None => (gap(theme), Ink::Faint),
             };
             let column = row.x.saturating_add(begin).saturating_add(cells - 1 - back);
             canvas.cell((column, row.y), sign, ink);
@@ -282,17 +282,21 @@ fn level(runs: u64) -> usize {
 }
 
 /// The sign of a time that was not watched.
-const fn gap(look: Look) -> char {
-    if look.unicode() { '┊' } else { ':' }
+const fn gap(theme: Theme) -> char {
+    if theme.unicode() { '┊' } else { ':' }
 }
 
-pub(super) fn legend(look: Look) -> String {
-    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+pub(super) fn legend(theme: Theme) -> String {
+    let levels = if theme.unicode() {
+        LEVELS
+    } else {
+        ASCII_LEVELS
+    };
     format!(
         "{} ran once  {} 16 times  {} 128 or more  {} not watched before",
         levels[0],
         levels[4],
         levels[7],
-        gap(look)
+        gap(theme)
     )
 }

@@ -10,7 +10,7 @@ pub(crate) use top::TopOptions;
 use crate::bench::{RecordOptions, WorkloadOptions};
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
-use crate::story::{self, Story};
+use crate::scenarios::{self, ChosenScenario};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
@@ -322,10 +322,10 @@ pub(crate) struct StoryOptions {
     #[arg(
         long,
         value_name = "NAME|FILE",
-        default_value = story::DEFAULT,
-        value_parser = story::parse
+        default_value = scenarios::DEFAULT,
+        value_parser = scenarios::parse
     )]
-    pub(crate) scenario: Story,
+    pub(crate) scenario: ChosenScenario,
 
     /// Where random choices begin: the same number, the same story.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -338,7 +338,7 @@ pub(crate) struct DemoOptions {
     pub(crate) story: StoryOptions,
 
     /// The board to play it on; without it, the scenario's own.
-    #[arg(long, value_name = "NAME", value_parser = story::board)]
+    #[arg(long, value_name = "NAME", value_parser = scenarios::board)]
     pub(crate) board: Option<BoardKind>,
 
     /// Times as fast as normal; 0 = as fast as it goes, and the default of --headless.
@@ -450,7 +450,7 @@ fn group(text: &str) -> Result<Gid, String> {
 }
 
 fn board(text: &str) -> Result<Board, String> {
-    story::board(text).map(Board::Known)
+    scenarios::board(text).map(Board::Known)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

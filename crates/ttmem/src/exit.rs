@@ -49,7 +49,7 @@ pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     let code = code_of(&error);
     if code != OK {
         // Whoever closed standard error does not want to know.
-        let _unheard = writeln!(std::io::stderr(), "ttmem: {error:#}");
+        let _closed = writeln!(std::io::stderr(), "ttmem: {error:#}");
     }
     ExitCode::from(code)
 }

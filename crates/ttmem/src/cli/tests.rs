@@ -87,7 +87,7 @@ fn a_story_is_chosen_by_options() {
         other => panic!("{other:?}"),
     };
     let plain = demo("ttmem demo");
-    assert_eq!(plain.story.scenario.asked(), story::DEFAULT);
+    assert_eq!(plain.story.scenario.asked(), scenarios::DEFAULT);
     assert_eq!(
         (plain.board, plain.story.seed, plain.speed),
         (None, 1, None)

@@ -1,13 +1,12 @@
-//! How far a story is, told by the thread that plays to the thread that shows.
+//! How far a scenario is, shared by the thread that plays and the thread that shows.
 
-use crate::story;
+use crate::scenarios;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_event::{ClashKind, EventKind};
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::StepDone;
 use ttmem_tui::format::bytes;
 
-/// How far a story is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) steps: u64,
@@ -35,7 +34,7 @@ impl SharedProgress {
             step.subject.clone_into(&mut progress.mark);
             progress.doing.clear();
         } else {
-            // In place: a story takes steps faster than memory should be asked for.
+            // In place: a scenario takes steps faster than memory should be asked for.
             let Progress { doing, .. } = &mut *progress;
             doing.clear();
             doing.push_str(step.verb);
@@ -55,7 +54,7 @@ impl SharedProgress {
         };
         self.lock().failure = Some(Refused {
             kind: kind.name(),
-            meaning: story::meaning(kind),
+            meaning: scenarios::meaning(kind),
             figures: refused(event),
         });
     }

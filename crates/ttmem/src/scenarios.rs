@@ -24,13 +24,13 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]
-pub(crate) struct Story {
+pub(crate) struct ChosenScenario {
     scenario: Arc<Scenario>,
-    /// How it was asked for: another process finds the same story by it.
+    /// How it was asked for: another process finds the same one by it.
     asked: String,
 }
 
-impl Story {
+impl ChosenScenario {
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }
@@ -56,14 +56,14 @@ impl Story {
     }
 }
 
-/// The story of that name, or in that file.
-pub(crate) fn parse(asked: &str) -> Result<Story, String> {
+/// The scenario of that name, or in that file.
+pub(crate) fn parse(asked: &str) -> Result<ChosenScenario, String> {
     let scenario = match Scenario::find(asked) {
         Some(built_in) => built_in.scenario().map_err(|error| error.to_string())?,
         None if is_path(asked) => read(Path::new(asked))?,
         None => return Err(unknown()),
     };
-    Ok(Story {
+    Ok(ChosenScenario {
         scenario: Arc::new(scenario),
         asked: asked.to_owned(),
     })

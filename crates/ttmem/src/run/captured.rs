@@ -42,7 +42,7 @@ pub(super) fn obstacle() -> Option<&'static str> {
 
 /// What becomes of a program's output while the view has the terminal.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct CapturedOutput {
     output: PipeReader,
     input: PipeWriter,
     kept: Mutex<Kept>,
@@ -60,7 +60,7 @@ struct Kept {
     passes: bool,
 }
 
-impl Beside {
+impl CapturedOutput {
     /// Makes room for the output of a program.
     pub(super) fn new(title: String) -> Result<Self> {
         let (output, input) = io::pipe().context("cannot make a pipe for the program")?;
@@ -98,8 +98,8 @@ impl Beside {
         drop(input);
         let ended = OnceLock::new();
         std::thread::scope(|scope| {
-            let keeper = std::thread::Builder::new().name("ttmem-output".to_owned());
-            let keeping = keeper.spawn_scoped(scope, || keep(output, &kept, &ended));
+            let thread = std::thread::Builder::new().name("ttmem-output".to_owned());
+            let keeping = thread.spawn_scoped(scope, || keep(output, &kept, &ended));
             keeping.context("cannot start a thread for the program's output")?;
             let waiter = std::thread::Builder::new().name("ttmem-wait".to_owned());
             let waiting = waiter.spawn_scoped(scope, || {
@@ -124,7 +124,7 @@ impl Beside {
             });
             lock(&kept).pass();
             if let Err(error) = shown {
-                let _unheard = writeln!(io::stderr(), "ttmem: no view: {error}");
+                let _closed = writeln!(io::stderr(), "ttmem: no view: {error}");
             }
             let outcome = waiting.join();
             outcome.map_err(|_panic| anyhow!("the thread that waits has failed"))?

@@ -6,7 +6,7 @@ use super::settings::{Settings, SharedSettings};
 use crate::data::{Link, Source, Update};
 use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::mpsc::{SendError, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError};
 
@@ -37,7 +37,7 @@ pub(super) struct Poller {
 }
 
 /// Nobody takes updates any more.
-type Unheard = SendError<Update>;
+struct AppGone;
 
 impl Poller {
     pub(super) fn new(
@@ -73,7 +73,7 @@ impl Poller {
     }
 
     /// Fetches what is due; when the next document is.
-    fn round(&mut self, settings: &Settings) -> Result<Instant, Unheard> {
+    fn round(&mut self, settings: &Settings) -> Result<Instant, AppGone> {
         self.set_marks(settings.marks)?;
         let wanted = Document::TOTALS.iter().chain(&settings.documents);
         let documents: Vec<Document> = wanted.cloned().collect();
@@ -95,7 +95,7 @@ impl Poller {
             let trouble = match document.fetch(&self.client) {
                 Ok(update) => {
                     self.answered()?;
-                    self.updates.send(update)?;
+                    self.send(update)?;
                     None
                 }
                 // Without totals nothing on the screen is live.
@@ -121,7 +121,7 @@ impl Poller {
     }
 
     /// Says why something does not come, when that changed.
-    fn send_trouble(&mut self) -> Result<(), Unheard> {
+    fn send_trouble(&mut self) -> Result<(), AppGone> {
         let trouble = self
             .fetched
             .iter()
@@ -130,12 +130,11 @@ impl Poller {
             return Ok(());
         }
         self.trouble.clone_from(&trouble);
-        self.updates
-            .send(Update::Trouble(Source::Document, trouble))
+        self.send(Update::Trouble(Source::Document, trouble))
     }
 
     /// Sets the marks that the user asked for since the last round.
-    fn set_marks(&mut self, marks: u32) -> Result<(), Unheard> {
+    fn set_marks(&mut self, marks: u32) -> Result<(), AppGone> {
         self.marks = self.marks.max(marks.saturating_sub(MARKS));
         while self.marks < marks {
             self.marks += 1;
@@ -147,27 +146,30 @@ impl Poller {
                 }
                 Err(error) => format!("no mark was set: {error}"),
             };
-            self.updates.send(Update::Notice(notice))?;
+            self.send(Update::Notice(notice))?;
         }
         Ok(())
     }
 
-    fn answered(&mut self) -> Result<(), Unheard> {
+    fn answered(&mut self) -> Result<(), AppGone> {
         if self.was_up {
             return Ok(());
         }
         self.was_up = true;
         self.down = None;
-        self.updates.send(Update::Link(Link::Up))
+        self.send(Update::Link(Link::Up))
     }
 
-    fn failed(&mut self, error: &ApiRequestError) -> Result<(), Unheard> {
+    fn failed(&mut self, error: &ApiRequestError) -> Result<(), AppGone> {
         let since = *self.down.get_or_insert_with(Instant::now);
         self.was_up = false;
         self.forget(&Document::Snapshot);
         let reason = error.to_string();
-        self.updates
-            .send(Update::Link(Link::Down { since, reason }))
+        self.send(Update::Link(Link::Down { since, reason }))
+    }
+
+    fn send(&self, update: Update) -> Result<(), AppGone> {
+        self.updates.send(update).map_err(|_gone| AppGone)
     }
 }
 

@@ -41,7 +41,7 @@ enum Ended {
     /// The server is gone, or ended it.
     Broken,
     /// Nobody takes updates any more.
-    Unheard,
+    AppGone,
 }
 
 impl Listener {
@@ -85,7 +85,7 @@ impl Listener {
             match ended {
                 Ended::Otherwise => {}
                 Ended::Broken => self.settings.wait_until(Instant::now() + RETRY, &settings),
-                Ended::Unheard => return,
+                Ended::AppGone => return,
             }
         }
     }
@@ -98,7 +98,7 @@ impl Listener {
         }
         self.refused = refused;
         let sent = self.updates.send(Update::Trouble(Source::Stream, reason));
-        sent.map_err(|_gone| Ended::Unheard)
+        sent.map_err(|_gone| Ended::AppGone)
     }
 
     fn listen(&mut self, reader: &mut EventReader) -> Ended {
@@ -128,7 +128,7 @@ impl Listener {
                 self.after = Some(last.id);
                 let events = std::mem::take(&mut events);
                 if self.updates.send(Update::Events(events)).is_err() {
-                    return Ended::Unheard;
+                    return Ended::AppGone;
                 }
             }
         }
@@ -153,7 +153,7 @@ impl Listener {
             StreamMessage::Gap(gap) => {
                 let missed = gap.resumes.saturating_sub(gap.after.saturating_add(1));
                 let sent = self.updates.send(Update::Missed(missed));
-                sent.map_err(|_gone| Ended::Unheard)
+                sent.map_err(|_gone| Ended::AppGone)
             }
             // Totals are the snapshot's.
             StreamMessage::Hello(_) | StreamMessage::Changes(_) => Ok(()),

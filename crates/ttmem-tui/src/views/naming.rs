@@ -57,16 +57,18 @@ pub(super) const fn part_name(ink: Ink) -> &'static str {
     }
 }
 
+/// The classes that the server names.
+pub(super) const CLASSES: [MemoryClass; 5] = [
+    MemoryClass::Dram,
+    MemoryClass::L1,
+    MemoryClass::L1Small,
+    MemoryClass::Trace,
+    MemoryClass::System,
+];
+
 /// The class that a word of the read model stands for.
 pub(super) fn class_of(word: &str) -> MemoryClass {
-    let classes = [
-        MemoryClass::Dram,
-        MemoryClass::L1,
-        MemoryClass::L1Small,
-        MemoryClass::Trace,
-        MemoryClass::System,
-    ];
-    let found = classes.into_iter().find(|class| class.as_str() == word);
+    let found = CLASSES.into_iter().find(|class| class.as_str() == word);
     found.unwrap_or(MemoryClass::Other)
 }
 

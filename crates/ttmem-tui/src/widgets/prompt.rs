@@ -40,10 +40,10 @@ impl Prompt {
     /// Takes a key while typing: Enter keeps the text, Escape takes it back.
     pub(crate) fn handle(&mut self, key: Key) {
         match key {
-            Key::Char(character) => {
-                if !character.is_control() && self.text.chars().count() < LIMIT {
-                    self.text.push(character);
-                }
+            Key::Char(character)
+                if !character.is_control() && self.text.chars().count() < LIMIT =>
+            {
+                self.text.push(character);
             }
             Key::Backspace => {
                 self.text.pop();

@@ -7,6 +7,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::views::Chosen;
+use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
 use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
@@ -18,14 +19,6 @@ const WIDEST_STEP: u64 = 3_333;
 
 /// Sizes below which buffers can be left out.
 const SMALLEST: [u64; 6] = [1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
-
-const CLASSES: [MemoryClass; 5] = [
-    MemoryClass::Dram,
-    MemoryClass::L1,
-    MemoryClass::L1Small,
-    MemoryClass::Trace,
-    MemoryClass::System,
-];
 
 const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 

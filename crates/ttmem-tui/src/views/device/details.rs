@@ -1,6 +1,6 @@
 //! All figures of a device as lines: classes, what L1 is taken by, allocators, programs, marks.
 //!
-//! Lines are made of references; only those on the screen are drawn.
+//! Only those on the screen are drawn.
 
 use crate::data::Data;
 use crate::format;
@@ -9,7 +9,7 @@ use crate::views::naming::{age, known, known_bytes, part_name};
 use crate::views::usage;
 use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{AllocatorUsage, ClassUsage, Device, Mark, MemoryClass, PeakBytes, Timestamp};
+use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
 /// The columns in front of fields that flow.
 const LEAD: usize = 10;
@@ -61,27 +61,43 @@ type Field = (&'static str, String);
 pub(super) enum Line<'d> {
     Blank,
     Warning(String),
-    ClassHead,
-    Class(&'static str, Ink, ClassUsage),
+    Heading(&'static [Column]),
+    /// A row of a table, and the bar beside it where there is room.
+    Row(&'static [Column], Vec<Cell>, Option<RowBar>),
+    /// A bar of what L1 is taken by.
     InUse(&'d Device),
     /// Figures one behind the other, after the word for them.
     Fields(&'static str, Vec<Field>),
-    AllocatorHead,
-    Allocator(&'d AllocatorUsage),
-    MarkHead,
-    Mark(&'d Mark, PeakBytes),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowBar {
+    ink: Ink,
+    used: u64,
+    whole: Option<u64>,
+    peak: Option<u64>,
 }
 
 /// The classes, and those of which more is taken than there is.
-pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
-    let mut lines = vec![
-        Line::ClassHead,
-        Line::Class("DRAM", Ink::Dram, device.dram),
-        Line::Class("L1", Ink::L1, device.l1.class()),
-        Line::Class("L1_SMALL", Ink::L1Small, device.l1_small),
-        Line::Class("TRACE", Ink::Trace, device.trace),
-        Line::Class("SYSTEM", Ink::System, device.system),
+pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
+    let classes = [
+        ("DRAM", Ink::Dram, device.dram),
+        ("L1", Ink::L1, device.l1.class()),
+        ("L1_SMALL", Ink::L1Small, device.l1_small),
+        ("TRACE", Ink::Trace, device.trace),
+        ("SYSTEM", Ink::System, device.system),
     ];
+    let mut lines = vec![Line::Heading(CLASSES)];
+    lines.extend(classes.map(|(name, ink, usage)| {
+        let bar = RowBar {
+            ink,
+            used: usage.used_bytes(),
+            whole: usage.capacity_bytes,
+            peak: Some(usage.peak_bytes),
+        };
+        let cells = class_cells(name, ink, &usage, data, theme);
+        Line::Row(CLASSES, cells, Some(bar))
+    }));
     let beyond = usage::over_capacity(device).into_iter();
     lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
     lines
@@ -150,28 +166,52 @@ pub(super) fn programs<'d>(
     lines
 }
 
-pub(super) fn allocators(device: &Device) -> Vec<Line<'_>> {
-    if device.allocators.is_empty() {
-        return Vec::new();
-    }
-    let rows = device.allocators.iter().map(Line::Allocator);
-    [Line::AllocatorHead].into_iter().chain(rows).collect()
+pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
+    let rows = device.allocators.iter().map(|usage| {
+        let fragmentation = fragmentation_permille(usage.fragmentation);
+        let bar = RowBar {
+            ink: scattered(fragmentation),
+            used: fragmentation.unwrap_or(0),
+            whole: fragmentation.map(|_known| 1000),
+            peak: None,
+        };
+        let cells = allocator_cells(usage, fragmentation, theme);
+        Line::Row(ALLOCATORS, cells, Some(bar))
+    });
+    with_heading(ALLOCATORS, rows)
 }
 
-/// The marks, the newest first; none without any.
-pub(super) fn marks<'d>(device: &'d Device, data: &'d Data) -> Vec<Line<'d>> {
-    let marks = data.marks();
-    let peaks = device.peaks_since_marks.iter();
-    let mut rows: Vec<Line<'d>> = marks
-        .iter()
-        .zip(peaks)
-        .map(|(mark, peak)| Line::Mark(mark, *peak))
-        .collect();
-    if !rows.is_empty() {
-        rows.push(Line::MarkHead);
-    }
-    rows.reverse();
-    rows
+/// The marks and the highest values since, the newest first.
+pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
+    let marks = data.marks().iter().zip(&device.peaks_since_marks);
+    let rows = marks.rev().map(|(mark, peaks)| {
+        let sizes = [
+            peaks.dram,
+            peaks.l1,
+            peaks.cb,
+            peaks.kernel,
+            peaks.l1_small,
+            peaks.trace,
+            peaks.system,
+        ];
+        let mut cells = vec![
+            Cell::new(format!("#{} {}", mark.number, mark.name)),
+            Cell::new(age(Some(mark.time), data, theme)),
+        ];
+        cells.extend(sizes.map(|size| Cell::new(format::bytes(size))));
+        Line::Row(MARKS, cells, None)
+    });
+    with_heading(MARKS, rows)
+}
+
+/// The rows of a table below its heading; nothing without any.
+fn with_heading<'d>(
+    columns: &'static [Column],
+    rows: impl Iterator<Item = Line<'d>>,
+) -> Vec<Line<'d>> {
+    let mut rows = rows.peekable();
+    let heading = rows.peek().map(|_row| Line::Heading(columns));
+    heading.into_iter().chain(rows).collect()
 }
 
 /// Fields in as many lines of so many columns as they need.
@@ -212,8 +252,7 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
 }
 
 impl Line<'_> {
-    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let theme = canvas.theme;
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -223,53 +262,20 @@ impl Line<'_> {
             Self::Warning(text) => {
                 canvas.text(area, text, Ink::Warning);
             }
-            Self::ClassHead => Table::of(CLASSES).draw_heading(canvas, area),
-            Self::Class(name, ink, usage) => {
-                let (table_area, bar_area) = beside(area, CLASSES);
-                let cells = class_cells(name, *ink, usage, data, theme);
-                Table::of(CLASSES).draw_row(canvas, table_area, &cells);
-                let bar = Bar {
-                    parts: &[(*ink, usage.used_bytes())],
-                    whole: usage.capacity_bytes,
-                    peak: Some(usage.peak_bytes),
+            Self::Heading(columns) => Table::of(columns).draw_heading(canvas, area),
+            Self::Row(columns, cells, None) => Table::of(columns).draw_row(canvas, area, cells),
+            Self::Row(columns, cells, Some(bar)) => {
+                let (table_area, bar_area) = beside(area, columns);
+                Table::of(columns).draw_row(canvas, table_area, cells);
+                let drawn = Bar {
+                    parts: &[(bar.ink, bar.used)],
+                    whole: bar.whole,
+                    peak: bar.peak,
                 };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
+                drawn.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
             }
             Self::InUse(device) => draw_in_use(canvas, area, device),
             Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
-            Self::AllocatorHead => Table::of(ALLOCATORS).draw_heading(canvas, area),
-            Self::Allocator(usage) => {
-                let (table_area, bar_area) = beside(area, ALLOCATORS);
-                let fragmentation = fragmentation_permille(usage.fragmentation);
-                let cells = allocator_cells(usage, fragmentation, theme);
-                Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells);
-                let bar = Bar {
-                    parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
-                    whole: fragmentation.map(|_known| 1000),
-                    peak: None,
-                };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
-            }
-            Self::MarkHead => Table::of(MARKS).draw_heading(canvas, area),
-            Self::Mark(mark, peaks) => {
-                let age = age(Some(mark.time), data, theme);
-                let sizes = [
-                    peaks.dram,
-                    peaks.l1,
-                    peaks.cb,
-                    peaks.kernel,
-                    peaks.l1_small,
-                    peaks.trace,
-                    peaks.system,
-                ];
-                let sizes = sizes.map(|size| Cell::new(format::bytes(size)));
-                let name = format!("#{} {}", mark.number, mark.name);
-                let cells: Vec<Cell> = [Cell::new(name), Cell::new(age)]
-                    .into_iter()
-                    .chain(sizes)
-                    .collect();
-                Table::of(MARKS).draw_row(canvas, area, &cells);
-            }
         }
     }
 }

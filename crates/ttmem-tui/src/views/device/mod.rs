@@ -179,13 +179,7 @@ impl DeviceView {
         }
     }
 
-    fn draw_details(
-        &mut self,
-        canvas: &mut Canvas<'_>,
-        area: Rect,
-        lines: &[&[Line<'_>]],
-        data: &Data,
-    ) {
+    fn draw_details(&mut self, canvas: &mut Canvas<'_>, area: Rect, lines: &[&[Line<'_>]]) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
         self.scroll.keep_inside(rows, area.height);
         let mut left = area.x;
@@ -197,7 +191,7 @@ impl DeviceView {
             };
             let shown = lines.iter().skip(self.scroll.top());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
-                line.draw(canvas, Rect::new(left, row, width, 1), data);
+                line.draw(canvas, Rect::new(left, row, width, 1));
             }
             left = left.saturating_add(width + 2);
         }
@@ -318,9 +312,9 @@ impl View for DeviceView {
             return;
         };
         let shown = Shown::of(device, data);
-        let classes = details::classes(device);
-        let allocators = details::allocators(device);
-        let marks = details::marks(device, data);
+        let classes = details::classes(device, data, theme);
+        let allocators = details::allocators(device, theme);
+        let marks = details::marks(device, data, theme);
         let blank = vec![Line::Blank];
         let width = if area.width >= WIDE {
             area.width - LEFT - 2
@@ -370,7 +364,7 @@ impl View for DeviceView {
             figures,
         );
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
-        self.draw_details(canvas, place, &lines, data);
+        self.draw_details(canvas, place, &lines);
         if area.height > 1 {
             let line = Rect::new(area.x, area.y + 1, area.width, 1);
             self.draw_choices(canvas, line, shown.as_ref());

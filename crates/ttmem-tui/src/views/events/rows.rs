@@ -5,6 +5,7 @@
 //! while older events go.
 
 use super::family::Family;
+use super::line::is_address;
 use crate::data::Tail;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -136,7 +137,7 @@ impl Rows {
         put_values(&mut text, event);
         let mut values = text.len();
         if self.words.iter().any(|word| word.contains('=')) {
-            put_fields(&mut text, event);
+            put_fields(&mut text, event, true);
         }
         if text.is_ascii() {
             text.make_ascii_lowercase();
@@ -169,27 +170,25 @@ fn put_values(text: &mut String, event: &LastEvent) {
     if event.recovered {
         text.push_str(" recovered");
     }
-    for (name, value) in &event.fields.0 {
-        match value {
-            FieldValue::Unknown | FieldValue::Flag(_) => continue,
-            // As it is shown, and as it may have been read elsewhere.
-            FieldValue::Number(number) if super::line::is_address(name) => {
-                write!(text, " {number} {number:#x}")
-            }
-            known => write!(text, " {known}"),
-        }
-        .expect("a String takes any text");
-    }
+    put_fields(text, event, false);
 }
 
-fn put_fields(text: &mut String, event: &LastEvent) {
+/// The values of fields, or fields as `name=value`.
+fn put_fields(text: &mut String, event: &LastEvent, named: bool) {
     for (name, value) in &event.fields.0 {
+        let (label, equals) = if named {
+            (name.as_str(), "=")
+        } else {
+            ("", "")
+        };
         match value {
             FieldValue::Unknown => continue,
-            FieldValue::Number(number) if super::line::is_address(name) => {
-                write!(text, " {name}={number} {name}={number:#x}")
+            FieldValue::Flag(_) if !named => continue,
+            // As it is shown, and as it may have been read elsewhere.
+            FieldValue::Number(number) if is_address(name) => {
+                write!(text, " {label}{equals}{number} {label}{equals}{number:#x}")
             }
-            known => write!(text, " {name}={known}"),
+            known => write!(text, " {label}{equals}{known}"),
         }
         .expect("a String takes any text");
     }

@@ -145,6 +145,15 @@ pub(crate) enum Band {
     Devices(Vec<usize>),
 }
 
+impl Band {
+    pub(crate) fn places(&self) -> &[usize] {
+        match self {
+            Self::Heading(_) => &[],
+            Self::Devices(places) => places,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     pub(crate) density: Density,
@@ -222,75 +231,51 @@ impl Arrangement {
     }
 
     pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {
-        self.bands
-            .iter()
-            .enumerate()
-            .find_map(|(band, content)| match content {
-                Band::Heading(_) => None,
-                Band::Devices(places) => {
-                    let column = places.iter().position(|known| *known == place)?;
-                    Some((band, column))
-                }
-            })
+        let mut bands = self.bands.iter().enumerate();
+        bands.find_map(|(band, content)| {
+            let column = content.places().iter().position(|known| *known == place)?;
+            Some((band, column))
+        })
     }
 
     /// The device that is so many rows of devices further down, or up, in the same column.
     pub(crate) fn moved(&self, place: usize, rows: i64) -> Option<usize> {
         let (band, column) = self.find(place)?;
-        let mut at = band;
-        for _step in 0..rows.unsigned_abs() {
-            let next = if rows > 0 {
-                (at + 1..self.bands.len()).find(|band| self.is_devices(*band))
-            } else {
-                (0..at).rev().find(|band| self.is_devices(*band))
-            };
-            match next {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        match self.bands.get(at) {
-            Some(Band::Devices(places)) => places.get(column).or(places.last()).copied(),
-            _other => None,
-        }
+        let has_devices = |band: &&Band| !band.places().is_empty();
+        let steps = usize::try_from(rows.unsigned_abs()).unwrap_or(usize::MAX);
+        let (above, below) = self.bands.split_at(band);
+        // The band itself is the first of those below.
+        let to = if rows < 0 {
+            let above = above.iter().rev().filter(has_devices);
+            above.take(steps).last().or(below.first())
+        } else {
+            let below = below.iter().filter(has_devices);
+            below.take(steps.saturating_add(1)).last()
+        };
+        let places = to?.places();
+        places.get(column).or(places.last()).copied()
     }
 
-    fn is_devices(&self, band: usize) -> bool {
-        matches!(self.bands.get(band), Some(Band::Devices(_)))
+    /// All devices, as they stand.
+    fn places(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.bands.iter().flat_map(Band::places).copied()
     }
 
     pub(crate) fn first(&self) -> Option<usize> {
-        self.bands.iter().find_map(|band| match band {
-            Band::Heading(_) => None,
-            Band::Devices(places) => places.first().copied(),
-        })
+        self.places().next()
     }
 
     pub(crate) fn last(&self) -> Option<usize> {
-        self.bands.iter().rev().find_map(|band| match band {
-            Band::Heading(_) => None,
-            Band::Devices(places) => places.last().copied(),
-        })
+        self.places().next_back()
     }
 
     /// The device before or behind one, as they stand.
     pub(crate) fn beside(&self, place: usize, forward: bool) -> Option<usize> {
-        let mut all = self.bands.iter().flat_map(|band| match band {
-            Band::Heading(_) => &[][..],
-            Band::Devices(places) => &places[..],
-        });
+        let is_other = |known: &usize| *known != place;
         if forward {
-            all.find(|known| **known == place)?;
-            all.next().copied()
+            self.places().skip_while(is_other).nth(1)
         } else {
-            let mut before = None;
-            for known in all {
-                if *known == place {
-                    return before;
-                }
-                before = Some(*known);
-            }
-            None
+            self.places().rev().skip_while(is_other).nth(1)
         }
     }
 }

@@ -229,15 +229,9 @@ fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
     // Of all that lies in L1 only the last minutes are known.
     let peak = if memory.is_occupied { "max" } else { "peak" };
     vec![
-        (
-            format!("{} of {}", bytes(memory.used), known(memory.whole)),
-            Ink::Text,
-        ),
-        (
-            format!("largest free {}", known(memory.largest_free)),
-            Ink::Text,
-        ),
-        (format!("{peak} {}", known(memory.peak)), Ink::Text),
+        plain(format!("{} of {}", bytes(memory.used), known(memory.whole))),
+        plain(format!("largest free {}", known(memory.largest_free))),
+        plain(format!("{peak} {}", known(memory.peak))),
     ]
 }
 
@@ -308,17 +302,22 @@ fn resident(figures: &Figures<'_>) -> Option<u64> {
 
 type Pieces = Vec<(String, Ink)>;
 
+fn plain(words: impl Into<String>) -> (String, Ink) {
+    (words.into(), Ink::Text)
+}
+
+fn faint(words: impl Into<String>) -> (String, Ink) {
+    (words.into(), Ink::Faint)
+}
+
 fn cbs(figures: &Figures<'_>, theme: Theme) -> Pieces {
     let cb = &figures.device.cb;
     let resident = known_bytes(cb.resident_bytes, theme);
     vec![
-        (format!("resident {resident}"), Ink::Text),
-        (
-            format!("registered {}", bytes(cb.registered_bytes)),
-            Ink::Text,
-        ),
-        (format!("{} live", count(cb.count)), Ink::Faint),
-        (format!("peak {}", bytes(cb.peak_bytes)), Ink::Faint),
+        plain(format!("resident {resident}")),
+        plain(format!("registered {}", bytes(cb.registered_bytes))),
+        faint(format!("{} live", count(cb.count))),
+        faint(format!("peak {}", bytes(cb.peak_bytes))),
     ]
 }
 
@@ -331,12 +330,9 @@ fn kernels(figures: &Figures<'_>) -> Pieces {
     ];
     let kinds = kinds.map(|(kind, size)| format!("{kind} {}", bytes(size)));
     vec![
-        (
-            format!("registered {}", bytes(kernel.registered_bytes)),
-            Ink::Text,
-        ),
-        (format!("unique {}", bytes(kernel.unique_bytes)), Ink::Text),
-        (format!("{} live", count(kernel.count)), Ink::Faint),
+        plain(format!("registered {}", bytes(kernel.registered_bytes))),
+        plain(format!("unique {}", bytes(kernel.unique_bytes))),
+        faint(format!("{} live", count(kernel.count))),
         (kinds.join(", "), Ink::Faint),
     ]
 }
@@ -374,10 +370,7 @@ fn held_by(figures: &Figures<'_>) -> Pieces {
     let device = figures.device;
     let mut pieces = vec![
         (processes(figures), Ink::Text),
-        (
-            counted(device.allocators.len() as u64, "allocator"),
-            Ink::Faint,
-        ),
+        faint(counted(device.allocators.len() as u64, "allocator")),
     ];
     if device.system.charged_bytes > 0 {
         let host = format!("host memory {}", bytes(device.system.charged_bytes));
@@ -400,10 +393,10 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
         figures
             .device
             .source
-            .map(|source| (format!("source {source}"), Ink::Faint)),
+            .map(|source| faint(format!("source {source}"))),
     );
     let since = data.totals().map(|snapshot| snapshot.server.started);
-    pieces.extend(since.map(|since| (format!("peaks since {}", clock(since, data)), Ink::Faint)));
+    pieces.extend(since.map(|since| faint(format!("peaks since {}", clock(since, data)))));
     pieces
 }
 
@@ -411,9 +404,8 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
-        return vec![(
+        return vec![faint(
             "none: m sets one, and peaks count from it".to_owned(),
-            Ink::Faint,
         )];
     };
     // Devices may have been reported by another moment than the marks.
@@ -423,11 +415,11 @@ fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let age = data.age_seconds(mark.time).map(format::duration);
     let age = age.map_or_else(String::new, |age| format!(", {age} ago"));
     vec![
-        (format!("{}{age}", text::clip(&mark.name, NAME)), Ink::Text),
-        (format!("peak since: DRAM {}", bytes(peak.dram)), Ink::Text),
-        (format!("L1 {}", bytes(peak.l1)), Ink::Text),
-        (format!("CBs {}", bytes(peak.cb)), Ink::Faint),
-        (format!("kernels {}", bytes(peak.kernel)), Ink::Faint),
+        plain(format!("{}{age}", text::clip(&mark.name, NAME))),
+        plain(format!("peak since: DRAM {}", bytes(peak.dram))),
+        plain(format!("L1 {}", bytes(peak.l1))),
+        faint(format!("CBs {}", bytes(peak.cb))),
+        faint(format!("kernels {}", bytes(peak.kernel))),
     ]
 }
 

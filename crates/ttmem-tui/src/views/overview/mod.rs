@@ -176,11 +176,7 @@ impl Overview {
     /// Which devices are on the screen, of how many: `3-19 of 32`.
     fn seen(&self, arrangement: &Arrangement, data: &Data) -> String {
         let above = arrangement.bands.iter().take(self.top);
-        let above = above.map(|band| match band {
-            Band::Heading(_) => 0,
-            Band::Devices(places) => places.len(),
-        });
-        let above: usize = above.sum();
+        let above: usize = above.map(|band| band.places().len()).sum();
         let all = data.devices().len();
         format!("{}-{} of {all}", above + 1, above + self.drawn.len())
     }

@@ -54,7 +54,6 @@ pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The exit code for a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<PrintError>() {
         return if error.reader_left() { OK } else { FAILED };

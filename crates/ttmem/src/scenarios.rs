@@ -22,7 +22,6 @@ pub(crate) const DEFAULT: &str = "transformer-8b";
 /// Scenario files are short: what is larger was not meant to be one.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A scenario that can be played.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenScenario {
     scenario: Arc<Scenario>,
@@ -69,7 +68,6 @@ pub(crate) fn parse(asked: &str) -> Result<ChosenScenario, String> {
     })
 }
 
-/// A board of the catalogue.
 pub(crate) fn board(text: &str) -> Result<BoardKind, String> {
     Board::parse(text)
         .kind()
@@ -81,7 +79,6 @@ fn names(boards: &[BoardKind]) -> String {
     names.join(", ")
 }
 
-/// What there is to play.
 pub(crate) fn list() -> Vec<Listed> {
     let readable = |built_in: &BuiltIn| built_in.scenario().ok();
     let scenarios = Scenario::built_in().iter().filter_map(readable);

@@ -33,7 +33,6 @@ const MAX_CLIENTS: usize = 64;
 /// How long the program may take to say goodbye to a server in the same process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Plays a scenario and shows it.
 pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     let mut output = Output::stdout();
     if options.list {

@@ -26,7 +26,6 @@ pub(crate) struct Recorded {
     pub(crate) failures: u64,
 }
 
-/// What a ring has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct RingCounts {
     /// How often it began anew.
@@ -65,7 +64,6 @@ impl Rings {
         }
     }
 
-    /// The rings of a device together.
     pub(crate) fn of(&self, device: u32) -> RingCounts {
         let mut sum = RingCounts::default();
         for (_key, ring) in self.0.iter().filter(|(key, _ring)| key.0 == device) {

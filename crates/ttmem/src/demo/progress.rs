@@ -12,13 +12,10 @@ pub(super) struct Progress {
     pub(super) steps: u64,
     /// The last one.
     pub(super) doing: String,
-    /// The last mark.
     pub(super) mark: String,
-    /// The last thing that was refused.
     pub(super) failure: Option<Refused>,
 }
 
-/// Progress that two threads look at.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 

@@ -16,7 +16,6 @@ use ttmem_api::{CacheCounts, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_sim::runtime::FailureKind;
 
-/// One device of a report.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct DeviceReport {
     pub(crate) id: u32,
@@ -35,7 +34,6 @@ pub(crate) struct Compared {
     #[serde(skip)]
     pub(crate) name: &'static str,
     pub(crate) recorded: u64,
-    /// As the server counts it.
     pub(crate) server: u64,
 }
 
@@ -49,7 +47,6 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
     /// The user ended it early.
     pub(crate) interrupted: bool,
-    /// What the devices held and ran.
     pub(crate) devices: Vec<DeviceReport>,
     /// The kinds of failure that the scenario plants.
     #[serde(rename = "planted_failures", serialize_with = "as_names")]
@@ -68,7 +65,6 @@ pub(crate) struct Report {
     pub(crate) lost_events: u64,
     /// Events that the account has, and the history has not.
     pub(crate) elided_events: u64,
-    /// Bytes held after the scenario.
     pub(crate) live_bytes: u64,
     /// Bytes held after the program disconnected.
     pub(crate) left_bytes: u64,

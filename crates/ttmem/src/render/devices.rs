@@ -49,7 +49,6 @@ const CODE: &[Column] = &[
     Column::figures("", 14, 0).growing(),
 ];
 
-/// All devices of a snapshot.
 pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
     if snapshot.devices.len() > MAX_BLOCKS {
         return overview(snapshot, width, paint);

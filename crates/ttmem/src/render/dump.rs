@@ -21,22 +21,17 @@ const DEVICES: Column = Column::words("DEVICES", 7, 0);
 /// Enough for any 64-bit number in hex.
 const HEX_WIDTH: u16 = 18;
 
-/// A kind of row that can be dumped.
 pub(crate) trait DumpRow {
-    /// What one row is called.
     const NOUN: &'static str;
 
-    /// The columns of the table.
     const COLUMNS: &'static [Column];
 
-    /// The row, in the columns of the table.
     fn cells(&self) -> Vec<String>;
 
     /// Bytes on each device, and the number of devices.
     fn size(&self) -> (u64, usize);
 }
 
-/// A table in the making.
 #[derive(Debug)]
 pub(crate) struct Dump<R> {
     width: usize,
@@ -47,7 +42,6 @@ pub(crate) struct Dump<R> {
 }
 
 impl<R: DumpRow> Dump<R> {
-    /// An empty table for a terminal of `width` columns.
     pub(crate) fn new(width: usize, color: bool) -> Self {
         Self {
             width: layout_width(width),

@@ -41,7 +41,6 @@ fn layout_width(width: usize) -> usize {
     width.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// A document that is being laid out.
 struct Page<'a, T> {
     document: &'a T,
     width: usize,
@@ -59,7 +58,6 @@ impl<'a, T> Page<'a, T> {
         }
     }
 
-    /// Contradictions by kind, one per line.
     fn kinds<'k>(&self, kinds: impl Iterator<Item = (&'k str, u64)>) -> String {
         const KINDS: Table<'_> = Table::of(&[Column::words("", 34, 0), Column::figures("", 8, 0)]);
         let line = |(kind, times)| {

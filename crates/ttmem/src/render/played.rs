@@ -1,4 +1,4 @@
-//! What happened in a story, and which stories there are.
+//! What happened in a scenario, and which scenarios there are.
 
 use super::paint::{Paint, sentence};
 use super::{Page, layout_width};
@@ -24,11 +24,9 @@ const RUNS: &[Column] = &[
 /// Columns of a scenario's name, and the space behind it.
 const NAME_WIDTH: usize = 20;
 
-/// One scenario of the list.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// What it shows, in a line.
     pub(crate) about: String,
     /// The boards it is for, its own first.
     pub(crate) boards: String,
@@ -65,7 +63,6 @@ pub(crate) fn scenarios(listed: &[Listed], screen: Screen) -> String {
     text
 }
 
-/// The report of a story.
 pub(crate) fn played(report: &Report, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();

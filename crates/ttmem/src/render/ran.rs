@@ -28,7 +28,6 @@ const SHOWN_STACKS: usize = 3;
 /// Frames of each: further out is mostly the interpreter.
 const SHOWN_FRAMES: usize = 8;
 
-/// The report for people.
 pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();

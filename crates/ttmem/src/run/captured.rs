@@ -61,7 +61,6 @@ struct Kept {
 }
 
 impl CapturedOutput {
-    /// Makes room for the output of a program.
     pub(super) fn new(title: String) -> Result<Self> {
         let (output, input) = io::pipe().context("cannot make a pipe for the program")?;
         Ok(Self {
@@ -209,7 +208,6 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program, as the view knows it.
 struct Running<'a> {
     title: &'a str,
     begun: Instant,

@@ -32,7 +32,6 @@ pub(crate) struct Fresh<T> {
 pub(crate) enum Link {
     #[default]
     Connecting,
-    /// The last question was answered.
     Up,
     Down {
         since: Instant,

@@ -93,7 +93,6 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings
     draw_keys(canvas, parts.keys, around.keys);
 }
 
-/// Says that there is no room.
 pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     let words = format!("at least {}x{} needed", LEAST.0, LEAST.1);
     canvas.text(canvas.area, words, Ink::Warning);
@@ -134,7 +133,6 @@ pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     }
 }
 
-/// How current the figures are.
 fn state(data: &Data) -> (String, Ink) {
     if let Some(notice) = &data.notice
         && data

@@ -28,7 +28,6 @@ impl Input {
 pub(crate) enum Key {
     Char(char),
     Control(char),
-    /// Goes deeper, or ends an input.
     Enter,
     Escape,
     Backspace,
@@ -78,7 +77,6 @@ pub(crate) struct Pointer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gesture {
-    /// A press of the first button.
     Click,
     /// The wheel, away from the user.
     WheelUp,

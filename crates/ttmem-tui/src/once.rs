@@ -13,7 +13,6 @@ use ttmem_api::{ApiClient, ApiRequestError};
 /// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;
 
-/// What to draw, and how large.
 #[derive(Debug, Clone)]
 pub struct OnceOptions {
     pub address: String,

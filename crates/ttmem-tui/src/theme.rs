@@ -14,7 +14,6 @@ use unicode_width::UnicodeWidthStr;
 pub enum ColourDepth {
     /// None: bold, dim and reversed only.
     None,
-    /// The sixteen that every terminal has.
     Sixteen,
     Palette,
     True,
@@ -37,7 +36,6 @@ pub(crate) enum Ink {
     /// Something is wrong, or about to be.
     Danger,
     Peak,
-    /// Memory that nothing lies in.
     Free,
     /// Memory that the runtime takes before any allocator.
     Reserved,
@@ -46,10 +44,8 @@ pub(crate) enum Ink {
     /// Circular buffers, dataflow buffers, scratchpads.
     Storage,
     L1,
-    /// Buffers in the small region of L1.
     L1Small,
     Dram,
-    /// Buffers in the trace region.
     Trace,
     System,
 }
@@ -205,7 +201,6 @@ impl Theme {
         }
     }
 
-    /// What stands between parts of a line.
     pub(crate) const fn between(self) -> &'static str {
         if self.unicode { " · " } else { " | " }
     }
@@ -215,7 +210,6 @@ impl Theme {
         if self.unicode { "▏" } else { "_" }
     }
 
-    /// A line of so many columns.
     pub(crate) fn rule(self, columns: u16) -> String {
         let sign = if self.unicode { "─" } else { "-" };
         sign.repeat(usize::from(columns))

@@ -61,13 +61,11 @@ pub struct CompanionLine {
     pub is_warning: bool,
 }
 
-/// What is shown, and how.
 pub struct TopOptions<'c> {
     pub client: ApiClient,
     /// What the user calls it.
     pub address: String,
     pub interval: Duration,
-    /// The view to begin with.
     pub tab: Tab,
     pub theme: Theme,
     pub companion: Option<&'c dyn Companion>,
@@ -94,7 +92,6 @@ pub enum Left {
 pub enum TopError {
     #[error("cannot use the terminal")]
     Terminal(#[source] io::Error),
-    /// The system has no thread left.
     #[error("cannot start the threads that ask the server")]
     Thread(#[source] io::Error),
     #[error("the threads that ask the server have failed")]
@@ -144,7 +141,6 @@ fn is_gone(error: &io::Error) -> bool {
     ) || error.raw_os_error() == Some(EIO)
 }
 
-/// A screen, and what is shown on it.
 struct Shown<'c> {
     screen: Screen,
     signals: Signals,
@@ -210,7 +206,6 @@ impl Shown<'_> {
         }
     }
 
-    /// Gives the terminal back until the user continues.
     fn suspend(&mut self) -> Result<(), TopError> {
         self.screen.suspend().map_err(TopError::Terminal)?;
         // The terminal was taken again; that this process goes on is no news any more.

@@ -24,7 +24,6 @@ pub(super) struct Poller {
     client: ApiClient,
     settings: Arc<SharedSettings>,
     updates: SyncSender<Update>,
-    /// What was fetched, one of each kind.
     fetched: Vec<Fetched>,
     /// Since when the server does not answer.
     down: Option<Instant>,
@@ -57,7 +56,6 @@ impl Poller {
         }
     }
 
-    /// Asks until nobody wants to know.
     pub(super) fn run(mut self) {
         let mut refreshes = 0;
         while let Some(settings) = self.settings.get() {

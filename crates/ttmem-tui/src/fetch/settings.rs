@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Settings {
     /// Documents to keep fresh besides the totals: those of the view on screen only.
     pub(crate) documents: Vec<Document>,
-    /// Whether the view shows every event as it happens.
     pub(crate) streams_events: bool,
     pub(crate) interval: Duration,
     pub(crate) paused: bool,
     /// Grows when everything is to be fetched anew.
     pub(crate) refreshes: u64,
-    /// Marks that the user set so far.
     pub(crate) marks: u32,
 }
 

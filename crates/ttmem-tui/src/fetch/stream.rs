@@ -60,7 +60,6 @@ impl Listener {
         }
     }
 
-    /// Listens until nobody wants to know.
     pub(super) fn run(mut self) {
         while let Some(settings) = self.settings.get() {
             if !settings.streams_events {

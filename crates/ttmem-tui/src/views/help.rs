@@ -96,7 +96,6 @@ impl Help {
     }
 }
 
-/// A line in parts that look different.
 struct Line(Vec<(String, Ink)>);
 
 /// All that the help says, in lines of so many columns.

@@ -24,7 +24,6 @@ use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceKey};
 
-/// The tabs in their order; the number of each is its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tab {
     #[default]
@@ -176,7 +175,6 @@ pub(crate) trait View {
         Vec::new()
     }
 
-    /// Whether it shows every event as it happens.
     fn streams_events(&self) -> bool {
         false
     }

@@ -52,7 +52,6 @@ impl<'b> Canvas<'b> {
         pen.column()
     }
 
-    /// Writes texts with some columns between them.
     pub(crate) fn spaced<T: AsRef<str>>(&mut self, area: Rect, parts: &[(T, Ink)], apart: u16) {
         let mut pen = self.pen(area, area.y);
         for (part, ink) in parts {
@@ -93,7 +92,6 @@ impl<'b> Canvas<'b> {
         end
     }
 
-    /// Fills a cell with a sign.
     pub(crate) fn cell(&mut self, at: (u16, u16), sign: char, ink: Ink) {
         let style = self.theme.style(ink);
         if let Some(cell) = self.buffer.cell_mut(at) {
@@ -119,7 +117,6 @@ pub(crate) fn right_of(area: Rect, columns: u16) -> Rect {
     Rect::new(area.x + columns, area.y, area.width - columns, area.height)
 }
 
-/// The first rows of an area.
 pub(crate) fn above(area: Rect, rows: u16) -> Rect {
     Rect::new(area.x, area.y, area.width, rows.min(area.height))
 }

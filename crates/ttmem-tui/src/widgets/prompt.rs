@@ -2,7 +2,6 @@
 
 use crate::input::Key;
 
-/// The most characters that can be typed.
 const LIMIT: usize = 200;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

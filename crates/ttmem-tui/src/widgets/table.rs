@@ -22,7 +22,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words, at the left.
     #[must_use]
     pub const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
@@ -34,7 +33,6 @@ impl Column {
         }
     }
 
-    /// A column of figures, at the right.
     #[must_use]
     pub const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
@@ -43,7 +41,6 @@ impl Column {
         }
     }
 
-    /// A column of sizes.
     #[must_use]
     pub const fn size(title: &'static str) -> Self {
         Self::figures(title, 10, 0)

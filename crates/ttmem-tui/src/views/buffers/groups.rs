@@ -36,7 +36,6 @@ const BAR: u16 = 24;
 /// Columns from which there is.
 const WIDE: u16 = 120;
 
-/// Draws groups, those with most bytes first.
 pub(in crate::views) fn draw_groups(
     canvas: &mut Canvas<'_>,
     area: Rect,

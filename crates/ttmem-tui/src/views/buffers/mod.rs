@@ -29,7 +29,6 @@ pub(crate) struct Buffers {
     cursor: Cursor,
     group_cursor: Cursor,
     pane: Pane,
-    /// Why the last key led nowhere.
     note: Option<&'static str>,
 }
 
@@ -104,7 +103,6 @@ impl Buffers {
         question::same(query, &asked).then_some(groups)
     }
 
-    /// How old what is shown is, if that is too old.
     fn age(&self, data: &Data) -> Option<String> {
         let rows = data.buffers.as_ref().map(|fresh| fresh.received);
         let sums = data.groups.as_ref().map(|fresh| fresh.received);

@@ -25,7 +25,6 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 /// Which buffers the user wants to see, and in which order.
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
-    /// Text that the operation contains.
     pub(in crate::views) operation: Prompt,
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.

@@ -14,7 +14,6 @@ const TIME: u16 = 8;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['_', '_', '.', '.', '-', '=', '=', '#'];
 
-/// A figure of a device over so many seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chart<'d> {
     pub(super) series: Series,
@@ -132,7 +131,6 @@ impl Chart<'_> {
         Timestamp::from_unix_nanos(end.unix_nanos().saturating_sub(span))
     }
 
-    /// The worst value of the time that is shown.
     fn extreme(&self) -> Option<Moment> {
         let (history, device) = self.history?;
         let start = self.start(history.time);

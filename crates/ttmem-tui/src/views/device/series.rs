@@ -19,7 +19,6 @@ pub(super) enum Series {
 }
 
 impl Series {
-    /// All of them, those that matter most first.
     pub(super) const ALL: [Self; 7] = [
         Self::Dram,
         Self::Occupied,

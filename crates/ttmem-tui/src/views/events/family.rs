@@ -16,7 +16,6 @@ pub(super) enum Family {
     Programs,
     /// Kernels, and where their code comes from.
     Kernels,
-    /// What was refused or lost.
     Failures,
 }
 
@@ -106,7 +105,6 @@ pub(super) enum Weight {
     Usual,
     /// Something waits, or is not told.
     Notable,
-    /// Something was refused, or lost.
     Failure,
 }
 

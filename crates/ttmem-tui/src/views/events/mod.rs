@@ -264,7 +264,6 @@ impl Events {
         }
     }
 
-    /// How the list runs, in few words.
     fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
         let dot = if theme.unicode() { "·" } else { "-" };
         let Some(held) = &self.held else {

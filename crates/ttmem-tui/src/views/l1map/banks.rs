@@ -13,7 +13,6 @@ use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
 
 const ADDRESSES: u16 = 13;
-/// The most cells that a server gives.
 const MOST_CELLS: u32 = 4096;
 /// Signs of a cell that is taken in part, from little to much.
 const LEVELS: [char; 3] = ['░', '▒', '▓'];

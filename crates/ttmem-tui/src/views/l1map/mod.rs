@@ -107,7 +107,6 @@ impl L1MapView {
         self.block = Cursor::default();
     }
 
-    /// Keys that move in what is on the screen.
     fn move_by(&mut self, key: Key, data: &Data, chosen: &Chosen) -> bool {
         if self.page != Page::Cores {
             return self.block.handle(key);
@@ -197,7 +196,6 @@ impl L1MapView {
         self.draw_column(canvas, right, (device, map, core), data);
     }
 
-    /// The chosen core from the top to address 0.
     fn draw_column(
         &mut self,
         canvas: &mut Canvas<'_>,

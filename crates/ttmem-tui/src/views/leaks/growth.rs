@@ -80,7 +80,6 @@ pub(super) fn reach(mark: Timestamp, data: &Data) -> Option<u32> {
     })
 }
 
-/// What one class of a device has, and had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grown {
     now: u64,

@@ -31,7 +31,6 @@ pub(crate) struct Leaks {
     only_device: bool,
     cursor: Cursor,
     opened: Option<Opened>,
-    /// Why the last key led nowhere.
     note: Option<&'static str>,
 }
 
@@ -40,7 +39,6 @@ struct Opened {
     list: Box<Buffers>,
     /// The mark that they are since: a newer one is followed only when the list is closed.
     mark: Mark,
-    /// The process that was chosen before.
     pid: Option<u32>,
 }
 

@@ -18,7 +18,6 @@ pub(crate) enum Density {
 }
 
 impl Density {
-    /// From the largest to the smallest.
     const ALL: [Self; 4] = [Self::Large, Self::Medium, Self::TwoLines, Self::OneLine];
 
     pub(crate) const fn height(self) -> u16 {

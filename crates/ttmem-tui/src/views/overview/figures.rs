@@ -67,7 +67,6 @@ impl Filled {
         Share::of(self.used, self.whole)
     }
 
-    /// Whether the user should look at it.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.share()
             .is_some_and(|share| share.permille() >= NEARLY_FULL_PERMILLE)

@@ -56,7 +56,6 @@ fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str
     ]
 }
 
-/// All devices, processes and events in a line.
 pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let theme = canvas.theme;
     let Some(snapshot) = data.totals() else {
@@ -95,7 +94,6 @@ pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     }
 }
 
-/// The heading of a group, with its sums.
 pub(super) fn draw_group<'d>(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -115,7 +113,6 @@ pub(super) fn draw_group<'d>(
     pen.put(&theme.rule(pen.room()), Ink::Frame);
 }
 
-/// What the signs of the bars mean.
 pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
     let theme = canvas.theme;
     let mut pen = canvas.pen(area, row);

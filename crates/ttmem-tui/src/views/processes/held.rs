@@ -84,16 +84,13 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
     }
 }
 
-/// What a remark is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     Lost,
     /// Figures that are about to be replaced.
     Resync,
     Leaks,
-    /// What did not add up.
     Anomalies,
-    /// What was given back at the end.
     Released,
 }
 

@@ -36,7 +36,6 @@ pub(crate) struct Processes {
     cursor: Cursor,
     /// The row that the user went to; it is followed when others overtake it.
     followed: Option<Identity>,
-    /// Why the last key led nowhere.
     refused: Option<&'static str>,
 }
 

@@ -51,7 +51,6 @@ const COLUMNS_OF_SOME: &[Column] = &[
 /// The columns that rows can be sorted by, in the order of the key.
 pub(super) const SORTS: [usize; 7] = [6, 7, 8, 9, 10, 4, 0];
 
-/// A kernel and all programs that have it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     /// The place of its first row in the document.

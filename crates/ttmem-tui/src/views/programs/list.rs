@@ -140,7 +140,6 @@ pub(super) fn name(row: &ProgramRow, theme: Theme) -> String {
     }
 }
 
-/// The states of a binary, those furthest from running first.
 const STATES: [BinaryState; 4] = [
     BinaryState::Other,
     BinaryState::NotSent,

@@ -76,7 +76,6 @@ fn listed<R>(
     parts
 }
 
-/// What the caches of a device saved.
 fn caches(device: &Device, theme: Theme) -> String {
     let dot = theme.between();
     let count = |count: Option<u64>| known(count.map(format::count), theme);

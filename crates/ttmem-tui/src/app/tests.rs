@@ -120,6 +120,19 @@ fn help_is_left_before_the_program_is() {
 }
 
 #[test]
+fn help_is_seen_on_the_smallest_screens() {
+    for height in [8, 9, 10] {
+        let mut app = app(Tab::Overview);
+        press(&mut app, Key::Char('?'));
+        let screen = drawn(&mut app, (40, height), &[]);
+        assert!(screen.contains("Keys of this view"), "{screen}");
+        let lines = [line("a demo"), line("its last line")];
+        let screen = drawn(&mut app, (40, height), &lines);
+        assert!(screen.contains("Keys of this view"), "{screen}");
+    }
+}
+
+#[test]
 fn what_is_old_or_on_hold_is_called_so() {
     let mut app = app(Tab::Overview);
     assert!(drawn(&mut app, (80, 24), &[]).contains("live, every 1 s"));

@@ -1,8 +1,9 @@
 //! The latest documents, each with the moment it came, and how the connection is.
 //!
-//! The feed hands over what the server said, [`Data::apply`] puts it here, the views read it. What
-//! no view wanted lately is simply old, and has its age.
+//! What the server said is put here by [`Data::apply`], and the views read it. What no view needed
+//! lately is simply old, and has its age.
 
+use crate::format;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,16 +32,16 @@ pub(crate) struct Fresh<T> {
 pub(crate) enum Link {
     #[default]
     Connecting,
-    /// The last question was answered.
     Up,
-    /// The server does not answer.
-    Down { since: Instant, reason: String },
+    Down {
+        since: Instant,
+        reason: String,
+    },
 }
 
 /// Rows of a list of which the server was asked for the first thousands.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<R> {
-    /// The rows that were asked for.
     pub(crate) rows: Vec<R>,
     pub(crate) has_more: bool,
 }
@@ -71,23 +72,19 @@ pub(crate) struct Tail {
     pub(crate) missed: u64,
 }
 
-/// Something that the feed brings.
+/// Something that was fetched.
 #[derive(Debug, Clone)]
 pub(crate) enum Update {
     Snapshot(Box<Snapshot>),
     /// The last ten minutes.
     Recent(History),
-    /// So many seconds of history.
     History(u32, History),
-    /// L1 of a device.
     L1Map(DeviceKey, Box<L1Map>),
-    /// The banks of a device.
     Blocks(DeviceKey, Box<BlockMap>),
     Programs(Listed<ProgramRow>),
     Kernels(Listed<KernelRow>),
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
-    /// Events of the raw stream.
     Events(Vec<StreamEvent>),
     /// Events that will not come.
     Missed(u64),
@@ -98,7 +95,6 @@ pub(crate) enum Update {
     Trouble(Source, Option<String>),
 }
 
-/// What does not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A document that a view wants.
@@ -111,7 +107,6 @@ pub(crate) enum Source {
 pub(crate) struct Data {
     /// The moment for which a frame is drawn.
     pub(crate) now: Instant,
-    /// How often the server is asked.
     pub(crate) interval: Duration,
     /// Where the data comes from, as the user named it.
     pub(crate) address: String,
@@ -123,9 +118,7 @@ pub(crate) struct Data {
     pub(crate) recent: Option<Fresh<History>>,
     /// The history that the device view asked for: its reach, and itself.
     pub(crate) history: Option<Fresh<(u32, History)>>,
-    /// L1 of a device.
     pub(crate) l1map: Option<Fresh<(DeviceKey, L1Map)>>,
-    /// The banks of a device.
     pub(crate) blocks: Option<Fresh<(DeviceKey, BlockMap)>>,
     pub(crate) programs: Option<Fresh<Listed<ProgramRow>>>,
     pub(crate) kernels: Option<Fresh<Listed<KernelRow>>>,
@@ -165,7 +158,7 @@ impl Data {
         }
     }
 
-    /// Takes in what the feed brought at a moment.
+    /// Takes in what was fetched at a moment.
     pub(crate) fn apply(&mut self, update: Update, received: Instant) {
         match update {
             Update::Snapshot(mut snapshot) => {
@@ -191,12 +184,10 @@ impl Data {
         }
     }
 
-    /// The totals, if there are any.
     pub(crate) fn totals(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref().map(|fresh| &fresh.document)
     }
 
-    /// The devices; none while nothing is known.
     pub(crate) fn devices(&self) -> &[Device] {
         self.totals().map_or(&[], |snapshot| &snapshot.devices)
     }
@@ -233,6 +224,12 @@ impl Data {
         (age > limit.max(STALE_AT_LEAST)).then_some(age)
     }
 
+    /// How old a document is, in words; none of one that is live, or that the user stopped.
+    pub(crate) fn age_note(&self, received: Instant) -> Option<String> {
+        let age = self.stale(received).filter(|_| !self.paused)?;
+        Some(format!("as of {} ago", format::duration(age.as_secs())))
+    }
+
     /// Events per second from the last snapshot to a new one; none of the first, or within one moment.
     fn rate(&self, snapshot: &Snapshot, received: Instant) -> Option<u64> {
         let before = self.snapshot.as_ref()?;
@@ -256,6 +253,12 @@ impl Tail {
         let over = self.events.len().saturating_sub(TAIL_EVENTS);
         self.events.drain(..over);
         self.gone += u64::try_from(over).unwrap_or(u64::MAX);
+    }
+
+    /// The event at a place among all that ever came.
+    pub(crate) fn at(&self, place: u64) -> Option<&StreamEvent> {
+        let place = usize::try_from(place.checked_sub(self.gone)?).ok()?;
+        self.events.get(place).map(|event| &**event)
     }
 
     /// The place behind the newest event, among all that ever came.

@@ -33,7 +33,6 @@ pub fn bytes(size_bytes: u64) -> String {
     }
 }
 
-/// A size that may be unknown.
 #[must_use]
 pub fn bytes_or_unknown(size_bytes: Option<u64>) -> String {
     size_bytes.map_or_else(|| "unknown".to_owned(), bytes)
@@ -60,14 +59,9 @@ pub fn count(count: u64) -> String {
 /// A count and its noun, which takes an s unless there is exactly one.
 #[must_use]
 pub fn counted(number: u64, noun: &str) -> String {
-    format!(
-        "{} {noun}{}",
-        count(number),
-        if number == 1 { "" } else { "s" }
-    )
+    counted_as(number, noun, &format!("{noun}s"))
 }
 
-/// A count and the noun that goes with it.
 #[must_use]
 pub fn counted_as(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
@@ -93,6 +87,27 @@ pub fn duration(seconds: u64) -> String {
         (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
         (0, ..) => format!("{hours} h {minutes} min"),
         _ => format!("{} d {hours} h", count(days)),
+    }
+}
+
+/// A duration in its two largest units, in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
+pub(crate) fn short_duration(seconds: u64) -> String {
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days @ ..100, hours, _) => format!("{days}d {hours}h"),
+        (days, ..) => format!("{}d", count(days)),
+    }
+}
+
+/// A duration in its largest unit.
+pub(crate) fn rough_duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _days => format!("{} d", seconds / 86_400),
     }
 }
 

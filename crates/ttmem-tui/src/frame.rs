@@ -3,13 +3,10 @@
 use crate::app::CompanionLine;
 use crate::data::{Data, Link};
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
-use crate::widgets::line::{below, draw_line, draw_whole, right_of, row_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
@@ -19,12 +16,10 @@ const LEAST: (u16, u16) = (40, 8);
 /// The most lines that whoever runs beside may take from the view.
 const COMPANION_LINES: u16 = 3;
 
-/// The parts of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     tabs: Rect,
     status: Rect,
-    /// Lines of whoever runs beside.
     companion: Rect,
     pub(crate) view: Rect,
     keys: Rect,
@@ -66,23 +61,14 @@ impl Parts {
     }
 }
 
-/// What a frame says around a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) tab: Tab,
     pub(crate) keys: &'static [KeyHelp],
-    /// What whoever runs beside has to say.
     pub(crate) companion: &'a [CompanionLine],
 }
 
-/// Draws what is around a view.
-pub(crate) fn draw(
-    canvas: &mut Buffer,
-    parts: &Parts,
-    around: &Surroundings<'_>,
-    data: &Data,
-    look: Look,
-) {
+pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings<'_>, data: &Data) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
         let (key, name) = if tab == around.tab {
             (Ink::Chosen, Ink::Chosen)
@@ -93,32 +79,25 @@ pub(crate) fn draw(
             (number.to_string(), key),
             (format!(" {}", tab.title()), name),
         ];
-        draw_line(canvas, *place, &words, look);
+        canvas.line(*place, &words);
     }
-    draw_status(canvas, parts.status, data, look);
+    draw_status(canvas, parts.status, data);
     for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
             Ink::Warning
         } else {
             Ink::Strong
         };
-        draw_line(canvas, row, &[(&line.text, ink)], look);
+        canvas.text(row, &line.text, ink);
     }
-    draw_keys(canvas, parts.keys, around.keys, look);
+    draw_keys(canvas, parts.keys, around.keys);
 }
 
-/// The line of facts and the rest of a canvas that has nothing else around a view.
-pub(crate) fn alone(canvas: Rect) -> (Rect, Rect) {
-    (row_of(canvas, 0), below(canvas, 1))
-}
-
-/// Says that there is no room.
-pub(crate) fn draw_too_small(canvas: &mut Buffer, look: Look) {
+pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     let words = format!("at least {}x{} needed", LEAST.0, LEAST.1);
-    draw_line(canvas, canvas.area, &[(words, Ink::Warning)], look);
+    canvas.text(canvas.area, words, Ink::Warning);
 }
 
-/// Where the names of the tabs are.
 fn tab_places(line: Rect) -> [Rect; 8] {
     let mut column = line.x;
     Tab::ALL.map(|tab| {
@@ -129,31 +108,31 @@ fn tab_places(line: Rect) -> [Rect; 8] {
     })
 }
 
-fn draw_status(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let (state, ink) = state(data);
     // The state first: whatever else has no room, it must be seen.
     let state = text::clip(&state, usize::from(line.width));
     let taken = u16::try_from(text::width(&state)).unwrap_or(line.width);
     let rest = line.width.saturating_sub(taken);
-    draw_line(canvas, right_of(line, rest), &[(state, ink)], look);
+    canvas.text(right_of(line, rest), state, ink);
     let facts = Rect {
         width: rest.saturating_sub(1),
         ..line
     };
-    draw_facts(canvas, facts, data, look);
+    draw_facts(canvas, facts, data);
 }
 
 /// Draws what is known of the server, as much as has room.
-pub(crate) fn draw_facts(canvas: &mut Buffer, line: Rect, data: &Data, look: Look) {
+pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
+    let theme = canvas.theme;
     match data.totals() {
-        Some(snapshot) => draw_whole(canvas, line, &facts(snapshot, data, look), 2, look),
+        Some(snapshot) => canvas.whole_parts(line, &facts(snapshot, data, theme), 2),
         None => {
-            draw_line(canvas, line, &[(&data.address, Ink::Faint)], look);
+            canvas.text(line, &data.address, Ink::Faint);
         }
     }
 }
 
-/// How current the figures are.
 fn state(data: &Data) -> (String, Ink) {
     if let Some(notice) = &data.notice
         && data
@@ -194,7 +173,7 @@ fn state(data: &Data) -> (String, Ink) {
 }
 
 /// What the second line says, the most important first.
-fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
+fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     let incomplete = snapshot
         .processes
         .iter()
@@ -226,7 +205,7 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
         .time()
         .map(|time| format!("{} UTC", &format::date_time(time)[11..]));
     facts.push((
-        time.unwrap_or_else(|| look.unknown().to_owned()),
+        time.unwrap_or_else(|| theme.unknown().to_owned()),
         Ink::Faint,
     ));
     if let Some(rate) = data.events_per_second {
@@ -236,8 +215,8 @@ fn facts(snapshot: &Snapshot, data: &Data, look: Look) -> Vec<(String, Ink)> {
     facts
 }
 
-fn draw_keys(canvas: &mut Buffer, line: Rect, keys: &[KeyHelp], look: Look) {
-    let mut pen = Pen::new(canvas, line, line.y, look);
+fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
+    let mut pen = canvas.pen(line, line.y);
     for help in keys.iter().chain(EVERYWHERE) {
         let wide = text::width(help.keys) + 1 + text::width(help.does);
         if wide > usize::from(pen.room()) {

@@ -4,12 +4,10 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-/// Something that the user did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     Key(Key),
     Pointer(Pointer),
-    /// The terminal has another size.
     Resized,
 }
 
@@ -26,17 +24,14 @@ impl Input {
     }
 }
 
-/// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Char(char),
     Control(char),
-    /// Goes deeper, or ends an input.
     Enter,
     Escape,
     Backspace,
     Tab,
-    /// The tab before.
     BackTab,
     Up,
     Down,
@@ -44,9 +39,7 @@ pub(crate) enum Key {
     Right,
     PageUp,
     PageDown,
-    /// To the first row.
     Home,
-    /// To the last row.
     End,
 }
 
@@ -75,7 +68,6 @@ impl Key {
     }
 }
 
-/// What the pointer did, and where on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
     pub(crate) column: u16,
@@ -85,7 +77,6 @@ pub(crate) struct Pointer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gesture {
-    /// A press of the first button.
     Click,
     /// The wheel, away from the user.
     WheelUp,

@@ -1,10 +1,10 @@
 //! The terminal view: what the read API says, on a screen that people keep open.
 //!
-//! * `feed`: threads that ask the server for what is wanted and hand over what it says.
+//! * `fetch`: threads that ask the server for documents and hand over what it says.
 //! * `data`: the latest documents, each with its age, and how the connection is.
 //! * `views`: one module per tab. A view keeps only what the user chose in it (row, sort, filter);
-//!   it is drawn from the data and says what it wants to be asked.
-//! * `widgets`: what several views draw with. `look`: colours and signs, for every terminal.
+//!   it is drawn from the data and says which documents it needs.
+//! * `widgets`: what several views draw with. `theme`: colours and signs, for every terminal.
 //! * `glossary`: what every figure means, in one sentence each.
 //! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
 //! * `once`: one frame as text.
@@ -13,27 +13,27 @@
 
 mod app;
 mod data;
-mod feed;
+mod fetch;
 pub mod format;
 mod frame;
 mod glossary;
 mod input;
-mod look;
 mod once;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod theme;
 mod views;
-mod wants;
 mod widgets;
 
 /// Text for terminals, made harmless and measured in columns; for all who print what a server said.
 pub mod text {
-    pub use crate::widgets::share::Share;
-    pub use crate::widgets::text::{clip, left, right, width};
+    pub use crate::widgets::share::{Share, percent};
+    pub use crate::widgets::text::{clip, left, paragraph, right, width};
+    pub use crate::widgets::{Column, Table, bar};
 }
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
-pub use look::{ColourDepth, Look};
 pub use once::{OnceOptions, once};
+pub use theme::{ColourDepth, Theme};
 pub use views::Tab;

@@ -2,25 +2,22 @@
 
 use crate::app::App;
 use crate::data::{Link, Update};
-use crate::feed;
-use crate::look::{ColourDepth, Look};
+use crate::fetch::{Document, fetch_all, fetch_last_events};
+use crate::theme::{ColourDepth, Theme};
 use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError};
 
-/// A view says what it wants when it has seen what there is: a map needs a device, then a core.
+/// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;
 
-/// What to draw, and how large.
 #[derive(Debug, Clone)]
 pub struct OnceOptions {
-    /// What the user calls the server.
     pub address: String,
     pub tab: Tab,
     pub size: (u16, u16),
-    /// Whether signs beyond ASCII can be shown.
     pub unicode: bool,
 }
 
@@ -30,26 +27,26 @@ pub struct OnceOptions {
 /// When the server does not answer.
 pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequestError> {
     // Without colours: kinds of memory differ by their signs, which survive any pipe.
-    let look = Look::new(ColourDepth::None, options.unicode);
+    let theme = Theme::new(ColourDepth::None, options.unicode);
     let mut app = App::new(
         options.address.clone(),
         Duration::from_secs(1),
         options.tab,
-        look,
+        theme,
     );
     let take = |app: &mut App, update| app.take(update, Instant::now());
     take(&mut app, Update::Link(Link::Up));
-    feed::ask_totals(client, |update| take(&mut app, update))?;
+    fetch_all(client, &Document::TOTALS, |update| take(&mut app, update))?;
     let (width, height) = options.size;
     let mut canvas = Buffer::empty(Rect::new(0, 0, width.max(40), height.max(8)));
     for _round in 0..ROUNDS {
         canvas.reset();
         app.draw_alone(&mut canvas, Instant::now());
-        let wants = app.wants();
-        feed::ask_all(client, &wants, |update| take(&mut app, update))?;
+        let documents = app.settings().documents;
+        fetch_all(client, &documents, |update| take(&mut app, update))?;
     }
-    if app.wants().tail {
-        feed::listen_briefly(client, |update| take(&mut app, update))?;
+    if app.settings().streams_events {
+        fetch_last_events(client, |update| take(&mut app, update))?;
     }
     canvas.reset();
     app.draw_alone(&mut canvas, Instant::now());

@@ -187,7 +187,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether this process is to end.
     pub(crate) fn end(&self) -> bool {
         self.end.load(Ordering::Relaxed)
     }

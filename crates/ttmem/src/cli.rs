@@ -9,7 +9,7 @@ pub(crate) use top::TopOptions;
 
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
-use crate::story::{self, Story};
+use crate::scenarios::{self, ChosenScenario};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
@@ -143,7 +143,7 @@ pub(crate) struct ServeOptions {
     pub(crate) http_host: Vec<String>,
 
     /// The board in this machine; without it, sysfs is asked.
-    #[arg(long, value_name = "NAME", value_parser = story::board, env = "TTMEM_BOARD")]
+    #[arg(long, value_name = "NAME", value_parser = scenarios::board, env = "TTMEM_BOARD")]
     pub(crate) board: Option<BoardKind>,
 
     /// Write the event log to this file instead of standard output.
@@ -319,10 +319,10 @@ pub(crate) struct PlayOptions {
     #[arg(
         long,
         value_name = "NAME|FILE",
-        default_value = story::DEFAULT,
-        value_parser = story::parse
+        default_value = scenarios::DEFAULT,
+        value_parser = scenarios::parse
     )]
-    pub(crate) scenario: Story,
+    pub(crate) scenario: ChosenScenario,
 
     /// Where random choices begin: the same number plays the same.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -335,7 +335,7 @@ pub(crate) struct DemoOptions {
     pub(crate) play: PlayOptions,
 
     /// The board to play it on; without it, the scenario's own.
-    #[arg(long, value_name = "NAME", value_parser = story::board)]
+    #[arg(long, value_name = "NAME", value_parser = scenarios::board)]
     pub(crate) board: Option<BoardKind>,
 
     /// Times as fast as normal; 0 = as fast as it goes, and the default of --headless.

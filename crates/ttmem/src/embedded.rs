@@ -18,7 +18,6 @@ use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
-/// A running server; stops when dropped.
 #[derive(Debug)]
 pub(crate) struct EmbeddedServer {
     socket: PathBuf,

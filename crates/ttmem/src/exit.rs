@@ -49,12 +49,11 @@ pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     let code = code_of(&error);
     if code != OK {
         // Whoever closed standard error does not want to know.
-        let _unheard = writeln!(std::io::stderr(), "ttmem: {error:#}");
+        let _closed = writeln!(std::io::stderr(), "ttmem: {error:#}");
     }
     ExitCode::from(code)
 }
 
-/// The exit code for a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<PrintError>() {
         return if error.reader_left() { OK } else { FAILED };

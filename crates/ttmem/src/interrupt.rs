@@ -1,4 +1,4 @@
-//! Ctrl-C and its like, as news on a channel.
+//! Ctrl-C and its like, as messages on a channel.
 //!
 //! A command that shows a screen of its own or has processes of its own must tidy up before it
 //! ends. Signals are blocked in every thread but one, which waits for them.
@@ -7,19 +7,19 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use std::sync::mpsc::SyncSender;
 
-/// What a command that runs for a while waits for.
+/// Why a command that runs for a while stops waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum StopReason {
     /// What it started has ended.
     Ended,
     /// The user, or the system, wants it to end.
     Interrupted,
 }
 
-/// Sends news of the first INT, TERM or HUP; the second one ends the process the usual way.
+/// Reports the first INT, TERM or HUP; the second one ends the process the usual way.
 ///
 /// To be called before any thread is started: threads inherit what is blocked.
-pub(crate) fn watch(news: SyncSender<News>) -> Result<()> {
+pub(crate) fn watch(stop: SyncSender<StopReason>) -> Result<()> {
     let signals = signals();
     signals.thread_block().context("cannot block signals")?;
     std::thread::Builder::new()
@@ -30,8 +30,8 @@ pub(crate) fn watch(news: SyncSender<News>) -> Result<()> {
             }
             // Unblocked here and nowhere else: this thread takes the next one, and dies of it.
             let _obeys = signals.thread_unblock();
-            // Full means that there are news already, and nobody left that the end has come.
-            let _told = news.try_send(News::Interrupted);
+            // Full: the command is stopping already. Disconnected: it has ended.
+            let _stopping = stop.try_send(StopReason::Interrupted);
             loop {
                 std::thread::park();
             }

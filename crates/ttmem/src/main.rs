@@ -11,11 +11,11 @@ mod embedded;
 mod exit;
 mod interrupt;
 mod load;
+mod observer;
 mod output;
-mod overheard;
 mod render;
 mod run;
-mod story;
+mod scenarios;
 
 use std::process::ExitCode;
 

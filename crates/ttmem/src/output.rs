@@ -10,7 +10,6 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 pub(crate) struct PrintError(#[source] pub(crate) io::Error);
 
 impl PrintError {
-    /// Whether there is nobody left to print for.
     pub(crate) fn reader_left(&self) -> bool {
         self.0.kind() == io::ErrorKind::BrokenPipe
     }
@@ -42,7 +41,6 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// What a page is laid out for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     pub(crate) width: usize,

@@ -2,18 +2,18 @@
 //!
 //! [`top`] runs on the caller's thread until the user leaves. What a key or an update does is in
 //! [`state`], without a terminal; here is the loop around it: it wakes for a key at once, looks at
-//! what the feed brought ten times a second, and draws only when something changed.
+//! what was fetched ten times a second, and draws only when something changed.
 
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use state::{App, Orders};
+pub(crate) use state::App;
 
-use crate::feed::{Feed, FeedEnded};
+use crate::fetch::{FetchEnded, Fetcher};
 use crate::input::Input;
-use crate::look::Look;
 use crate::terminal::{Screen, Signals, wait_for_input};
+use crate::theme::Theme;
 use crate::views::Tab;
 use ratatui::crossterm::event;
 use state::Flow;
@@ -54,7 +54,6 @@ pub trait Companion {
     }
 }
 
-/// A line of a companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLine {
     pub text: String,
@@ -62,15 +61,13 @@ pub struct CompanionLine {
     pub is_warning: bool,
 }
 
-/// What is shown, and how.
 pub struct TopOptions<'c> {
     pub client: ApiClient,
     /// What the user calls it.
     pub address: String,
     pub interval: Duration,
-    /// The view to begin with.
     pub tab: Tab,
-    pub look: Look,
+    pub theme: Theme,
     pub companion: Option<&'c dyn Companion>,
 }
 
@@ -83,7 +80,6 @@ impl fmt::Debug for TopOptions<'_> {
     }
 }
 
-/// Why the screen was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// The user left, or the terminal is gone.
@@ -92,22 +88,19 @@ pub enum Left {
     Over,
 }
 
-/// What went wrong with the screen.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// The terminal cannot be used.
     #[error("cannot use the terminal")]
     Terminal(#[source] io::Error),
-    /// The system has no thread left.
     #[error("cannot start the threads that ask the server")]
     Thread(#[source] io::Error),
     #[error("the threads that ask the server have failed")]
-    Feed,
+    Fetch,
 }
 
-impl From<FeedEnded> for TopError {
-    fn from(FeedEnded: FeedEnded) -> Self {
-        Self::Feed
+impl From<FetchEnded> for TopError {
+    fn from(FetchEnded: FetchEnded) -> Self {
+        Self::Fetch
     }
 }
 
@@ -118,13 +111,18 @@ impl From<FeedEnded> for TopError {
 /// cannot be reached is no error: it is waited for.
 pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     let signals = Signals::watch().map_err(TopError::Terminal)?;
-    let feed = Feed::start(options.client, options.interval).map_err(TopError::Thread)?;
-    let mut app = App::new(options.address, options.interval, options.tab, options.look);
+    let fetcher = Fetcher::start(options.client, options.interval).map_err(TopError::Thread)?;
+    let mut app = App::new(
+        options.address,
+        options.interval,
+        options.tab,
+        options.theme,
+    );
     let screen = Screen::enter().map_err(TopError::Terminal)?;
     let shown = Shown {
         screen,
         signals,
-        feed,
+        fetcher,
         companion: options.companion,
     };
     match shown.run(&mut app) {
@@ -134,7 +132,6 @@ pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     }
 }
 
-/// Whether the terminal was closed.
 fn is_gone(error: &io::Error) -> bool {
     // What a terminal whose other end is closed answers with.
     const EIO: i32 = 5;
@@ -144,11 +141,10 @@ fn is_gone(error: &io::Error) -> bool {
     ) || error.raw_os_error() == Some(EIO)
 }
 
-/// A screen and all that feeds it.
 struct Shown<'c> {
     screen: Screen,
     signals: Signals,
-    feed: Feed,
+    fetcher: Fetcher,
     companion: Option<&'c dyn Companion>,
 }
 
@@ -194,7 +190,7 @@ impl Shown<'_> {
                 must_draw = true;
             }
             for _update in 0..UPDATES {
-                match self.feed.next()? {
+                match self.fetcher.next()? {
                     Some(update) => app.take(update, Instant::now()),
                     None => break,
                 }
@@ -210,7 +206,6 @@ impl Shown<'_> {
         }
     }
 
-    /// Gives the terminal back until the user continues.
     fn suspend(&mut self) -> Result<(), TopError> {
         self.screen.suspend().map_err(TopError::Terminal)?;
         // The terminal was taken again; that this process goes on is no news any more.
@@ -225,7 +220,7 @@ impl Shown<'_> {
             let event = event::read().map_err(TopError::Terminal)?;
             if let Some(input) = Input::of(&event) {
                 was_used |= input != Input::Resized;
-                let flow = app.handle(input, &self.feed);
+                let flow = app.handle(input);
                 if flow != Flow::On {
                     return Ok((flow, was_used));
                 }
@@ -244,7 +239,7 @@ impl Shown<'_> {
             app.draw(frame.buffer_mut(), &lines, now);
         });
         drawn.map_err(TopError::Terminal)?;
-        self.feed.want(app.wants());
+        self.fetcher.set(app.settings());
         Ok(())
     }
 }

@@ -2,12 +2,13 @@
 
 use super::CompanionLine;
 use crate::data::{Data, Update};
+use crate::fetch::Settings;
 use crate::frame::{self, Parts, Surroundings};
 use crate::input::{Gesture, Input, Key, Pointer};
-use crate::look::Look;
+use crate::theme::Theme;
 use crate::views::help::Help;
 use crate::views::{Chosen, Outcome, Tab, View};
-use crate::wants::{Request, Wants};
+use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
-/// What follows from a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     On,
@@ -24,29 +24,17 @@ pub(crate) enum Flow {
     Quit,
 }
 
-/// What the app asks the feed to do.
-pub(crate) trait Orders {
-    /// Asks for everything anew.
-    fn refresh(&self);
-    /// Says how often to ask.
-    fn set_interval(&self, interval: Duration);
-    /// Stops asking, or goes on.
-    fn pause(&self, paused: bool);
-    /// Has the server do something.
-    fn request(&self, request: Request);
-}
-
-/// Everything that is on the screen.
 pub(crate) struct App {
     data: Data,
     tab: Tab,
     views: [Box<dyn View>; 8],
     chosen: Chosen,
     help: Option<Help>,
-    look: Look,
+    theme: Theme,
     changed: bool,
     /// How the screen was divided when it was last drawn.
     parts: Option<Parts>,
+    refreshes: u64,
     marks: u32,
 }
 
@@ -59,17 +47,17 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// The screen as it is at first.
-    pub(crate) fn new(address: String, interval: Duration, tab: Tab, look: Look) -> Self {
+    pub(crate) fn new(address: String, interval: Duration, tab: Tab, theme: Theme) -> Self {
         Self {
             data: Data::new(address, interval, Instant::now()),
             tab,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
             help: None,
-            look,
+            theme,
             changed: true,
             parts: None,
+            refreshes: 0,
             marks: 0,
         }
     }
@@ -79,12 +67,19 @@ impl App {
         self.changed
     }
 
-    /// What the view on screen wants to be asked for.
-    pub(crate) fn wants(&self) -> Wants {
-        self.views[self.tab as usize].wants(&self.data, &self.chosen)
+    /// What is to be fetched for the view on screen, and how.
+    pub(crate) fn settings(&self) -> Settings {
+        let view = &self.views[self.tab as usize];
+        Settings {
+            documents: view.documents(&self.data, &self.chosen),
+            streams_events: view.streams_events(),
+            interval: self.data.interval,
+            paused: self.data.paused,
+            refreshes: self.refreshes,
+            marks: self.marks,
+        }
     }
 
-    /// Takes in what the feed brought.
     pub(crate) fn take(&mut self, update: Update, received: Instant) {
         // Totals that were on their way when the user stopped it are not shown; what a view asked
         // for since is.
@@ -95,11 +90,10 @@ impl App {
         }
     }
 
-    /// Takes in what the user did.
-    pub(crate) fn handle(&mut self, input: Input, orders: &impl Orders) -> Flow {
+    pub(crate) fn handle(&mut self, input: Input) -> Flow {
         self.changed = true;
         match input {
-            Input::Key(key) => self.press(key, orders),
+            Input::Key(key) => self.press(key),
             Input::Pointer(pointer) => {
                 self.point(pointer);
                 Flow::On
@@ -108,42 +102,44 @@ impl App {
         }
     }
 
-    pub(crate) fn draw(&mut self, canvas: &mut Buffer, companion: &[CompanionLine], now: Instant) {
+    pub(crate) fn draw(&mut self, buffer: &mut Buffer, companion: &[CompanionLine], now: Instant) {
         self.changed = false;
         self.data.now = now;
+        let canvas = &mut Canvas::new(buffer, self.theme);
         self.parts = Parts::of(canvas.area, companion.len());
         match self.parts {
             Some(parts) => self.draw_parts(canvas, &parts, companion),
-            None => frame::draw_too_small(canvas, self.look),
+            None => frame::draw_too_small(canvas),
         }
-        self.look.ascii(canvas);
+        self.theme.ascii(canvas);
     }
 
-    fn draw_parts(&mut self, canvas: &mut Buffer, parts: &Parts, companion: &[CompanionLine]) {
+    fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
         let around = Surroundings {
             tab: self.tab,
             keys: view.keys(),
             companion,
         };
-        frame::draw(canvas, parts, &around, &self.data, self.look);
-        view.draw(canvas, parts.view, &self.data, &self.chosen, self.look);
+        frame::draw(canvas, parts, &around, &self.data);
+        view.draw(canvas, parts.view, &self.data, &self.chosen);
         if let Some(help) = &mut self.help {
-            help.draw(canvas, parts.view, &**view, self.look);
+            help.draw(canvas, parts.view, &**view);
         }
     }
 
     /// Draws the view with the line of its state, for those who cannot press keys.
-    pub(crate) fn draw_alone(&mut self, canvas: &mut Buffer, now: Instant) {
+    pub(crate) fn draw_alone(&mut self, buffer: &mut Buffer, now: Instant) {
         self.data.now = now;
-        let (status, area) = frame::alone(canvas.area);
-        frame::draw_facts(canvas, status, &self.data, self.look);
+        let canvas = &mut Canvas::new(buffer, self.theme);
+        let area = canvas.area;
+        frame::draw_facts(canvas, row_of(area, 0), &self.data);
         let view = &mut self.views[self.tab as usize];
-        view.draw(canvas, area, &self.data, &self.chosen, self.look);
-        self.look.ascii(canvas);
+        view.draw(canvas, below(area, 1), &self.data, &self.chosen);
+        self.theme.ascii(canvas);
     }
 
-    fn press(&mut self, key: Key, orders: &impl Orders) -> Flow {
+    fn press(&mut self, key: Key) -> Flow {
         match key {
             Key::Control('c') => return Flow::Quit,
             Key::Control('z') => return Flow::Suspend,
@@ -159,33 +155,26 @@ impl App {
         let is_typing = view.is_typing();
         let outcome = view.handle(key, &self.data, &mut self.chosen);
         if outcome == Outcome::Unused && !is_typing {
-            return self.press_unused(key, orders);
+            return self.press_unused(key);
         }
         self.follow(outcome);
         Flow::On
     }
 
-    /// A key that the view has no use for.
-    fn press_unused(&mut self, key: Key, orders: &impl Orders) -> Flow {
+    fn press_unused(&mut self, key: Key) -> Flow {
         match key {
             Key::Char('q') | Key::Escape => return Flow::Quit,
             Key::Char('?' | 'h') => self.help = Some(Help::default()),
             Key::Tab => self.tab = self.neighbour(1),
             Key::BackTab => self.tab = self.neighbour(Tab::ALL.len() - 1),
-            Key::Char('r') => orders.refresh(),
+            Key::Char('r') => self.refreshes += 1,
             Key::Char(' ') => {
                 self.data.paused = !self.data.paused;
-                orders.pause(self.data.paused);
-                if !self.data.paused {
-                    orders.refresh();
-                }
+                self.refreshes += u64::from(!self.data.paused);
             }
-            Key::Char('m') => {
-                self.marks += 1;
-                orders.request(Request::Mark(format!("top {}", self.marks)));
-            }
-            Key::Char('+' | '=') => self.step_interval(false, orders),
-            Key::Char('-') => self.step_interval(true, orders),
+            Key::Char('m') => self.marks += 1,
+            Key::Char('+' | '=') => self.step_interval(false),
+            Key::Char('-') => self.step_interval(true),
             Key::Char(digit) => {
                 let number = digit.to_digit(10).and_then(|digit| digit.checked_sub(1));
                 let number = number.and_then(|number| usize::try_from(number).ok());
@@ -237,7 +226,7 @@ impl App {
     }
 
     /// `+` asks more often, `-` less often.
-    fn step_interval(&mut self, longer: bool, orders: &impl Orders) {
+    fn step_interval(&mut self, longer: bool) {
         let now = u64::try_from(self.data.interval.as_millis()).unwrap_or(u64::MAX);
         let mut steps = INTERVALS_MS.into_iter();
         let next = if longer {
@@ -247,7 +236,6 @@ impl App {
         };
         if let Some(next) = next {
             self.data.interval = Duration::from_millis(next);
-            orders.set_interval(self.data.interval);
         }
     }
 }

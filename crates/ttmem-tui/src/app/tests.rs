@@ -1,16 +1,14 @@
 //! What keys do to the whole screen, and what is around the views.
 
 use super::CompanionLine;
-use super::state::{App, Flow, Orders};
+use super::state::{App, Flow};
 use crate::data::{Link, Update};
 use crate::input::{Gesture, Input, Key, Pointer};
-use crate::testing::screen::{LOOK, SIZES, assert_screen, text};
+use crate::testing::screen::{SIZES, THEME, assert_screen, text};
 use crate::testing::world::{Names, World};
 use crate::views::Tab;
-use crate::wants::Request;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -20,30 +18,8 @@ fn now() -> Instant {
     *START
 }
 
-/// Notes what the app orders.
-#[derive(Default)]
-struct Noted(RefCell<Vec<String>>);
-
-impl Orders for Noted {
-    fn refresh(&self) {
-        self.0.borrow_mut().push("refresh".to_owned());
-    }
-
-    fn set_interval(&self, interval: Duration) {
-        self.0.borrow_mut().push(format!("every {interval:?}"));
-    }
-
-    fn pause(&self, paused: bool) {
-        self.0.borrow_mut().push(format!("pause {paused}"));
-    }
-
-    fn request(&self, request: Request) {
-        self.0.borrow_mut().push(format!("{request:?}"));
-    }
-}
-
 fn app(tab: Tab) -> App {
-    let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, LOOK);
+    let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, THEME);
     let world = World {
         devices: 8,
         processes: 3,
@@ -62,8 +38,8 @@ fn drawn(app: &mut App, size: (u16, u16), companion: &[CompanionLine]) -> String
     text(&canvas)
 }
 
-fn press(app: &mut App, key: Key, noted: &Noted) -> Flow {
-    app.handle(Input::Key(key), noted)
+fn press(app: &mut App, key: Key) -> Flow {
+    app.handle(Input::Key(key))
 }
 
 #[test]
@@ -79,21 +55,20 @@ fn every_tab_with_what_is_around_it() {
 
 #[test]
 fn numbers_and_tab_go_from_view_to_view() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let mut app = app(Tab::Overview);
     for (digit, tab) in ('1'..='8').zip(Tab::ALL) {
-        assert_eq!(press(&mut app, Key::Char(digit), &noted), Flow::On);
+        assert_eq!(press(&mut app, Key::Char(digit)), Flow::On);
         assert!(format!("{app:?}").contains(&format!("{tab:?}")), "{tab:?}");
     }
-    press(&mut app, Key::Tab, &noted);
+    press(&mut app, Key::Tab);
     assert!(format!("{app:?}").contains("Overview"));
-    press(&mut app, Key::BackTab, &noted);
+    press(&mut app, Key::BackTab);
     assert!(format!("{app:?}").contains("Leaks"));
-    assert!(noted.0.borrow().is_empty());
 }
 
 #[test]
 fn a_click_on_a_name_is_as_good_as_its_number() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let mut app = app(Tab::Overview);
     let screen = drawn(&mut app, (80, 24), &[]);
     let names = screen.lines().next().expect("a first line");
     let column = names.find("L1 map").expect("its name");
@@ -102,52 +77,68 @@ fn a_click_on_a_name_is_as_good_as_its_number() {
         row: 0,
         did: Gesture::Click,
     };
-    app.handle(Input::Pointer(click), &noted);
+    app.handle(Input::Pointer(click));
     assert!(format!("{app:?}").contains("L1Map"));
 }
 
 #[test]
-fn keys_of_the_app_reach_the_feed() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
-    for key in ['r', ' ', ' ', 'm', '+', '-', '-'] {
-        assert_eq!(press(&mut app, Key::Char(key), &noted), Flow::On);
+fn keys_of_the_app_change_the_settings() {
+    let mut app = app(Tab::Overview);
+    let first = app.settings();
+    assert_eq!((first.paused, first.refreshes, first.marks), (false, 0, 0));
+    for (key, paused, refreshes, marks, millis) in [
+        ('r', false, 1, 0, 1_000),
+        (' ', true, 1, 0, 1_000),
+        (' ', false, 2, 0, 1_000),
+        ('m', false, 2, 1, 1_000),
+        ('+', false, 2, 1, 500),
+        ('-', false, 2, 1, 1_000),
+        ('-', false, 2, 1, 2_000),
+    ] {
+        assert_eq!(press(&mut app, Key::Char(key)), Flow::On);
+        let now = app.settings();
+        assert_eq!(
+            (now.paused, now.refreshes, now.marks),
+            (paused, refreshes, marks)
+        );
+        assert_eq!(now.interval, Duration::from_millis(millis));
     }
-    assert_eq!(
-        *noted.0.borrow(),
-        [
-            "refresh",
-            "pause true",
-            "pause false",
-            "refresh",
-            "Mark(\"top 1\")",
-            "every 500ms",
-            "every 1s",
-            "every 2s"
-        ]
-    );
-    assert_eq!(press(&mut app, Key::Char('q'), &noted), Flow::Quit);
-    assert_eq!(press(&mut app, Key::Control('c'), &noted), Flow::Quit);
-    assert_eq!(press(&mut app, Key::Control('z'), &noted), Flow::Suspend);
+    assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Control('c')), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Control('z')), Flow::Suspend);
 }
 
 #[test]
 fn help_is_left_before_the_program_is() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let mut app = app(Tab::Overview);
     let before = drawn(&mut app, (80, 24), &[]);
-    press(&mut app, Key::Char('?'), &noted);
+    press(&mut app, Key::Char('?'));
     assert_ne!(drawn(&mut app, (80, 24), &[]), before);
-    assert_eq!(press(&mut app, Key::Escape, &noted), Flow::On);
+    assert_eq!(press(&mut app, Key::Escape), Flow::On);
     assert_eq!(drawn(&mut app, (80, 24), &[]), before);
-    assert_eq!(press(&mut app, Key::Escape, &noted), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Escape), Flow::Quit);
+}
+
+#[test]
+fn help_is_seen_on_the_smallest_screens() {
+    for height in [8, 9, 10] {
+        let mut app = app(Tab::Overview);
+        press(&mut app, Key::Char('?'));
+        let screen = drawn(&mut app, (40, height), &[]);
+        assert!(screen.contains("Keys of this view"), "{screen}");
+        let lines = [line("a demo"), line("its last line")];
+        let screen = drawn(&mut app, (40, height), &lines);
+        assert!(screen.contains("Keys of this view"), "{screen}");
+    }
 }
 
 #[test]
 fn what_is_old_or_on_hold_is_called_so() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
+    let mut app = app(Tab::Overview);
     assert!(drawn(&mut app, (80, 24), &[]).contains("live, every 1 s"));
-    press(&mut app, Key::Char(' '), &noted);
+    press(&mut app, Key::Char(' '));
     assert!(drawn(&mut app, (80, 24), &[]).contains("PAUSED for 0 s"));
-    press(&mut app, Key::Char(' '), &noted);
+    press(&mut app, Key::Char(' '));
     let down = Link::Down {
         since: now(),
         reason: "no server listens on ttmem.sock".to_owned(),
@@ -162,8 +153,8 @@ fn what_is_old_or_on_hold_is_called_so() {
 
 #[test]
 fn nothing_is_taken_in_on_hold_but_news_of_the_connection() {
-    let (mut app, noted) = (app(Tab::Overview), Noted::default());
-    press(&mut app, Key::Char(' '), &noted);
+    let mut app = app(Tab::Overview);
+    press(&mut app, Key::Char(' '));
     let before = drawn(&mut app, (80, 24), &[]);
     let empty = World {
         devices: 0,

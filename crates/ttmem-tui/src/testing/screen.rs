@@ -3,8 +3,9 @@
 //! `TTMEM_BLESS=1 cargo nextest run -p ttmem-tui` writes them anew; look at what changed.
 
 use crate::data::Data;
-use crate::look::{ColourDepth, Look};
+use crate::theme::{ColourDepth, Theme};
 use crate::views::{Chosen, View};
+use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::path::PathBuf;
@@ -13,13 +14,13 @@ use std::path::PathBuf;
 pub(crate) const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
 
 /// Without colours every kind of memory has its own sign, so that text shows all there is.
-pub(crate) const LOOK: Look = Look::new(ColourDepth::None, true);
+pub(crate) const THEME: Theme = Theme::new(ColourDepth::None, true);
 
 /// A view alone on a screen of some size.
 pub(crate) fn drawn(view: &mut dyn View, data: &Data, chosen: &Chosen, size: (u16, u16)) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     let area = canvas.area;
-    view.draw(&mut canvas, area, data, chosen, LOOK);
+    view.draw(&mut Canvas::new(&mut canvas, THEME), area, data, chosen);
     text(&canvas)
 }
 

@@ -6,11 +6,8 @@
 use super::{KeyHelp, View};
 use crate::glossary::Word;
 use crate::input::Key;
-use crate::look::{Ink, Look};
-use crate::widgets::cursor::Scroll;
-use crate::widgets::line::draw_line;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Scroll, text};
 use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
@@ -28,13 +25,11 @@ pub(crate) const EVERYWHERE: &[KeyHelp] = &[
 /// The columns beyond which lines are hard to read.
 const WIDEST: u16 = 110;
 
-/// The columns that keys and terms take.
 const TERM_WIDTH: usize = 18;
 
 /// The columns of one of several key helps in a row.
 const KEY_HELP_WIDTH: usize = 34;
 
-/// The help, and how far it is scrolled.
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: Scroll,
@@ -51,8 +46,8 @@ impl Help {
         true
     }
 
-    /// Draws it over a view.
-    pub(crate) fn draw(&mut self, canvas: &mut Buffer, area: Rect, view: &dyn View, look: Look) {
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, view: &dyn View) {
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         let width = area.width.min(WIDEST);
         let over = Rect {
@@ -65,9 +60,9 @@ impl Help {
         }
         Clear.render(over, canvas);
         let inside = if over.width > 20 && over.height > 6 {
-            let block = Block::bordered().border_set(look.border());
+            let block = Block::bordered().border_set(theme.border());
             block
-                .border_style(look.style(Ink::Frame))
+                .border_style(theme.style(Ink::Frame))
                 .render(over, canvas);
             over.inner(Margin::new(2, 1))
         } else {
@@ -77,30 +72,30 @@ impl Help {
         let lines = lines(view, room);
         self.scroll.keep_inside(lines.len(), inside.height);
         for (line, row) in lines.iter().skip(self.scroll.top()).zip(inside.rows()) {
-            draw_line(canvas, row, &line.0, look);
+            canvas.line(row, &line.0);
         }
         if inside != over {
-            self.draw_title(canvas, over, look);
+            self.draw_title(canvas, over);
         }
     }
 
     /// On the frame: what this is, and how much of it is to come.
-    fn draw_title(&self, canvas: &mut Buffer, over: Rect, look: Look) {
+    fn draw_title(&self, canvas: &mut Canvas<'_>, over: Rect) {
+        let theme = canvas.theme;
         let room = usize::from(over.width.saturating_sub(4));
-        let style = look.style(Ink::Strong);
-        text::put(canvas, (over.x + 2, over.y), " Help ", room, style);
+        let style = theme.style(Ink::Strong);
+        canvas.put_styled((over.x + 2, over.y), " Help ", room, style);
         let more = match (self.scroll.below(), self.scroll.top()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
             (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),
         };
-        let style = look.style(Ink::Faint);
+        let style = theme.style(Ink::Faint);
         let at = (over.x + 2, over.bottom() - 1);
-        text::put(canvas, at, &more, room, style);
+        canvas.put_styled(at, &more, room, style);
     }
 }
 
-/// A line in parts that look different.
 struct Line(Vec<(String, Ink)>);
 
 /// All that the help says, in lines of so many columns.

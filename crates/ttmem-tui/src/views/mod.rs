@@ -1,9 +1,8 @@
 //! The tabs, one module each.
 //!
 //! A view keeps only what the user chose in it. It is drawn from the data as it is now; it never
-//! asks the server itself but says what it wants.
+//! asks the server itself but says which documents it needs.
 
-mod age;
 pub(crate) mod buffers;
 pub(crate) mod device;
 pub(crate) mod events;
@@ -15,18 +14,16 @@ pub(crate) mod notice;
 pub(crate) mod overview;
 pub(crate) mod processes;
 pub(crate) mod programs;
-mod taken;
+mod usage;
 
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::Look;
-use crate::wants::Wants;
-use ratatui::buffer::Buffer;
+use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceKey};
 
-/// The tabs in their order; the number of each is its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tab {
     #[default]
@@ -39,12 +36,10 @@ pub enum Tab {
     Programs,
     Buffers,
     Events,
-    /// What grew since a mark.
     Leaks,
 }
 
 impl Tab {
-    /// All of them, in their order.
     pub const ALL: [Self; 8] = [
         Self::Overview,
         Self::Processes,
@@ -56,7 +51,6 @@ impl Tab {
         Self::Leaks,
     ];
 
-    /// What it is called on the screen.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -71,7 +65,6 @@ impl Tab {
         }
     }
 
-    /// What it is called on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,12 +99,10 @@ impl Tab {
 pub(crate) struct Chosen {
     /// A device; the first if none was chosen or it is gone.
     pub(crate) device: Option<DeviceKey>,
-    /// Only what belongs to this process.
     pub(crate) pid: Option<u32>,
 }
 
 impl Chosen {
-    /// The place of the chosen device in the snapshot.
     pub(crate) fn place(&self, data: &Data) -> usize {
         let Some(chosen) = &self.device else {
             return 0;
@@ -144,34 +135,29 @@ impl Chosen {
     }
 }
 
-/// What a key led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The view has no use for the key: the app may have.
     Unused,
-    Taken,
-    /// Another tab is to be shown.
+    Handled,
     Go(Tab),
 }
 
 impl Outcome {
     /// Of something that the view had a use for, or had not.
     pub(crate) const fn if_used(used: bool) -> Self {
-        if used { Self::Taken } else { Self::Unused }
+        if used { Self::Handled } else { Self::Unused }
     }
 }
 
 /// A key and what it does here, for the footer and the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHelp {
-    /// The keys, such as `s S`.
     pub(crate) keys: &'static str,
-    /// What they do, in a word or two.
     pub(crate) does: &'static str,
 }
 
 impl KeyHelp {
-    /// Keys and what they do.
     pub(crate) const fn new(keys: &'static str, does: &'static str) -> Self {
         Self { keys, does }
     }
@@ -184,8 +170,14 @@ pub(crate) trait View {
     /// The words of its figures, which the help explains.
     fn words(&self) -> &'static [Word];
 
-    /// What it wants to be asked for.
-    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants;
+    /// The documents that it shows, besides the totals.
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        Vec::new()
+    }
+
+    fn streams_events(&self) -> bool {
+        false
+    }
 
     /// Takes a key, if it has a use for it.
     ///
@@ -196,7 +188,7 @@ pub(crate) trait View {
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome;
 
     /// Draws it; what is chosen may be out of range, because the data goes on.
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look);
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen);
 
     /// Whether the user types text: then letters are no commands.
     fn is_typing(&self) -> bool {

@@ -1,11 +1,11 @@
 //! How rows name what they belong to: processes, devices, classes.
 
 use crate::data::Data;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ttmem_api::{Device, MemoryClass, Timestamp};
 
 /// A process by its pid and the name of its command.
-pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, look: Look) -> String {
+pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
     let processes = data.processes();
     let same = processes.iter().find(|process| match instance {
         Some(_) => process.instance.as_deref() == instance,
@@ -16,11 +16,10 @@ pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, look:
         (Some(pid), Some(name)) => format!("{pid} {name}"),
         (Some(pid), None) => pid.to_string(),
         (None, Some(name)) => name.to_owned(),
-        (None, None) => look.unknown().to_owned(),
+        (None, None) => theme.unknown().to_owned(),
     }
 }
 
-/// How a class is drawn.
 pub(super) const fn class_ink(class: MemoryClass) -> Ink {
     match class {
         MemoryClass::Dram => Ink::Dram,
@@ -32,20 +31,17 @@ pub(super) const fn class_ink(class: MemoryClass) -> Ink {
     }
 }
 
-/// How long ago something was.
-pub(super) fn age(time: Option<Timestamp>, data: &Data, look: Look) -> String {
+pub(super) fn age(time: Option<Timestamp>, data: &Data, theme: Theme) -> String {
     let seconds = time.and_then(|time| data.age_seconds(time));
-    seconds.map_or_else(|| look.unknown().to_owned(), crate::format::duration)
+    seconds.map_or_else(|| theme.unknown().to_owned(), crate::format::duration)
 }
 
-/// Something that may not be known.
-pub(super) fn known<T: ToString>(value: Option<T>, look: Look) -> String {
-    value.map_or_else(|| look.unknown().to_owned(), |value| value.to_string())
+pub(super) fn known<T: ToString>(value: Option<T>, theme: Theme) -> String {
+    value.map_or_else(|| theme.unknown().to_owned(), |value| value.to_string())
 }
 
-/// A size that may not be known.
-pub(super) fn known_bytes(size: Option<u64>, look: Look) -> String {
-    known(size.map(crate::format::bytes), look)
+pub(super) fn known_bytes(size: Option<u64>, theme: Theme) -> String {
+    known(size.map(crate::format::bytes), theme)
 }
 
 /// What a part of a bar is.
@@ -61,20 +57,22 @@ pub(super) const fn part_name(ink: Ink) -> &'static str {
     }
 }
 
+/// The classes that the server names.
+pub(super) const CLASSES: [MemoryClass; 5] = [
+    MemoryClass::Dram,
+    MemoryClass::L1,
+    MemoryClass::L1Small,
+    MemoryClass::Trace,
+    MemoryClass::System,
+];
+
 /// The class that a word of the read model stands for.
 pub(super) fn class_of(word: &str) -> MemoryClass {
-    let classes = [
-        MemoryClass::Dram,
-        MemoryClass::L1,
-        MemoryClass::L1Small,
-        MemoryClass::Trace,
-        MemoryClass::System,
-    ];
-    let found = classes.into_iter().find(|class| class.as_str() == word);
+    let found = CLASSES.into_iter().find(|class| class.as_str() == word);
     found.unwrap_or(MemoryClass::Other)
 }
 
 /// A device in few words: its logical id and its board.
-pub(super) fn short(device: &Device, look: Look) -> String {
-    format!("{} {}", device.id, known(device.board.as_deref(), look))
+pub(super) fn short(device: &Device, theme: Theme) -> String {
+    format!("{} {}", device.id, known(device.board.as_deref(), theme))
 }

@@ -1,17 +1,15 @@
 //! What a view says in plain words when it has nothing to show.
 
 use crate::data::{Data, Link};
-use crate::look::{Ink, Look};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 
 /// The most columns of a line: longer ones are hard to read.
 const LINE: usize = 76;
 
 /// Says what is the case, and what to do about it.
-pub(crate) fn draw_notice(canvas: &mut Buffer, area: Rect, said: &str, advice: &str, look: Look) {
+pub(crate) fn draw_notice(canvas: &mut Canvas<'_>, area: Rect, said: &str, advice: &str) {
     let inside = Rect {
         x: area.x.saturating_add(2),
         width: area.width.saturating_sub(4),
@@ -21,14 +19,14 @@ pub(crate) fn draw_notice(canvas: &mut Buffer, area: Rect, said: &str, advice: &
     let mut row = area.y.saturating_add(area.height / 3);
     for (words, ink) in [(said, Ink::Strong), (advice, Ink::Text)] {
         for line in text::wrap(words, columns) {
-            Pen::new(canvas, inside, row, look).put(&line, ink);
+            canvas.pen(inside, row).put(&line, ink);
             row = row.saturating_add(1);
         }
     }
 }
 
 /// Says that the server has not been heard yet; whether that is so.
-pub(crate) fn draw_silence(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) -> bool {
+pub(crate) fn draw_silence(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> bool {
     if data.totals().is_some() {
         return false;
     }
@@ -43,6 +41,6 @@ pub(crate) fn draw_silence(canvas: &mut Buffer, area: Rect, data: &Data, look: L
             "If there is none, `ttmem run -- PROGRAM` and `ttmem serve` start one.",
         ),
     };
-    draw_notice(canvas, area, &said, advice, look);
+    draw_notice(canvas, area, &said, advice);
     true
 }

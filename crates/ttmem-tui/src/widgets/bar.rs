@@ -1,7 +1,9 @@
 //! Bars of parts: what memory is taken by, how much of it, and how much it was at most.
 
-use crate::look::{Ink, Look};
+use super::canvas::Canvas;
+use crate::theme::{ColourDepth, Ink, Theme};
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bar<'p> {
@@ -18,47 +20,34 @@ impl Bar<'_> {
     ///
     /// Every part that is there is seen, by at least a cell while there is room; the sum is never
     /// above the whole, and the last cell is filled only when the whole is.
-    pub(crate) fn draw(
-        &self,
-        canvas: &mut Buffer,
-        (left, row): (u16, u16),
-        columns: u16,
-        look: Look,
-    ) {
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, (left, row): (u16, u16), columns: u16) {
+        let theme = canvas.theme;
         let right = left.saturating_add(columns).min(canvas.area.right());
         if row < canvas.area.top() || row >= canvas.area.bottom() || left >= right {
             return;
         }
         let columns = right - left;
         let Some(whole) = self.whole.filter(|whole| *whole > 0) else {
-            for column in left..right {
-                let cell = &mut canvas[(column, row)];
-                cell.set_char(if look.unicode() { '┄' } else { '-' });
-                cell.set_style(look.style(Ink::Faint));
-            }
+            let dots = if theme.unicode() { '┄' } else { '-' };
+            (left..right).for_each(|column| canvas.cell((column, row), dots, Ink::Faint));
             return;
         };
         let mut column = left;
         for (ink, cells) in self.cells(whole, columns) {
             for _cell in 0..cells {
-                let cell = &mut canvas[(column, row)];
-                cell.set_char(look.fill(ink));
-                cell.set_style(look.style(ink));
+                canvas.cell((column, row), theme.fill(ink), ink);
                 column += 1;
             }
         }
         for column in column..right {
-            let cell = &mut canvas[(column, row)];
-            cell.set_char(look.fill(Ink::Free));
-            cell.set_style(look.style(Ink::Free));
+            canvas.cell((column, row), theme.fill(Ink::Free), Ink::Free);
         }
         if let Some(peak) = self.peak {
-            let place = scaled(peak.min(whole), whole, columns).min(columns - 1);
-            let cell = &mut canvas[(left + place, row)];
+            let place = left + scaled(peak.min(whole), whole, columns).min(columns - 1);
             // On what is taken it would hide a part: a tick is of use only beyond.
-            if left + place >= column {
-                cell.set_char(if look.unicode() { '▏' } else { '|' });
-                cell.set_style(look.style(Ink::Peak));
+            if place >= column {
+                let tick = if theme.unicode() { '▏' } else { '|' };
+                canvas.cell((place, row), tick, Ink::Peak);
             }
         }
     }
@@ -85,6 +74,20 @@ impl Bar<'_> {
     }
 }
 
+/// A bar as text of so many columns: how much of a whole is used.
+#[must_use]
+pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
+    let bar = Bar {
+        parts: &[(Ink::Dram, used)],
+        whole,
+        peak: None,
+    };
+    let theme = Theme::new(ColourDepth::None, true);
+    bar.draw(&mut Canvas::new(&mut buffer, theme), (0, 0), columns);
+    buffer.content.iter().map(|cell| cell.symbol()).collect()
+}
+
 /// `columns` times `part` of `whole`, rounded down.
 fn scaled(part: u64, whole: u64, columns: u16) -> u16 {
     let scaled = u128::from(part) * u128::from(columns) / u128::from(whole);
@@ -94,18 +97,12 @@ fn scaled(part: u64, whole: u64, columns: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
-    use ratatui::layout::Rect;
 
     fn drawn(parts: &[(Ink, u64)], whole: Option<u64>, peak: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
         let bar = Bar { parts, whole, peak };
-        bar.draw(
-            &mut canvas,
-            (0, 0),
-            columns,
-            Look::new(ColourDepth::None, false),
-        );
+        let theme = Theme::new(ColourDepth::None, false);
+        bar.draw(&mut Canvas::new(&mut canvas, theme), (0, 0), columns);
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

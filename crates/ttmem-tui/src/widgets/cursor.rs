@@ -1,6 +1,7 @@
 //! Which row of a list is chosen, and which is the first on the screen.
 
-use crate::input::Key;
+use crate::input::{Gesture, Key, Pointer};
+use ratatui::layout::Rect;
 
 /// A place in a list that may grow and shrink at any time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,35 +11,61 @@ pub(crate) struct Cursor {
     pub(crate) top: u64,
     /// Whether the chosen row looks like any other, as in a list that runs by itself.
     pub(crate) unmarked: bool,
-    /// Rows that were on the screen when it was last drawn.
-    page: u64,
+    /// The rows of the list when it was last drawn.
+    pub(crate) rows: u64,
+    /// Where that was, heading included.
+    area: Rect,
 }
 
 impl Cursor {
     /// Takes a key that moves it; whether it was one.
-    pub(crate) fn handle(&mut self, key: Key, rows: u64) -> bool {
-        let moved = moved(key, self.row, self.page, rows.saturating_sub(1));
+    pub(crate) fn handle(&mut self, key: Key) -> bool {
+        let moved = moved(key, self.row, self.page(), self.rows.saturating_sub(1));
         self.row = moved.unwrap_or(self.row);
         moved.is_some()
     }
 
-    /// Moves by some rows, as the wheel does.
-    pub(crate) fn wheel(&mut self, down: bool, rows: u64) {
-        self.row = wheeled(self.row, down, rows.saturating_sub(1));
+    /// Takes what the pointer did; whether it was of use.
+    pub(crate) fn point(&mut self, pointer: Pointer) -> bool {
+        let last = self.rows.saturating_sub(1);
+        let row = match pointer.did {
+            Gesture::WheelUp => Some(wheeled(self.row, false, last)),
+            Gesture::WheelDown => Some(wheeled(self.row, true, last)),
+            Gesture::Click => {
+                let inside = self.area.contains((pointer.column, pointer.row).into());
+                let line = pointer.row.checked_sub(self.area.y + 1).filter(|_| inside);
+                let row = line.map(|line| self.top + u64::from(line));
+                row.filter(|row| *row < self.rows)
+            }
+        };
+        self.row = row.unwrap_or(self.row);
+        row.is_some()
     }
 
-    /// Keeps it inside a list of so many rows, on a screen of so many.
-    pub(crate) fn keep_inside(&mut self, rows: u64, page: u64) {
-        self.page = page;
+    /// Keeps it inside a list of so many rows, which is drawn into an area below a heading.
+    pub(crate) fn keep_inside(&mut self, area: Rect, rows: u64) {
+        self.area = area;
+        self.rows = rows;
         self.row = self.row.min(rows.saturating_sub(1));
-        let lowest_top = self.row.saturating_sub(page.saturating_sub(1));
-        let highest_top = self.row.min(rows.saturating_sub(page));
+        let lowest_top = self.row.saturating_sub(self.page().saturating_sub(1));
+        let highest_top = self.row.min(rows.saturating_sub(self.page()));
         self.top = self.top.min(highest_top).max(lowest_top);
     }
 
+    /// The first row on the screen, once it is drawn again.
+    pub(crate) fn next_top(mut self) -> u64 {
+        self.keep_inside(self.area, self.rows);
+        self.top
+    }
+
+    /// To the first of rows that are not known yet.
+    pub(crate) const fn reset(&mut self) {
+        (self.row, self.top, self.rows) = (0, 0, 0);
+    }
+
     /// Rows that were on the screen when it was last drawn.
-    pub(crate) const fn page(&self) -> u64 {
-        self.page
+    pub(crate) fn page(&self) -> u64 {
+        u64::from(self.area.height.saturating_sub(1))
     }
 }
 
@@ -59,7 +86,6 @@ impl Scroll {
         moved.is_some()
     }
 
-    /// Moves by some lines, as the wheel does.
     pub(crate) fn wheel(&mut self, down: bool) {
         self.top = wheeled(self.top, down, self.last());
     }
@@ -71,12 +97,10 @@ impl Scroll {
         self.top = self.top.min(self.last());
     }
 
-    /// The first line on the screen.
     pub(crate) fn top(&self) -> usize {
         usize::try_from(self.top).unwrap_or(usize::MAX)
     }
 
-    /// How many lines are below the screen.
     pub(crate) const fn below(&self) -> u64 {
         self.last().saturating_sub(self.top)
     }
@@ -114,35 +138,40 @@ fn wheeled(row: u64, down: bool, last: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// An area with room for so many rows.
+    fn page(rows: u16) -> Rect {
+        Rect::new(0, 0, 10, rows + 1)
+    }
+
     #[test]
     fn it_stays_inside_whatever_happens_to_the_list() {
         let mut cursor = Cursor::default();
-        cursor.keep_inside(1_000_000, 20);
-        assert!(cursor.handle(Key::Char('G'), 1_000_000));
-        cursor.keep_inside(1_000_000, 20);
+        cursor.keep_inside(page(20), 1_000_000);
+        assert!(cursor.handle(Key::Char('G')));
+        cursor.keep_inside(page(20), 1_000_000);
         assert_eq!((cursor.row, cursor.top), (999_999, 999_980));
-        cursor.keep_inside(5, 20);
+        cursor.keep_inside(page(20), 5);
         assert_eq!((cursor.row, cursor.top), (4, 0));
-        cursor.keep_inside(0, 20);
+        cursor.keep_inside(page(20), 0);
         assert_eq!((cursor.row, cursor.top), (0, 0));
-        assert!(cursor.handle(Key::Down, 0));
+        assert!(cursor.handle(Key::Down));
         assert_eq!(cursor.row, 0);
-        cursor.keep_inside(3, 0);
+        cursor.keep_inside(page(0), 3);
         assert_eq!(cursor.row, 0);
     }
 
     #[test]
     fn the_screen_follows_the_chosen_row() {
         let mut cursor = Cursor::default();
-        cursor.keep_inside(100, 10);
+        cursor.keep_inside(page(10), 100);
         for _key in 0..10 {
-            cursor.handle(Key::Down, 100);
+            cursor.handle(Key::Down);
         }
-        cursor.keep_inside(100, 10);
+        cursor.keep_inside(page(10), 100);
         assert_eq!((cursor.row, cursor.top), (10, 1));
-        cursor.handle(Key::PageUp, 100);
-        cursor.keep_inside(100, 10);
+        cursor.handle(Key::PageUp);
+        cursor.keep_inside(page(10), 100);
         assert_eq!((cursor.row, cursor.top), (0, 0));
-        assert!(!cursor.handle(Key::Char('x'), 100));
+        assert!(!cursor.handle(Key::Char('x')));
     }
 }

@@ -1,7 +1,7 @@
 //! Small curves in one row: the last values of a figure.
 
-use crate::look::{Ink, Look};
-use ratatui::buffer::Buffer;
+use super::canvas::Canvas;
+use crate::theme::Ink;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['_', '.', '.', '-', '-', '=', '=', '#'];
@@ -11,12 +11,12 @@ const ASCII_LEVELS: [char; 8] = ['_', '.', '.', '-', '-', '=', '=', '#'];
 /// Heights are of `whole`; what is not known stays blank. More values than columns: each column
 /// has the highest of its values, so that no peak is lost.
 pub(crate) fn draw_curve(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     (left, row): (u16, u16),
     columns: u16,
     values: &[Option<u64>],
     whole: Option<u64>,
-    (ink, look): (Ink, Look),
+    ink: Ink,
 ) {
     let right = left.saturating_add(columns).min(canvas.area.right());
     if row < canvas.area.top() || row >= canvas.area.bottom() || left >= right || values.is_empty()
@@ -27,7 +27,11 @@ pub(crate) fn draw_curve(
     let per_column = values.len().div_ceil(columns);
     let highest = values.iter().flatten().copied().max().unwrap_or(0);
     let whole = whole.filter(|whole| *whole > 0).unwrap_or(highest).max(1);
-    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+    let levels = if canvas.theme.unicode() {
+        LEVELS
+    } else {
+        ASCII_LEVELS
+    };
     for (place, chunk) in values.rchunks(per_column).enumerate() {
         let Some(value) = chunk.iter().flatten().copied().max() else {
             continue;
@@ -35,22 +39,22 @@ pub(crate) fn draw_curve(
         let level = u128::from(value.min(whole)) * 8 / u128::from(whole);
         let level = usize::try_from(level).unwrap_or(7).min(7);
         let place = u16::try_from(place).expect("fewer chunks than columns, which are a u16");
-        let cell = &mut canvas[(right - 1 - place, row)];
-        cell.set_char(levels[level]);
-        cell.set_style(look.style(ink));
+        canvas.cell((right - 1 - place, row), levels[level], ink);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
+    use crate::theme::{ColourDepth, Theme};
+    use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
 
     fn drawn(values: &[Option<u64>], whole: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
-        let look = Look::new(ColourDepth::None, true);
-        draw_curve(&mut canvas, (0, 0), columns, values, whole, (Ink::L1, look));
+        let theme = Theme::new(ColourDepth::None, true);
+        let mut canvas = Canvas::new(&mut canvas, theme);
+        draw_curve(&mut canvas, (0, 0), columns, values, whole, Ink::L1);
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

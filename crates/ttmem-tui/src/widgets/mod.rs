@@ -1,12 +1,23 @@
 //! What several views draw with.
 
-pub(crate) mod bar;
-pub(crate) mod cursor;
-pub(crate) mod curve;
-pub(crate) mod line;
+mod bar;
+mod canvas;
+mod cursor;
+mod curve;
 pub(crate) mod pane;
-pub(crate) mod pen;
-pub(crate) mod prompt;
+mod pen;
+mod prompt;
 pub(crate) mod share;
-pub(crate) mod table;
+mod table;
 pub(crate) mod text;
+
+pub(crate) use bar::Bar;
+pub use bar::bar;
+pub(crate) use canvas::{Canvas, above, below, right_of, row_of};
+pub(crate) use cursor::{Cursor, Scroll};
+pub(crate) use pane::{Fact, Pane};
+pub(crate) use pen::Pen;
+pub(crate) use prompt::Prompt;
+pub(crate) use share::{Share, percent};
+pub(crate) use table::Cell;
+pub use table::{Column, Table};

@@ -2,10 +2,9 @@
 //!
 //! Where there is room it stands beside the list; elsewhere it is opened below, with a key.
 
-use super::line::draw_line;
+use super::canvas::Canvas;
 use super::text;
-use crate::look::{Ink, Look};
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
 use ratatui::layout::Rect;
 
 /// Columns from which a list leaves room for a pane beside it.
@@ -27,7 +26,6 @@ pub(crate) struct Pane {
 pub(crate) type Fact = (&'static str, String, Ink);
 
 impl Pane {
-    /// Opens it, or closes it.
     pub(crate) const fn toggle(&mut self) {
         self.toggled = !self.toggled;
     }
@@ -64,7 +62,6 @@ impl Pane {
     }
 }
 
-/// Where a pane is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     area: Rect,
@@ -74,31 +71,30 @@ pub(crate) struct Room {
 
 impl Room {
     /// Draws the line between the list and the pane; what is left for the facts.
-    pub(crate) fn draw_frame(self, canvas: &mut Buffer, title: &str, look: Look) -> Rect {
+    pub(crate) fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
+        let theme = canvas.theme;
         let area = self.area.intersection(canvas.area);
         if area.width < 4 || area.height < 2 {
             return Rect::new(area.x, area.y, 0, 0);
         }
-        let frame = look.style(Ink::Frame);
-        let strong = look.style(Ink::Strong);
         let room = usize::from(area.width - 2);
         if self.beside {
-            let down = if look.unicode() { "│" } else { "|" };
+            let down = if theme.unicode() { "│" } else { "|" };
             for row in area.y..area.bottom() {
-                text::put(canvas, (area.x, row), down, 1, frame);
+                canvas.put((area.x, row), down, 1, Ink::Frame);
             }
-            text::put(canvas, (area.x + 2, area.y), title, room, strong);
+            canvas.put((area.x + 2, area.y), title, room, Ink::Strong);
             return Rect::new(area.x + 2, area.y + 1, area.width - 2, area.height - 1);
         }
-        draw_line(canvas, area, &[(look.rule(area.width), Ink::Frame)], look);
+        canvas.text(area, theme.rule(area.width), Ink::Frame);
         let title = format!(" {title} ");
-        text::put(canvas, (area.x + 2, area.y), &title, room, strong);
+        canvas.put((area.x + 2, area.y), &title, room, Ink::Strong);
         Rect::new(area.x, area.y + 1, area.width, area.height - 1)
     }
 }
 
 /// Draws facts, as many as there is room for: in a wide area two with names share a row.
-pub(crate) fn draw_facts(canvas: &mut Buffer, area: Rect, facts: &[Fact], look: Look) {
+pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) {
     let half = area.width / 2;
     let pairs = area.width >= TWO_ABREAST;
     let (mut row, mut second) = (area.y, false);
@@ -122,14 +118,8 @@ pub(crate) fn draw_facts(canvas: &mut Buffer, area: Rect, facts: &[Fact], look: 
             text::left(label, LABEL) + " "
         };
         let room = |column: u16| usize::from(right.saturating_sub(column));
-        let column = text::put(
-            canvas,
-            (left, row),
-            &label,
-            room(left),
-            look.style(Ink::Faint),
-        );
-        text::put(canvas, (column, row), value, room(column), look.style(*ink));
+        let column = canvas.put((left, row), &label, room(left), Ink::Faint);
+        canvas.put((column, row), value, room(column), *ink);
         if alone || second {
             (row, second) = (row + 1, false);
         } else {

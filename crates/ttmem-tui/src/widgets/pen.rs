@@ -1,17 +1,15 @@
 //! Pieces one behind the other in a row, which ends where its room ends.
 
 use super::bar::Bar;
+use super::canvas::Canvas;
 use super::curve::draw_curve;
 use super::text;
-use crate::look::{Ink, Look};
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
 use ratatui::layout::Rect;
 
-/// Writes a row from left to right.
 #[derive(Debug)]
 pub(crate) struct Pen<'c> {
-    canvas: &'c mut Buffer,
-    look: Look,
+    canvas: Canvas<'c>,
     column: u16,
     right: u16,
     row: u16,
@@ -19,13 +17,11 @@ pub(crate) struct Pen<'c> {
 }
 
 impl<'c> Pen<'c> {
-    /// A pen at the beginning of a row of an area; of a row that is not there it writes nothing.
-    pub(crate) fn new(canvas: &'c mut Buffer, area: Rect, row: u16, look: Look) -> Self {
+    pub(super) fn new(canvas: Canvas<'c>, area: Rect, row: u16) -> Self {
         let area = area.intersection(canvas.area);
         let inside = row >= area.top() && row < area.bottom();
         Self {
             canvas,
-            look,
             column: area.left(),
             right: if inside { area.right() } else { area.left() },
             row,
@@ -33,12 +29,10 @@ impl<'c> Pen<'c> {
         }
     }
 
-    /// Where the next piece begins.
     pub(crate) const fn column(&self) -> u16 {
         self.column
     }
 
-    /// The columns that are left.
     pub(crate) const fn room(&self) -> u16 {
         self.right.saturating_sub(self.column)
     }
@@ -52,8 +46,7 @@ impl<'c> Pen<'c> {
     pub(crate) fn put(&mut self, text: &str, ink: Ink) {
         let room = usize::from(self.room());
         if room > 0 {
-            let style = self.look.style(ink);
-            self.column = text::put(self.canvas, (self.column, self.row), text, room, style);
+            self.column = self.canvas.put((self.column, self.row), text, room, ink);
         }
     }
 
@@ -72,7 +65,11 @@ impl<'c> Pen<'c> {
     ///
     /// What does not fit gives way to what may still come.
     pub(crate) fn piece(&mut self, text: &str, ink: Ink) -> bool {
-        let separator = if self.begun { self.look.between() } else { "" };
+        let separator = if self.begun {
+            self.canvas.theme.between()
+        } else {
+            ""
+        };
         let needed = text::width(separator) + text::width(text);
         if text.is_empty() || needed > usize::from(self.room()) {
             return false;
@@ -83,14 +80,12 @@ impl<'c> Pen<'c> {
         true
     }
 
-    /// Draws a bar into so many columns.
     pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
         let columns = columns.min(self.room());
-        bar.draw(self.canvas, (self.column, self.row), columns, self.look);
+        bar.draw(&mut self.canvas, (self.column, self.row), columns);
         self.skip(columns);
     }
 
-    /// Draws a small curve into so many columns.
     pub(crate) fn curve(
         &mut self,
         values: &[Option<u64>],
@@ -100,8 +95,7 @@ impl<'c> Pen<'c> {
     ) {
         let columns = columns.min(self.room());
         let at = (self.column, self.row);
-        let meaning = (ink, self.look);
-        draw_curve(self.canvas, at, columns, values, whole, meaning);
+        draw_curve(&mut self.canvas, at, columns, values, whole, ink);
         self.skip(columns);
     }
 }
@@ -109,13 +103,14 @@ impl<'c> Pen<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
+    use crate::theme::{ColourDepth, Theme};
+    use ratatui::buffer::Buffer;
 
     fn written(columns: u16, row: u16, write: impl Fn(&mut Pen<'_>)) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
         let area = canvas.area;
-        let look = Look::new(ColourDepth::None, true);
-        write(&mut Pen::new(&mut canvas, area, row, look));
+        let theme = Theme::new(ColourDepth::None, true);
+        write(&mut Pen::new(Canvas::new(&mut canvas, theme), area, row));
         canvas.content.iter().map(|cell| cell.symbol()).collect()
     }
 

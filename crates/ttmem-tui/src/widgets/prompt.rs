@@ -2,26 +2,13 @@
 
 use crate::input::Key;
 
-/// The most characters that can be typed.
 const LIMIT: usize = 200;
 
-/// A text that is being typed, or was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prompt {
     text: String,
     before: String,
     typing: bool,
-}
-
-/// What a key did to a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Typed {
-    /// The text changed, or nothing happened; typing goes on.
-    On,
-    /// The user is content with the text.
-    Done,
-    /// The user wants the text back as it was before.
-    Undone,
 }
 
 impl Prompt {
@@ -49,39 +36,29 @@ impl Prompt {
         *self = Self::default();
     }
 
-    /// Takes a key while typing.
-    pub(crate) fn handle(&mut self, key: Key) -> Typed {
+    /// Takes a key while typing: Enter keeps the text, Escape takes it back.
+    pub(crate) fn handle(&mut self, key: Key) {
         match key {
-            Key::Char(character) => {
-                if !character.is_control() && self.text.chars().count() < LIMIT {
-                    self.text.push(character);
-                }
-                Typed::On
+            Key::Char(character)
+                if !character.is_control() && self.text.chars().count() < LIMIT =>
+            {
+                self.text.push(character);
             }
             Key::Backspace => {
                 self.text.pop();
-                Typed::On
             }
-            Key::Control('u') => {
-                self.text.clear();
-                Typed::On
-            }
+            Key::Control('u') => self.text.clear(),
             Key::Control('w') => {
                 let kept = self.text.trim_end();
                 let kept = kept.rfind(' ').map_or(0, |space| space + 1);
                 self.text.truncate(kept);
-                Typed::On
             }
-            Key::Enter => {
-                self.typing = false;
-                Typed::Done
-            }
+            Key::Enter => self.typing = false,
             Key::Escape => {
                 self.typing = false;
                 self.text = std::mem::take(&mut self.before);
-                Typed::Undone
             }
-            _other => Typed::On,
+            _other => {}
         }
     }
 
@@ -97,7 +74,7 @@ mod tests {
 
     fn typed(prompt: &mut Prompt, text: &str) {
         for character in text.chars() {
-            assert_eq!(prompt.handle(Key::Char(character)), Typed::On);
+            prompt.handle(Key::Char(character));
         }
     }
 
@@ -109,11 +86,11 @@ mod tests {
         prompt.handle(Key::Control('w'));
         assert_eq!(prompt.text(), "Mat ");
         prompt.handle(Key::Backspace);
-        assert_eq!(prompt.handle(Key::Enter), Typed::Done);
+        prompt.handle(Key::Enter);
         assert!(!prompt.is_typing() && prompt.matches("ttnn::matmul") && !prompt.matches("add"));
         prompt.begin();
         typed(&mut prompt, "xyz");
-        assert_eq!(prompt.handle(Key::Escape), Typed::Undone);
+        prompt.handle(Key::Escape);
         assert_eq!(prompt.text(), "Mat");
     }
 

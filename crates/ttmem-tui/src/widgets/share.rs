@@ -1,6 +1,5 @@
 //! A part of a whole, never above the whole.
 
-/// A part of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     used: u64,
@@ -18,12 +17,6 @@ impl Share {
         })
     }
 
-    /// Whether nothing at all is used.
-    #[must_use]
-    pub fn is_nothing(self) -> bool {
-        self.used == 0
-    }
-
     /// How many of `parts` equal parts are used up, rounded down: all of them only when full.
     #[must_use]
     pub fn parts(self, parts: u32) -> u32 {
@@ -31,7 +24,6 @@ impl Share {
         u32::try_from(used).expect("at most `parts`")
     }
 
-    /// Tenths of a percent, from 0 to 1000.
     #[must_use]
     pub fn permille(self) -> u16 {
         u16::try_from(self.parts(1000)).expect("at most 1000")
@@ -39,7 +31,8 @@ impl Share {
 }
 
 /// ` 99.9%` in six columns; a dash when the whole is not known.
-pub(crate) fn percent(share: Option<Share>, unknown: &str) -> String {
+#[must_use]
+pub fn percent(share: Option<Share>, unknown: &str) -> String {
     share.map_or_else(
         || format!("{unknown:>6}"),
         |share| format!("{:>3}.{}%", share.permille() / 10, share.permille() % 10),

@@ -1,29 +1,29 @@
 //! Tables: columns that give way when there is little room, rows that are made only when shown.
+//!
+//! Views draw them on a canvas, commands print them as lines of text.
 
+use super::canvas::{Canvas, below, row_of};
 use super::cursor::Cursor;
 use super::text;
-use crate::input::{Gesture, Pointer};
-use crate::look::{Ink, Look};
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
 use ratatui::layout::Rect;
 
-/// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Column {
+pub struct Column {
     pub(crate) title: &'static str,
     /// The columns it takes at least.
     pub(crate) width: u16,
     /// Whether it takes what is left over; several share it.
-    pub(crate) grows: bool,
+    grows: bool,
     /// Whether its text is at the right, as figures are.
-    pub(crate) right: bool,
+    right: bool,
     /// The order in which columns give way: those with the highest number first, 0 never.
-    pub(crate) gives_way: u8,
+    gives_way: u8,
 }
 
 impl Column {
-    /// A column of words, at the left.
-    pub(crate) const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
+    #[must_use]
+    pub const fn words(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
             title,
             width,
@@ -33,24 +33,34 @@ impl Column {
         }
     }
 
-    /// A column of figures, at the right.
-    pub(crate) const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
+    #[must_use]
+    pub const fn figures(title: &'static str, width: u16, gives_way: u8) -> Self {
         Self {
             right: true,
             ..Self::words(title, width, gives_way)
         }
     }
 
+    #[must_use]
+    pub const fn size(title: &'static str) -> Self {
+        Self::figures(title, 10, 0)
+    }
+
     /// The same column, taking what is left over.
-    pub(crate) const fn growing(self) -> Self {
+    #[must_use]
+    pub const fn growing(self) -> Self {
         Self {
             grows: true,
             ..self
         }
     }
+
+    fn aligned(self, cell: &str, width: u16) -> String {
+        let align = if self.right { text::right } else { text::left };
+        align(cell, usize::from(width))
+    }
 }
 
-/// A cell: its text and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
@@ -62,18 +72,22 @@ impl Cell {
         Self::inked(text, Ink::Text)
     }
 
-    /// A cell with a meaning.
     pub(crate) fn inked(text: impl Into<String>, ink: Ink) -> Self {
         Self {
             text: text.into(),
             ink,
         }
     }
+
+    /// A cell that supports the others.
+    pub(crate) fn faint(text: impl Into<String>) -> Self {
+        Self::inked(text, Ink::Faint)
+    }
 }
 
 /// The columns of a table, and by which it is sorted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table<'c> {
+pub struct Table<'c> {
     pub(crate) columns: &'c [Column],
     /// The place of the column that the rows are sorted by, and whether downwards.
     pub(crate) sorted: Option<(usize, bool)>,
@@ -81,11 +95,37 @@ pub(crate) struct Table<'c> {
 
 impl<'c> Table<'c> {
     /// A table whose rows are in no order that the user chose.
-    pub(crate) const fn of(columns: &'c [Column]) -> Self {
+    #[must_use]
+    pub const fn of(columns: &'c [Column]) -> Self {
         Self {
             columns,
             sorted: None,
         }
+    }
+
+    /// The titles as a line of text.
+    #[must_use]
+    pub fn heading(&self, width: usize) -> String {
+        let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
+        self.line(&titles, width)
+    }
+
+    /// A row as a line of text, without blanks at its end.
+    #[must_use]
+    pub fn line<C: AsRef<str>>(&self, cells: &[C], width: usize) -> String {
+        self.aligned(cells, width).join(" ").trim_end().to_owned()
+    }
+
+    /// The cells of a row, each as wide as its column; a blank belongs between them.
+    #[must_use]
+    pub fn aligned<C: AsRef<str>>(&self, cells: &[C], width: usize) -> Vec<String> {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        let columns = self.layout(width).into_iter();
+        let aligned = columns.map(|(place, _left, width)| {
+            let cell = cells.get(place).map_or("", AsRef::as_ref);
+            self.columns[place].aligned(cell, width)
+        });
+        aligned.collect()
     }
 
     /// Draws a heading and the rows around the cursor.
@@ -94,219 +134,143 @@ impl<'c> Table<'c> {
     /// cell alone is a note, which takes the whole row.
     pub(crate) fn draw(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         cursor: &mut Cursor,
         rows: u64,
-        look: Look,
         row: impl Fn(u64) -> Option<Vec<Cell>>,
     ) {
         let area = area.intersection(canvas.area);
-        if area.height == 0 || area.width == 0 {
-            return;
-        }
-        let widths = self.widths(area.width);
-        self.draw_heading(canvas, area, &widths, look);
-        let page = area.height - 1;
-        cursor.keep_inside(rows, u64::from(page));
-        for line in 0..page {
-            let place = cursor.top + u64::from(line);
-            if place >= rows {
-                break;
-            }
-            let line = Rect::new(area.x, area.y + 1 + line, area.width, 1);
+        cursor.keep_inside(area, rows);
+        self.draw_heading(canvas, area);
+        for (place, line) in (cursor.top..rows).zip(below(area, 1).rows()) {
+            let cells = row(place).unwrap_or_else(|| vec![Cell::faint("…")]);
             let chosen = place == cursor.row && !cursor.unmarked;
-            self.draw_line(canvas, line, &widths, (row(place), chosen), look);
+            self.draw_cells(canvas, line, &cells, chosen);
         }
+    }
+
+    /// Draws a heading and the rows around the cursor, of rows that are all here.
+    pub(crate) fn draw_all<R>(
+        &self,
+        canvas: &mut Canvas<'_>,
+        area: Rect,
+        cursor: &mut Cursor,
+        rows: &[R],
+        cells: impl Fn(&R) -> Vec<Cell>,
+    ) {
+        self.draw(canvas, area, cursor, rows.len() as u64, |row| {
+            Some(cells(rows.get(usize::try_from(row).ok()?)?))
+        });
     }
 
     /// Draws a heading and the first rows, none of which is chosen.
-    pub(crate) fn draw_first(
+    pub(crate) fn draw_first<R>(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
-        rows: u64,
-        look: Look,
-        row: impl Fn(u64) -> Option<Vec<Cell>>,
+        rows: &[R],
+        cells: impl Fn(&R) -> Vec<Cell>,
     ) {
         let mut cursor = Cursor::default();
         cursor.unmarked = true;
-        self.draw(canvas, area, &mut cursor, rows, look, row);
+        self.draw_all(canvas, area, &mut cursor, rows, cells);
     }
 
-    fn draw_line(
-        &self,
-        canvas: &mut Buffer,
-        line: Rect,
-        widths: &[Option<u16>],
-        (cells, chosen): (Option<Vec<Cell>>, bool),
-        look: Look,
-    ) {
+    /// Draws the heading alone into the first row of an area.
+    pub(crate) fn draw_heading(&self, canvas: &mut Canvas<'_>, area: Rect) {
+        let cells: Vec<Cell> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| match self.sorted {
+                Some((sorted, down)) if sorted == place => {
+                    let title = format!("{}{}", column.title, arrow(down, canvas.theme));
+                    Cell::inked(title, Ink::Strong)
+                }
+                _other => Cell::faint(column.title),
+            })
+            .collect();
+        self.draw_row(canvas, row_of(area, 0), &cells);
+    }
+
+    pub(crate) fn draw_row(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell]) {
+        self.draw_cells(canvas, area, cells, false);
+    }
+
+    fn draw_cells(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell], chosen: bool) {
+        let area = area.intersection(canvas.area);
+        if area.is_empty() {
+            return;
+        }
+        let ink = |cell: &Cell| if chosen { Ink::Chosen } else { cell.ink };
         if chosen {
-            canvas.set_style(line, look.style(Ink::Chosen));
+            let style = canvas.theme.style(Ink::Chosen);
+            canvas.set_style(area, style);
         }
-        match cells {
-            Some(cells) if cells.len() == 1 && self.columns.len() > 1 => {
-                let note = &cells[0];
-                let style = look.style(if chosen { Ink::Chosen } else { note.ink });
-                let room = usize::from(line.width);
-                text::put(canvas, (line.x, line.y), &note.text, room, style);
-            }
-            Some(cells) => self.draw_cells(canvas, line, widths, &cells, chosen, look),
-            None => {
-                let style = look.style(if chosen { Ink::Chosen } else { Ink::Faint });
-                let room = usize::from(line.width);
-                text::put(canvas, (line.x, line.y), "…", room, style);
+        if let ([note], 2..) = (cells, self.columns.len()) {
+            canvas.text(area, &note.text, ink(note));
+            return;
+        }
+        for (place, left, width) in self.layout(area.width) {
+            if let Some(cell) = cells.get(place) {
+                let drawn = self.columns[place].aligned(&cell.text, width);
+                let at = (area.x + left, area.y);
+                canvas.put(at, &drawn, usize::from(width), ink(cell));
             }
         }
     }
 
-    /// Draws the heading alone into the first row of an area: for tables that stand among others.
-    pub(crate) fn draw_head(&self, canvas: &mut Buffer, area: Rect, look: Look) {
-        let area = area.intersection(canvas.area);
-        if area.height > 0 {
-            self.draw_heading(canvas, area, &self.widths(area.width), look);
-        }
-    }
-
-    /// Draws one row alone into the first row of an area.
-    pub(crate) fn draw_row(&self, canvas: &mut Buffer, area: Rect, cells: &[Cell], look: Look) {
-        let area = area.intersection(canvas.area);
-        if area.height > 0 {
-            self.draw_cells(canvas, area, &self.widths(area.width), cells, false, look);
-        }
-    }
-
-    fn draw_cells(
-        &self,
-        canvas: &mut Buffer,
-        area: Rect,
-        widths: &[Option<u16>],
-        cells: &[Cell],
-        chosen: bool,
-        look: Look,
-    ) {
-        let mut column = area.x;
-        for ((cell, shape), width) in cells.iter().zip(self.columns).zip(widths) {
-            let Some(width) = *width else { continue };
-            let ink = if chosen { Ink::Chosen } else { cell.ink };
-            // A column that does not fit any more must not reach into what is beside the table.
-            let room = area.right().saturating_sub(column).min(width);
-            let drawn = fitted(&cell.text, shape.right, room);
-            text::put(
-                canvas,
-                (column, area.y),
-                &drawn,
-                usize::from(room),
-                look.style(ink),
-            );
-            column = column.saturating_add(width + 1);
-        }
-    }
-
-    /// Takes what the pointer did to a table that was drawn into an area; whether it was of use.
-    pub(crate) fn point(area: Rect, cursor: &mut Cursor, pointer: Pointer, rows: u64) -> bool {
-        match pointer.did {
-            Gesture::WheelUp => cursor.wheel(false, rows),
-            Gesture::WheelDown => cursor.wheel(true, rows),
-            Gesture::Click => {
-                let inside = area.contains((pointer.column, pointer.row).into());
-                let line = pointer.row.checked_sub(area.y + 1).filter(|_| inside);
-                let place = line.map(|line| cursor.top + u64::from(line));
-                let Some(place) = place.filter(|place| *place < rows) else {
-                    return false;
-                };
-                cursor.row = place;
-            }
-        }
-        true
-    }
-
-    fn draw_heading(&self, canvas: &mut Buffer, area: Rect, widths: &[Option<u16>], look: Look) {
-        let mut column = area.x;
-        for (place, (shape, width)) in self.columns.iter().zip(widths).enumerate() {
-            let Some(width) = *width else { continue };
-            let arrow = match self.sorted {
-                Some((sorted, true)) if sorted == place => {
-                    if look.unicode() {
-                        "▼"
-                    } else {
-                        "v"
-                    }
-                }
-                Some((sorted, false)) if sorted == place => {
-                    if look.unicode() {
-                        "▲"
-                    } else {
-                        "^"
-                    }
-                }
-                _other => "",
-            };
-            let room = area.right().saturating_sub(column).min(width);
-            let title = fitted(&format!("{}{arrow}", shape.title), shape.right, room);
-            let ink = if arrow.is_empty() {
-                Ink::Faint
-            } else {
-                Ink::Strong
-            };
-            text::put(
-                canvas,
-                (column, area.y),
-                &title,
-                usize::from(room),
-                look.style(ink),
-            );
-            column = column.saturating_add(width + 1);
-        }
-    }
-
-    /// The width of each column; none of those that give way.
-    fn widths(&self, room: u16) -> Vec<Option<u16>> {
-        let mut shown: Vec<bool> = vec![true; self.columns.len()];
-        let needed = |shown: &[bool]| -> u16 {
-            let taken = self.columns.iter().zip(shown).filter(|(_, shown)| **shown);
-            let sum: u16 = taken.map(|(column, _)| column.width + 1).sum();
+    /// The columns that are shown: their places, where each begins, and how wide it is.
+    fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let needed = |shown: &[usize]| -> u16 {
+            let sum: u16 = shown
+                .iter()
+                .map(|place| self.columns[*place].width + 1)
+                .sum();
             sum.saturating_sub(1)
         };
         while needed(&shown) > room {
-            let giving = self.columns.iter().enumerate();
-            let giving = giving.filter(|(place, column)| shown[*place] && column.gives_way > 0);
-            match giving.max_by_key(|(_, column)| column.gives_way) {
-                Some((place, _)) => shown[place] = false,
+            let giving = shown.iter().enumerate();
+            let giving = giving.filter(|(_, place)| self.columns[**place].gives_way > 0);
+            match giving.max_by_key(|(_, place)| self.columns[**place].gives_way) {
+                Some((index, _)) => shown.remove(index),
                 None => break,
-            }
+            };
         }
         let spare = room.saturating_sub(needed(&shown));
-        let growing = self.columns.iter().zip(&shown);
-        let growing = growing
-            .filter(|(column, shown)| column.grows && **shown)
-            .count();
-        let each = u16::try_from(growing)
-            .ok()
-            .and_then(|growing| spare.checked_div(growing));
-        let mut widths = Vec::with_capacity(self.columns.len());
-        for (column, shown) in self.columns.iter().zip(shown) {
-            let more = if column.grows { each.unwrap_or(0) } else { 0 };
-            widths.push(shown.then_some(column.width + more));
+        let growing = shown.iter().filter(|place| self.columns[**place].grows);
+        let growing = u16::try_from(growing.count()).unwrap_or(u16::MAX);
+        let more = spare.checked_div(growing).unwrap_or(0);
+        let mut left = 0_u16;
+        let mut layout = Vec::with_capacity(shown.len());
+        for place in shown {
+            let column = self.columns[place];
+            let width = column.width + if column.grows { more } else { 0 };
+            // A column that does not fit any more must not reach into what is beside the table.
+            layout.push((place, left.min(room), width.min(room.saturating_sub(left))));
+            left = left.saturating_add(width + 1);
         }
-        widths
+        layout
     }
 }
 
-fn fitted(text: &str, right: bool, width: u16) -> String {
-    let width = usize::from(width);
-    if right {
-        text::right(text, width)
-    } else {
-        text::left(text, width)
+const fn arrow(down: bool, theme: Theme) -> &'static str {
+    match (down, theme.unicode()) {
+        (true, true) => "▼",
+        (true, false) => "v",
+        (false, true) => "▲",
+        (false, false) => "^",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::ColourDepth;
+    use crate::input::{Gesture, Pointer};
+    use crate::theme::ColourDepth;
+    use ratatui::buffer::Buffer;
     use ratatui::style::Modifier;
 
     const COLUMNS: &[Column] = &[
@@ -333,17 +297,23 @@ mod tests {
             columns: COLUMNS,
             sorted: Some((0, true)),
         };
-        let look = Look::new(ColourDepth::None, true);
+        let theme = Theme::new(ColourDepth::None, true);
         let area = canvas.area;
-        table.draw(&mut canvas, area, cursor, rows, look, |row| {
-            (row != 1).then(|| {
-                vec![
-                    Cell::new(row.to_string()),
-                    Cell::new("a name"),
-                    Cell::new("3 s"),
-                ]
-            })
-        });
+        table.draw(
+            &mut Canvas::new(&mut canvas, theme),
+            area,
+            cursor,
+            rows,
+            |row| {
+                (row != 1).then(|| {
+                    vec![
+                        Cell::new(row.to_string()),
+                        Cell::new("a name"),
+                        Cell::new("3 s"),
+                    ]
+                })
+            },
+        );
         let lines = canvas.content.chunks(usize::from(width));
         lines
             .map(|line| line.iter().map(|cell| cell.symbol()).collect())
@@ -370,11 +340,15 @@ mod tests {
         let mut canvas = Buffer::empty(Rect::new(0, 0, 13, 2));
         let table = Table::of(COLUMNS);
         let (area, mut cursor) = (canvas.area, Cursor::default());
-        let look = Look::new(ColourDepth::None, true);
+        let theme = Theme::new(ColourDepth::None, true);
         cursor.unmarked = true;
-        table.draw(&mut canvas, area, &mut cursor, 1, look, |_row| {
-            Some(vec![Cell::new("nothing but a note")])
-        });
+        table.draw(
+            &mut Canvas::new(&mut canvas, theme),
+            area,
+            &mut cursor,
+            1,
+            |_row| Some(vec![Cell::new("nothing but a note")]),
+        );
         let note: String = canvas.content[13..]
             .iter()
             .map(|cell| cell.symbol())
@@ -389,15 +363,13 @@ mod tests {
         cursor.row = 999_999;
         let lines = drawn(20, &mut cursor, 1_000_000);
         assert_eq!(lines[3], "9999… a name     3 s");
-        let area = Rect::new(0, 0, 20, 4);
         let mut click = |row| {
             let pointer = Pointer {
                 column: 0,
                 row,
                 did: Gesture::Click,
             };
-            let used = Table::point(area, &mut cursor, pointer, 1_000_000);
-            (used, cursor.row)
+            (cursor.point(pointer), cursor.row)
         };
         assert_eq!(click(1), (true, 999_997));
         assert_eq!(click(3), (true, 999_999));

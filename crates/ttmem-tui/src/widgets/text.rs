@@ -2,15 +2,12 @@
 //!
 //! Everything that a server sent goes through here: names may hold anything.
 
-use ratatui::buffer::Buffer;
-use ratatui::style::Style;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Ends a text that was cut.
 const ELLIPSIS: &str = "…";
 
-/// How many columns a text takes, as it is drawn.
 #[must_use]
 pub fn width(text: &str) -> usize {
     if is_plain(text) {
@@ -88,37 +85,41 @@ pub fn right(text: &str, columns: usize) -> String {
 
 /// Words filled into lines of so many columns; a word that is longer than a line is cut.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let word = clip(word, columns);
-        if !line.is_empty() && width(&line) + 1 + width(&word) > columns {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(&word);
-    }
-    if !line.is_empty() {
-        lines.push(line);
-    }
-    lines
+    let lines = paragraph("", 0, text.split_whitespace(), columns);
+    let lines = lines.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
-/// Writes a text at a place, at most so many columns of it; where the next may begin.
-pub(crate) fn put(
-    canvas: &mut Buffer,
-    (column, row): (u16, u16),
-    text: &str,
+/// Words filled into lines of so many columns, all but the first indented; the last is ended too.
+///
+/// `first` begins the first line. A word is never broken, and may hold spaces of its own.
+pub fn paragraph<'a>(
+    first: &str,
+    indent: usize,
+    words: impl IntoIterator<Item = &'a str>,
     columns: usize,
-    style: Style,
-) -> u16 {
-    if !canvas.area.contains((column, row).into()) {
-        return column;
+) -> String {
+    let mut lines = String::new();
+    let mut line = clip(first, columns);
+    let mut line_has_words = false;
+    for word in words {
+        let word = clip(word, columns.saturating_sub(indent));
+        if line_has_words {
+            if width(&line) + 1 + width(&word) > columns {
+                lines.push_str(&clip(&line, columns));
+                lines.push('\n');
+                line = " ".repeat(indent);
+            } else {
+                line.push(' ');
+            }
+        }
+        line.push_str(&word);
+        line_has_words = true;
     }
-    let (end, _row) = canvas.set_stringn(column, row, clip(text, columns), columns, style);
-    end
+    // Cut rather than broken: a word too long for its first line.
+    lines.push_str(&clip(&line, columns));
+    lines.push('\n');
+    lines
 }
 
 /// Whether every byte is a sign of one column: nearly all text is, and need not be taken apart.
@@ -182,5 +183,36 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh", 4), ["abc…"]);
         assert!(wrap("  ", 4).is_empty());
+    }
+
+    #[test]
+    fn paragraphs_fill_lines_and_hang() {
+        assert_eq!(
+            paragraph("  a: ", 4, "one two three four".split(' '), 12),
+            "  a: one two\n    three\n    four\n"
+        );
+        assert_eq!(paragraph("", 0, [], 12), "\n");
+        assert_eq!(
+            paragraph("", 1, ["peak 1 B,", "free 2 B"], 14),
+            "peak 1 B,\n free 2 B\n"
+        );
+        let long = paragraph(
+            "  first: ",
+            4,
+            ["xxxxxxxxx", "two", "xxxxxxxxxxxxxxxxxxx"],
+            12,
+        );
+        assert!(
+            long.lines().all(|line| line.chars().count() <= 12),
+            "{long}"
+        );
+    }
+
+    #[test]
+    fn signs_of_two_columns_do_not_push_a_line_out() {
+        let words = ["模型推論", "メモリ", "模型推論模型"];
+        let text = paragraph("  a: ", 4, words, 14);
+        assert_eq!(text, "  a: 模型推論\n    メモリ\n    模型推論…\n");
+        assert!(text.lines().all(|line| width(line) <= 14));
     }
 }

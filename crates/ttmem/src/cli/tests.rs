@@ -87,7 +87,7 @@ fn a_story_is_chosen_by_options() {
         other => panic!("{other:?}"),
     };
     let plain = demo("ttmem demo");
-    assert_eq!(plain.play.scenario.asked(), story::DEFAULT);
+    assert_eq!(plain.play.scenario.asked(), scenarios::DEFAULT);
     assert_eq!((plain.board, plain.play.seed, plain.speed), (None, 1, None));
     let other = demo("ttmem demo --scenario leak --board N300 --seed 9 --speed 0.5 --json");
     assert_eq!(other.play.scenario.scenario().name, "leak");

@@ -8,7 +8,6 @@ use anyhow::Result;
 use std::io::Write;
 use ttmem_api::ApiClient;
 
-/// Prints the snapshot, for people or as JSON.
 pub(super) fn status(
     client: &ApiClient,
     options: &StatusOptions,
@@ -31,7 +30,6 @@ pub(super) fn forget(client: &ApiClient, pid: u32, output: &mut Output<impl Writ
     Ok(())
 }
 
-/// Sets a mark and says its number.
 pub(super) fn mark(client: &ApiClient, name: &str, output: &mut Output<impl Write>) -> Result<()> {
     let number = patiently(|| client.mark(name))?.mark.number;
     // What the server sent back is not printed: whoever answers is not always our server.

@@ -14,7 +14,6 @@ use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, S
 /// Rows asked for at once: a few megabytes of JSON.
 const PAGE_ROWS: u32 = 10_000;
 
-/// A kind of row that the server lists.
 trait Listed: DumpRow + Serialize {
     const KEY: &'static str;
 
@@ -49,7 +48,6 @@ listed! {
     CbRow, "cbs", cbs;
 }
 
-/// Prints the rows that the options choose.
 pub(super) fn run(
     client: &ApiClient,
     options: &DumpOptions,
@@ -95,7 +93,6 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A dump that is being printed.
 struct DumpRun<'a, W: Write> {
     client: &'a ApiClient,
     limit: u64,

@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 #[error("no server listens on {}; start one with `ttmem serve`", joined(tried))]
 pub(crate) struct NoServer {
-    /// The sockets that were tried.
     pub(crate) tried: Vec<PathBuf>,
 }
 

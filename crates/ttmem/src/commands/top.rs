@@ -7,7 +7,7 @@ use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal, Write, stdout};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Look, OnceOptions};
+use ttmem_tui::{OnceOptions, Theme};
 
 /// Columns and rows of text when nobody says how many there are.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
@@ -19,13 +19,13 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let address = client.server().to_string();
-    let look = Look::detect(|name| std::env::var_os(name));
+    let theme = Theme::detect(|name| std::env::var_os(name));
     if options.once || !stdout().is_terminal() {
         let options = OnceOptions {
             address,
             tab: options.view,
             size: text_size(),
-            unicode: look.unicode(),
+            unicode: theme.unicode(),
         };
         let text = patiently(|| ttmem_tui::once(&client, &options))?;
         output.print(&text)?;
@@ -33,16 +33,16 @@ pub(super) fn run(
     }
     // The screen has standard output for itself.
     output.finish()?;
-    let look = match options.colour.depth() {
-        Some(depth) => look.with_depth(depth),
-        None => look,
+    let theme = match options.colour.depth() {
+        Some(depth) => theme.with_depth(depth),
+        None => theme,
     };
     ttmem_tui::top(ttmem_tui::TopOptions {
         client,
         address,
         interval: options.interval,
         tab: options.view,
-        look,
+        theme,
         companion: None,
     })?;
     Ok(())

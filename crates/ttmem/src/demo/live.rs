@@ -1,69 +1,69 @@
-//! A story on the screen: `ttmem top` on the demo's own server, with the story's lines above.
+//! A scenario on the screen: `ttmem top` on the demo's own server, with the scenario's lines above.
 
-use super::player::{Piece, Player};
+use super::player::{PlayOptions, Player};
 use super::progress::Progress;
-use crate::interrupt::News;
+use crate::interrupt::StopReason;
 use anyhow::Result;
 use std::cell::Cell;
 use std::sync::mpsc::Receiver;
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, top};
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, top};
 
-/// Shows a story until it ends or the user wants it to.
+/// Shows a scenario until it ends or the user wants it to.
 ///
-/// A story that ends while the user looks around leaves the screen to the user.
+/// A scenario that ends while the user looks around leaves the screen to the user.
 pub(super) fn show(
-    piece: &Piece,
+    options: &PlayOptions,
     player: &Player,
     server: &ApiClient,
-    news: &Receiver<News>,
+    stop_reasons: &Receiver<StopReason>,
 ) -> Result<()> {
-    let beside = Beside {
-        title: title(piece),
-        about: &piece.story.scenario().about,
+    let playing = Playing {
+        title: title(options),
+        about: &options.scenario.scenario().about,
         player,
-        news,
-        heard: Cell::new(None),
+        stop_reasons,
+        stopped: Cell::new(None),
     };
     top(TopOptions {
         client: server.clone(),
         address: server.server().to_string(),
         interval: INTERVAL,
         tab: Tab::Overview,
-        look: Look::detect(|name| std::env::var_os(name)),
-        companion: Some(&beside),
+        theme: Theme::detect(|name| std::env::var_os(name)),
+        companion: Some(&playing),
     })?;
     Ok(())
 }
 
-/// A story that runs beside the screen.
-struct Beside<'a> {
+/// A scenario that runs beside the screen.
+struct Playing<'a> {
     title: String,
     about: &'a str,
     player: &'a Player,
-    news: &'a Receiver<News>,
-    /// The first news, which is all there is.
-    heard: Cell<Option<News>>,
+    stop_reasons: &'a Receiver<StopReason>,
+    /// The first stop_reasons, which is all there is.
+    stopped: Cell<Option<StopReason>>,
 }
 
-impl Beside<'_> {
-    fn heard(&self) -> Option<News> {
-        if self.heard.get().is_none() {
-            self.heard.set(self.news.try_recv().ok());
+impl Playing<'_> {
+    fn stopped(&self) -> Option<StopReason> {
+        if self.stopped.get().is_none() {
+            self.stopped.set(self.stop_reasons.try_recv().ok());
         }
-        self.heard.get()
+        self.stopped.get()
     }
 }
 
-impl Companion for Beside<'_> {
+impl Companion for Playing<'_> {
     fn lines(&self) -> Vec<CompanionLine> {
         let progress = self.player.progress();
-        let doing = if self.heard() == Some(News::Ended) {
-            "the story has ended, q shows its report".to_owned()
+        let doing = if self.stopped() == Some(StopReason::Ended) {
+            "the scenario has ended, q shows its report".to_owned()
         } else {
             doing(&progress)
         };
-        let told = match &progress.failure {
+        let second = match &progress.failure {
             // The latest one: the report at the end has them all.
             Some(failure) => CompanionLine {
                 text: format!(
@@ -74,15 +74,15 @@ impl Companion for Beside<'_> {
             },
             None => line(self.about.to_owned()),
         };
-        vec![line(format!("{}: {doing}", self.title)), told]
+        vec![line(format!("{}: {doing}", self.title)), second]
     }
 
     fn is_over(&self) -> bool {
-        self.heard() == Some(News::Ended)
+        self.stopped() == Some(StopReason::Ended)
     }
 
     fn must_leave(&self) -> bool {
-        self.heard() == Some(News::Interrupted)
+        self.stopped() == Some(StopReason::Interrupted)
     }
 }
 
@@ -93,16 +93,16 @@ fn line(text: String) -> CompanionLine {
     }
 }
 
-fn title(piece: &Piece) -> String {
-    let speed = match piece.speed {
+fn title(options: &PlayOptions) -> String {
+    let speed = match options.speed {
         0.0 => "as fast as it goes".to_owned(),
         speed => format!("speed {speed}"),
     };
     format!(
         "ttmem demo: {} on {}, seed {}, {speed}",
-        piece.story.scenario().name,
-        piece.board.name(),
-        piece.seed
+        options.scenario.scenario().name,
+        options.board.name(),
+        options.seed
     )
 }
 

@@ -4,22 +4,22 @@
 //! tracked (the model of the runtime plays a scenario on a thread of its own), and a reader that
 //! shows the server's account. All three meet over the real socket with the real protocols.
 
-mod headless;
 mod live;
+mod observed;
 mod player;
 mod progress;
-mod witness;
+mod report;
 
-pub(crate) use headless::{DeviceReport, Report};
+pub(crate) use report::{DeviceReport, Report};
 
 use crate::cli::DemoOptions;
 use crate::embedded::EmbeddedServer;
-use crate::interrupt::{self, News};
+use crate::interrupt::{self, StopReason};
+use crate::observer::FLUSH_TIMEOUT;
 use crate::output::{Output, Screen};
-use crate::overheard::FLUSH_TIMEOUT;
-use crate::{render, story};
+use crate::{render, scenarios};
 use anyhow::{Context, Result, bail, ensure};
-use player::{Piece, Player};
+use player::{PlayOptions, Player};
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -33,30 +33,29 @@ const MAX_CLIENTS: usize = 64;
 /// How long the program may take to say goodbye to a server in the same process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Plays a scenario and shows it.
 pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     let mut output = Output::stdout();
     if options.list {
-        output.print(&render::scenarios(&story::list(), screen))?;
+        output.print(&render::scenarios(&scenarios::list(), screen))?;
         return Ok(output.finish()?);
     }
     drop(output);
     // The screen takes keys, too.
     let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let live = !options.headless && !options.json && on_a_terminal;
-    let piece = Piece {
-        story: options.play.scenario.clone(),
+    let play = PlayOptions {
+        scenario: options.play.scenario.clone(),
         board: options.play.scenario.board(options.board)?,
         seed: options.play.seed,
         // What nobody watches need not take its time.
         speed: options.speed.unwrap_or(if live { 1.0 } else { 0.0 }),
     };
-    let (news, to_react_to) = sync_channel(2);
-    interrupt::watch(news.clone())?;
+    let (stop, stopped) = sync_channel(2);
+    interrupt::watch(stop.clone())?;
     let report = {
-        let stage = Stage::set(&piece)?;
-        let report = stage.play(&piece, live, news, &to_react_to)?;
-        stage.server.stop()?;
+        let session = Session::start(&play)?;
+        let report = session.run(&play, live, stop, &stopped)?;
+        session.server.stop()?;
         report
     };
     let mut output = Output::stdout();
@@ -76,24 +75,24 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     Ok(())
 }
 
-/// What a story needs: somebody who records, and somebody who keeps the account.
-struct Stage {
+/// A tracker, and the server that keeps its account.
+struct Session {
     server: EmbeddedServer,
     reader: ApiClient,
     tracker: Tracker,
 }
 
-impl Stage {
-    fn set(piece: &Piece) -> Result<Self> {
+impl Session {
+    fn start(play: &PlayOptions) -> Result<Self> {
         ensure!(
             std::env::var_os("TTMEM_DISABLE").is_none_or(|value| value != "1"),
             "TTMEM_DISABLE=1 turns tracking off, and with it the demo"
         );
-        let server = EmbeddedServer::start(Some(piece.board), MAX_CLIENTS)?;
+        let server = EmbeddedServer::start(Some(play.board), MAX_CLIENTS)?;
         let tracker = Tracker::start(Config {
             socket: Some(server.socket().to_owned()),
             source: Source::Model,
-            name: Some(piece.story.scenario().name.clone()),
+            name: Some(play.scenario.scenario().name.clone()),
             // Never lose an event, whatever else this machine does.
             full_ring_wait: FLUSH_TIMEOUT,
             ..Config::default()
@@ -105,36 +104,36 @@ impl Stage {
         })
     }
 
-    fn play(
+    fn run(
         &self,
-        piece: &Piece,
+        play: &PlayOptions,
         live: bool,
-        news: SyncSender<News>,
-        to_react_to: &Receiver<News>,
+        stop: SyncSender<StopReason>,
+        stopped: &Receiver<StopReason>,
     ) -> Result<Report> {
-        let player = Player::start(piece.clone(), self.tracker, self.server.socket(), news)?;
+        let player = Player::start(play.clone(), self.tracker, self.server.socket(), stop)?;
         if live {
-            live::show(piece, &player, &self.reader, to_react_to)?;
+            live::show(play, &player, &self.reader, stopped)?;
         } else {
             // Whether it has ended or is to end: both are waited for below.
-            to_react_to.recv().context("the story's thread is gone")?;
+            stopped.recv().context("the scenario's thread is gone")?;
         }
-        let performance = player.finish()?;
+        let played = player.finish()?;
         self.tracker
             .flush(FLUSH_TIMEOUT)
-            .context("the server did not confirm the story")?;
+            .context("the server did not confirm the scenario")?;
         // Asked before the program says goodbye: what it holds now, nobody gave back for it.
-        let after_story = self.reader.snapshot()?;
+        let after_play = self.reader.snapshot()?;
         let statistics = self.tracker.statistics();
         self.tracker
             .close(CLOSE_TIMEOUT)
             .context("the server did not hear the goodbye")?;
         let after_close = self.reader.snapshot()?;
         Ok(Report::new(
-            piece,
-            performance,
+            play,
+            played,
             statistics,
-            &after_story,
+            &after_play,
             &after_close,
         ))
     }

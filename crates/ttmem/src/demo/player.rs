@@ -1,14 +1,14 @@
-//! A story on a thread of its own, at its pace, with a view of how far it is.
+//! A scenario on a thread of its own, at its pace, with a view of how far it is.
 //!
-//! The thread that shows the story asks for its [`Progress`]; nothing that it does can delay the
-//! story. Dropping the player, or [`Player::finish`], ends the story at its next step, in order:
+//! The thread that shows it asks for its [`Progress`]; nothing that it does can delay the
+//! scenario. Dropping the player, or [`Player::finish`], ends the scenario at its next step, in order:
 //! everything it opened is closed.
 
+use super::observed::{DemoObserver, Observed};
 use super::progress::{Progress, SharedProgress};
-use super::witness::{Testimony, Witness};
-use crate::interrupt::News;
-use crate::overheard::Overheard;
-use crate::story::Story;
+use crate::interrupt::StopReason;
+use crate::observer::ObservedTracker;
+use crate::scenarios::ChosenScenario;
 use anyhow::{Context, Result, anyhow};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -27,8 +27,8 @@ const SHORTEST_NAP: Duration = Duration::from_millis(20);
 
 /// What is played, and how fast.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    pub(crate) story: Story,
+pub(crate) struct PlayOptions {
+    pub(crate) scenario: ChosenScenario,
     pub(crate) board: BoardKind,
     /// Where its random choices begin.
     pub(crate) seed: u64,
@@ -36,42 +36,41 @@ pub(crate) struct Piece {
     pub(crate) speed: f64,
 }
 
-/// A story that was played.
 #[derive(Debug)]
-pub(crate) struct Performance {
+pub(crate) struct Played {
     pub(crate) outcome: Outcome,
     /// What was recorded and what the server knew on the way.
-    pub(crate) testimony: Testimony,
+    pub(crate) observed: Observed,
     pub(crate) took: Duration,
 }
 
 #[derive(Debug)]
 pub(crate) struct Player {
-    thread: JoinHandle<Result<Performance>>,
+    thread: JoinHandle<Result<Played>>,
     progress: SharedProgress,
-    /// Never sent on: that it is gone says that the story is to end.
+    /// Never sent on: that it is gone says that the scenario is to end.
     _stop: SyncSender<()>,
 }
 
 impl Player {
-    /// Begins to play into a tracker whose server listens on `socket`; tells when it ends.
+    /// Begins to play into a tracker whose server listens on `socket`; sends a reason when it ends.
     pub(crate) fn start(
-        piece: Piece,
+        options: PlayOptions,
         tracker: Tracker,
         socket: &Path,
-        news: SyncSender<News>,
+        stop_reasons: SyncSender<StopReason>,
     ) -> Result<Self> {
         let (stop, stopped) = sync_channel(1);
         let progress = SharedProgress::default();
         let shown = progress.clone();
         let server = ApiClient::new(socket);
         let thread = std::thread::Builder::new()
-            .name("ttmem-story".to_owned())
+            .name("ttmem-scenario".to_owned())
             .spawn(move || {
-                let _told_at_the_end = Notice(news);
-                perform(&piece, tracker, server, shown, stopped)
+                let _sent_at_the_end = EndNotice(stop_reasons);
+                play_scenario(&options, tracker, server, shown, stopped)
             })
-            .context("cannot start a thread for the story")?;
+            .context("cannot start a thread for the scenario")?;
         Ok(Self {
             thread,
             progress,
@@ -83,60 +82,60 @@ impl Player {
         self.progress.get()
     }
 
-    /// Ends the story if it has not ended, and returns what became of it.
-    pub(crate) fn finish(self) -> Result<Performance> {
+    /// Ends the scenario if it has not ended, and returns what became of it.
+    pub(crate) fn finish(self) -> Result<Played> {
         let Self { thread, _stop, .. } = self;
         drop(_stop);
         thread
             .join()
-            .map_err(|_panic| anyhow!("the story's thread failed"))?
+            .map_err(|_panic| anyhow!("the scenario's thread failed"))?
     }
 }
 
-/// Tells that a thread has ended, however it did.
-struct Notice(SyncSender<News>);
+/// Sends that a thread has ended, however it did.
+struct EndNotice(SyncSender<StopReason>);
 
-impl Drop for Notice {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         // Full means that whoever listens has something to react to already.
-        let _told = self.0.try_send(News::Ended);
+        let _sent = self.0.try_send(StopReason::Ended);
     }
 }
 
-fn perform(
-    piece: &Piece,
+fn play_scenario(
+    options: &PlayOptions,
     tracker: Tracker,
     server: ApiClient,
     progress: SharedProgress,
     stopped: Receiver<()>,
-) -> Result<Performance> {
+) -> Result<Played> {
     let begun = Instant::now();
-    let witness = Witness::new(tracker, server, progress.clone());
-    let witness = Rc::new(RefCell::new(witness));
-    let mut metronome = Metronome {
-        speed: piece.speed,
+    let observer = DemoObserver::new(tracker, server, progress.clone());
+    let observer = Rc::new(RefCell::new(observer));
+    let mut pacer = Pacer {
+        speed: options.speed,
         due: begun,
         progress,
         stopped,
     };
-    let hooks = Overheard::new(tracker, Rc::clone(&witness));
+    let hooks = ObservedTracker::new(tracker, Rc::clone(&observer));
     let asked = Play {
-        scenario: piece.story.scenario(),
-        board: Some(piece.board),
-        seed: piece.seed,
+        scenario: options.scenario.scenario(),
+        board: Some(options.board),
+        seed: options.seed,
     };
-    let outcome = play(&asked, Box::new(hooks), &mut metronome)
-        .context("the story did not go as it is written")?;
-    let testimony = witness.borrow_mut().testify()?;
-    Ok(Performance {
+    let outcome = play(&asked, Box::new(hooks), &mut pacer)
+        .context("the scenario did not go as it is written")?;
+    let observed = observer.borrow_mut().finish()?;
+    Ok(Played {
         outcome,
-        testimony,
+        observed,
         took: begun.elapsed(),
     })
 }
 
-/// Keeps the time of a story.
-struct Metronome {
+/// Keeps the time of a scenario.
+struct Pacer {
     speed: f64,
     /// When the next step is to begin.
     due: Instant,
@@ -144,7 +143,7 @@ struct Metronome {
     stopped: Receiver<()>,
 }
 
-impl Pace for Metronome {
+impl Pace for Pacer {
     fn after(&mut self, step: &StepDone<'_>) -> ControlFlow<()> {
         self.progress.step(step);
         let nap = if self.speed > 0.0 {

@@ -1,24 +1,21 @@
-//! How far a story is, told by the thread that plays to the thread that shows.
+//! How far a scenario is, shared by the thread that plays and the thread that shows.
 
-use crate::{render, story};
+use crate::scenarios;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_event::{ClashKind, EventKind};
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::StepDone;
+use ttmem_tui::format::bytes;
 
-/// How far a story is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) steps: u64,
     /// The last one.
     pub(super) doing: String,
-    /// The last mark.
     pub(super) mark: String,
-    /// The last thing that was refused.
-    pub(super) failure: Option<render::Refused>,
+    pub(super) failure: Option<Refused>,
 }
 
-/// Progress that two threads look at.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
@@ -34,7 +31,7 @@ impl SharedProgress {
             step.subject.clone_into(&mut progress.mark);
             progress.doing.clear();
         } else {
-            // In place: a story takes steps faster than memory should be asked for.
+            // In place: a scenario takes steps faster than memory should be asked for.
             let Progress { doing, .. } = &mut *progress;
             doing.clear();
             doing.push_str(step.verb);
@@ -52,10 +49,10 @@ impl SharedProgress {
             },
             _allocation => FailureKind::OutOfMemory,
         };
-        self.lock().failure = Some(render::Refused {
+        self.lock().failure = Some(Refused {
             kind: kind.name(),
-            meaning: story::meaning(kind),
-            figures: render::refused(event),
+            meaning: scenarios::meaning(kind),
+            figures: refused(event),
         });
     }
 
@@ -64,3 +61,41 @@ impl SharedProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) kind: &'static str,
+    pub(super) meaning: &'static str,
+    /// How far it was from going well.
+    pub(super) figures: String,
+}
+
+/// The figures of an event that tells of a refusal.
+pub(super) fn refused(event: &EventKind) -> String {
+    match *event {
+        EventKind::AllocationFailed {
+            class,
+            banks,
+            per_bank_bytes,
+            free_bytes,
+            largest_free_bytes,
+            ..
+        } => format!(
+            "{} in each of {banks} banks of {} where {} are free and {} in one piece",
+            bytes(per_bank_bytes),
+            class.name(),
+            bytes(free_bytes),
+            bytes(largest_free_bytes)
+        ),
+        EventKind::Clashed {
+            region_end, limit, ..
+        } => format!(
+            "circular buffers up to address {region_end} where {limit} is taken, {} too far",
+            bytes(region_end.saturating_sub(limit))
+        ),
+        _other => event.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,9 @@
 use super::clients::ClientAccount;
 use super::meter::{Ending, Meter};
 use crate::interrupt;
+use crate::observer::{FLUSH_TIMEOUT, ObservedTracker};
 use crate::output::PrintError;
-use crate::overheard::{FLUSH_TIMEOUT, Overheard};
-use crate::story::{self, Story};
+use crate::scenarios::{self, ChosenScenario};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
@@ -39,8 +39,8 @@ pub(crate) struct LoadClientOptions {
     #[arg(long)]
     pub(crate) duration: u32,
     /// What it plays.
-    #[arg(long, value_parser = story::parse)]
-    pub(crate) scenario: Story,
+    #[arg(long, value_parser = scenarios::parse)]
+    pub(crate) scenario: ChosenScenario,
     /// Where its random choices begin.
     #[arg(long)]
     pub(crate) seed: u64,
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
             board: None,
             seed: options.seed.wrapping_add(stories),
         };
-        let hooks = Overheard::new(tracker, Rc::clone(&meter));
+        let hooks = ObservedTracker::new(tracker, Rc::clone(&meter));
         play_again(&asked, Box::new(hooks), &mut until, &mut kernels)
             .context("the scenario did not go as it is written")?;
         stories += 1;

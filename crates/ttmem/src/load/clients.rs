@@ -1,7 +1,7 @@
 //! The client processes of a load, from their start to their end.
 
 use crate::cli::LoadOptions;
-use crate::interrupt::News;
+use crate::interrupt::StopReason;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -41,7 +41,7 @@ impl Clients {
     pub(super) fn start(
         options: &LoadOptions,
         socket: &Path,
-        news: &SyncSender<News>,
+        news: &SyncSender<StopReason>,
     ) -> Result<Self> {
         let mut clients = Self(Vec::new());
         for number in 0..options.clients {
@@ -94,7 +94,7 @@ impl Client {
         options: &LoadOptions,
         number: u32,
         socket: &Path,
-        news: SyncSender<News>,
+        news: SyncSender<StopReason>,
     ) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut process = Command::new(program)
@@ -137,9 +137,9 @@ impl Client {
                 // There is room for all words of all clients.
                 if account.is_err() {
                     // With one client less, the load is not what was asked for.
-                    let _sent = news.try_send(News::Interrupted);
+                    let _sent = news.try_send(StopReason::Interrupted);
                 }
-                let _sent = news.try_send(News::Ended);
+                let _sent = news.try_send(StopReason::Ended);
                 account
             });
         match reader {

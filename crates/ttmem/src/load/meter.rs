@@ -3,7 +3,7 @@
 //! A bucket of tokens without a thread: an event that is early waits until it is due. Events that
 //! the machine was too slow for are not made up for in one burst, beyond what the bucket holds.
 
-use crate::overheard::Listener;
+use crate::observer::Observer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ impl Meter {
     }
 }
 
-impl Listener for Meter {
+impl Observer for Meter {
     fn before(&mut self, _what: &EventKind) -> u64 {
         if self.rate > 0 {
             // At slow rates each event by itself, at fast ones some together.

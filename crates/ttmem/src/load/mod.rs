@@ -16,7 +16,7 @@ pub(crate) use client::{LoadClientOptions, run as run_client};
 use crate::cli::LoadOptions;
 use crate::commands::reach::{self, NoServer};
 use crate::embedded::{EmbeddedServer, Target};
-use crate::interrupt::{self, News};
+use crate::interrupt::{self, StopReason};
 use crate::output::{Output, Screen};
 use crate::render;
 use anyhow::{Context, Result, bail};
@@ -61,8 +61,8 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
             .recv()
             .context("the clients' threads are gone")?
         {
-            News::Ended => ended += 1,
-            News::Interrupted => clients.end_early(),
+            StopReason::Ended => ended += 1,
+            StopReason::Interrupted => clients.end_early(),
         }
     }
     let took = begun.elapsed();

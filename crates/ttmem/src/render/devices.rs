@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Timestamp};
 
-use super::bars::{Share, bar, percent};
-use super::cells::{Paint, left, paragraph, right, sentence, with_commas};
-use ttmem_tui::format::{self, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, time_near};
+use super::paint::{Paint, sentence, with_commas};
+use ttmem_tui::format::{self, SIZE_WIDTH, bytes, bytes_or_unknown, counted, time_near};
+use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent, right};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
 const MAX_BLOCKS: usize = 8;
@@ -14,13 +14,41 @@ const MAX_BLOCKS: usize = 8;
 /// Where figures begin, behind the name of the class.
 const FIGURES_AT: usize = 11;
 
-/// The columns of a class line beside its bar.
-const LINE_WITHOUT_BAR: usize = 60;
+/// A device in a line: DRAM and L1 each have a bar, a share and a size.
+const OVERVIEW: &[Column] = &[
+    Column::figures("ID", 3, 0),
+    Column::words("BOARD", 7, 0),
+    Column::words("DRAM", 4, 0).growing(),
+    Column::figures("", 4, 0),
+    Column::size(""),
+    Column::words("L1", 4, 0).growing(),
+    Column::figures("", 4, 0),
+    Column::size(""),
+    Column::size("CB"),
+    Column::size("KERNELS"),
+    Column::words("", 1, 0),
+];
 
-/// The columns of an overview line beside its two bars.
-const OVERVIEW_WITHOUT_BARS: usize = 70;
+/// What a class takes: its name, a bar, a share, the bytes of how many, and buffers.
+const USAGE: &[Column] = &[
+    Column::words("", 1, 0),
+    Column::words("", 8, 0),
+    Column::words("", 8, 0).growing(),
+    Column::figures("", 6, 0),
+    Column::figures("", 14, 0),
+    Column::size(""),
+    Column::figures("", 15, 0),
+];
 
-/// All devices of a snapshot.
+/// Circular buffers or kernels: their name, registered and resident bytes, and how many.
+const CODE: &[Column] = &[
+    Column::words("", 1, 0),
+    Column::words("", 8, 0),
+    Column::words("", 23, 0),
+    Column::words("", 20, 0),
+    Column::figures("", 14, 0).growing(),
+];
+
 pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
     if snapshot.devices.len() > MAX_BLOCKS {
         return overview(snapshot, width, paint);
@@ -74,33 +102,10 @@ fn overlap_bytes(device: &Device) -> u64 {
 
 /// One line per device, and below them what a line has no room for.
 fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
-    let bar_width = (width - OVERVIEW_WITHOUT_BARS) / 2;
-    let usage_width = bar_width + 5 + 1 + SIZE_WIDTH;
-    let head = format!(
-        "{} {} {} {} {} {}",
-        right("ID", 4),
-        left("BOARD", 7),
-        left("DRAM", usage_width),
-        left("L1", usage_width),
-        right("CB", SIZE_WIDTH),
-        right("KERNELS", SIZE_WIDTH),
-    );
-    let mut text = format!("\n{}\n", paint.heading(&head));
+    let table = Table::of(OVERVIEW);
+    let mut text = format!("\n{}\n", paint.heading(&table.heading(width)));
     let mut notes = String::new();
     for device in &snapshot.devices {
-        let usage = |class: &ClassUsage| {
-            let share = Share::of(class.used_bytes(), class.capacity_bytes);
-            let whole_percent = share.map_or_else(
-                || "-".to_owned(),
-                |share| format!("{}%", share.permille() / 10),
-            );
-            format!(
-                "{}{} {}",
-                painted_bar(share, bar_width, paint),
-                right(&whole_percent, 5),
-                right(&bytes(class.used_bytes()), SIZE_WIDTH),
-            )
-        };
         let mut doubts: Vec<String> = doubts(device, snapshot)
             .into_iter()
             .map(str::to_owned)
@@ -111,16 +116,32 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
                 bytes(overlap_bytes(device))
             ));
         }
-        text.push_str(&format!(
-            "{} {} {} {} {} {}{}\n",
-            right(&device.id.to_string(), 4),
-            left(device.board.as_deref().unwrap_or("unknown"), 7),
-            usage(&device.dram),
-            usage(&device.l1.class()),
-            right(&bytes(device.cb.registered_bytes), SIZE_WIDTH),
-            right(&bytes(device.kernel.registered_bytes), SIZE_WIDTH),
-            if doubts.is_empty() { "" } else { " !" },
-        ));
+        let [dram, l1] = [&device.dram, &device.l1.class()].map(|class| {
+            let used = class.used_bytes();
+            let share = Share::of(used, class.capacity_bytes);
+            let percent = share.map(|share| format!("{}%", share.permille() / 10));
+            let percent = percent.unwrap_or_else(|| "-".to_owned());
+            (used, class.capacity_bytes, percent)
+        });
+        let cells = [
+            device.id.to_string(),
+            device.board.clone().unwrap_or_else(|| "unknown".to_owned()),
+            String::new(),
+            dram.2,
+            bytes(dram.0),
+            String::new(),
+            l1.2,
+            bytes(l1.0),
+            bytes(device.cb.registered_bytes),
+            bytes(device.kernel.registered_bytes),
+            if doubts.is_empty() { "" } else { "!" }.to_owned(),
+        ];
+        let mut cells = table.aligned(&cells, width);
+        for (place, (used, whole)) in [(2, (dram.0, dram.1)), (5, (l1.0, l1.1))] {
+            cells[place] = painted_bar(used, whole, cells[place].len(), paint);
+        }
+        text.push_str(cells.join(" ").trim_end());
+        text.push('\n');
         if !doubts.is_empty() {
             let first = format!("! device {}: ", device.id);
             notes.push_str(&sentence(&first, &doubts.join(", "), width));
@@ -164,12 +185,13 @@ fn source_name(source: Option<Source>) -> &'static str {
     source.map_or("not tracked yet", Source::as_str)
 }
 
-fn painted_bar(share: Option<Share>, width: usize, paint: Paint) -> String {
-    let drawn = bar(share, width);
-    share.map_or_else(
-        || paint.detail(&drawn),
-        |share| paint.fullness(&drawn, share.permille()),
-    )
+/// A bar of so many columns, coloured by how full it is.
+fn painted_bar(used: u64, whole: Option<u64>, width: usize, paint: Paint) -> String {
+    let drawn = bar(used, whole, u16::try_from(width).unwrap_or(u16::MAX));
+    match Share::of(used, whole) {
+        Some(share) => paint.fullness(&drawn, share.permille()),
+        None => paint.detail(&drawn),
+    }
 }
 
 struct Block<'a> {
@@ -250,15 +272,7 @@ impl Block<'_> {
     }
 
     fn class(&self, label: &str, class: &ClassUsage) -> String {
-        let buffers = format!(
-            "{} {}",
-            right(&count(class.buffers), 6),
-            if class.buffers == 1 {
-                "buffer"
-            } else {
-                "buffers"
-            }
-        );
+        let buffers = counted(class.buffers, "buffer");
         let mut text = self.usage_line(label, class.used_bytes(), class.capacity_bytes, &buffers);
         let mut details = self.peak(class.peak_bytes, class.peak_time);
         if let Some(largest) = class.largest_free_bytes_per_bank {
@@ -360,26 +374,30 @@ impl Block<'_> {
 
     /// A bar, a share, and a word on the right.
     fn usage_line(&self, label: &str, used: u64, whole: Option<u64>, tail: &str) -> String {
-        let share = Share::of(used, whole);
-        format!(
-            "  {}{} {}  {} of {}  {}\n",
-            left(label, FIGURES_AT - 2),
-            painted_bar(share, self.width - LINE_WITHOUT_BAR, self.paint),
-            right(&percent(share), 6),
-            right(&bytes(used), SIZE_WIDTH),
-            right(&bytes_or_unknown(whole), SIZE_WIDTH),
-            right(tail, 14),
-        )
+        let share = percent(Share::of(used, whole), "-");
+        let used_bytes = format!("{} of", bytes(used));
+        let cells = [
+            "",
+            label,
+            "",
+            &share,
+            &used_bytes,
+            &bytes_or_unknown(whole),
+            tail,
+        ];
+        let mut cells = Table::of(USAGE).aligned(&cells, self.width);
+        cells[2] = painted_bar(used, whole, cells[2].len(), self.paint);
+        cells.join(" ") + "\n"
     }
 
     fn code_line(&self, label: &str, registered: u64, resident: Option<u64>, tail: &str) -> String {
-        format!(
-            "  {}registered {}   resident {}{}\n",
-            left(label, FIGURES_AT - 2),
-            right(&bytes(registered), SIZE_WIDTH),
-            right(&bytes_or_unknown(resident), SIZE_WIDTH),
-            right(tail, self.width - 54),
-        )
+        let registered = format!("registered {}", right(&bytes(registered), SIZE_WIDTH));
+        let resident = format!(
+            "resident {}",
+            right(&bytes_or_unknown(resident), SIZE_WIDTH)
+        );
+        let cells = ["", label, &registered, &resident, tail];
+        Table::of(CODE).line(&cells, self.width) + "\n"
     }
 
     fn peak(&self, peak_bytes: u64, peak_time: Option<Timestamp>) -> Vec<String> {

@@ -7,45 +7,31 @@ use std::marker::PhantomData;
 
 use ttmem_api::{BufferRow, CbRow, KernelRow};
 
-use super::cells::{Paint, clip, left, right};
 use super::layout_width;
-use ttmem_tui::format::{COUNT_WIDTH, SIZE_WIDTH, bytes, bytes_or_unknown, count, counted, ids};
+use super::paint::Paint;
+use ttmem_tui::format::{bytes, bytes_or_unknown, count, counted, ids};
+use ttmem_tui::text::{Column, Table};
 
 /// Enough for the largest pid Linux gives, 4194304.
-const PID_WIDTH: usize = 7;
+const PID: Column = Column::figures("PID", 7, 0);
 
 /// Enough for `0-31,33`; longer lists are cut, JSON has them whole.
-const DEVICES_WIDTH: usize = 7;
+const DEVICES: Column = Column::words("DEVICES", 7, 0);
 
 /// Enough for any 64-bit number in hex.
-const HEX_WIDTH: usize = 18;
+const HEX_WIDTH: u16 = 18;
 
-/// A column: its head, its width and the side that its cells stand on.
-pub(crate) type Column = (&'static str, usize, fn(&str, usize) -> String);
-
-/// The columns every table begins with.
-const PID: Column = ("PID", PID_WIDTH, right);
-const DEVICES: Column = ("DEVICES", DEVICES_WIDTH, left);
-
-/// The last column takes what is left of a line.
-const THE_REST: usize = usize::MAX;
-
-/// A kind of row that can be dumped.
 pub(crate) trait DumpRow {
-    /// What one row is called.
     const NOUN: &'static str;
 
-    /// The columns of the table.
     const COLUMNS: &'static [Column];
 
-    /// The row, in the columns of the table.
     fn cells(&self) -> Vec<String>;
 
     /// Bytes on each device, and the number of devices.
     fn size(&self) -> (u64, usize);
 }
 
-/// A table in the making.
 #[derive(Debug)]
 pub(crate) struct Dump<R> {
     width: usize,
@@ -56,7 +42,6 @@ pub(crate) struct Dump<R> {
 }
 
 impl<R: DumpRow> Dump<R> {
-    /// An empty table for a terminal of `width` columns.
     pub(crate) fn new(width: usize, color: bool) -> Self {
         Self {
             width: layout_width(width),
@@ -69,11 +54,11 @@ impl<R: DumpRow> Dump<R> {
 
     /// The text of some more rows; the first ones come with the table's head.
     pub(crate) fn rows(&mut self, rows: &[R]) -> String {
+        let table = Table::of(R::COLUMNS);
         let mut text = String::with_capacity(rows.len() * (self.width + 1));
         for row in rows {
             if self.rows == 0 {
-                let head = R::COLUMNS.iter().map(|column| column.0);
-                text.push_str(&self.paint.heading(&self.line(head)));
+                text.push_str(&self.paint.heading(&table.heading(self.width)));
                 text.push('\n');
             }
             let (size_bytes, devices) = row.size();
@@ -82,27 +67,10 @@ impl<R: DumpRow> Dump<R> {
             self.total_bytes = self
                 .total_bytes
                 .saturating_add(size_bytes.saturating_mul(devices));
-            let cells = row.cells();
-            let line = self.line(cells.iter().map(String::as_str));
-            text.push_str(line.trim_end());
+            text.push_str(&table.line(&row.cells(), self.width));
             text.push('\n');
         }
         text
-    }
-
-    fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
-        let mut line = String::new();
-        let mut used = 0;
-        for ((_head, width, aligned), cell) in R::COLUMNS.iter().zip(cells) {
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            let width = (*width).min(self.width.saturating_sub(used));
-            line.push_str(&aligned(cell, width));
-            used += width;
-        }
-        line
     }
 
     /// The last line: how much it was, on all devices together.
@@ -129,11 +97,11 @@ impl DumpRow for BufferRow {
     const COLUMNS: &'static [Column] = &[
         PID,
         DEVICES,
-        ("CLASS", 8, left),
-        ("ADDRESS", HEX_WIDTH, right),
-        ("REQUESTED", SIZE_WIDTH, right),
-        ("CHARGED", SIZE_WIDTH, right),
-        ("OPERATION", THE_REST, clip),
+        Column::words("CLASS", 8, 0),
+        Column::figures("ADDRESS", HEX_WIDTH, 0),
+        Column::size("REQUESTED"),
+        Column::size("CHARGED"),
+        Column::words("OPERATION", 9, 0).growing(),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -160,12 +128,12 @@ impl DumpRow for KernelRow {
     const COLUMNS: &'static [Column] = &[
         PID,
         DEVICES,
-        ("KIND", 11, left),
-        ("CORE TYPE", 10, left),
-        ("BINARY", SIZE_WIDTH, right),
-        ("CORES", COUNT_WIDTH, right),
-        ("TOTAL", SIZE_WIDTH, right),
-        ("NAME", THE_REST, clip),
+        Column::words("KIND", 11, 0),
+        Column::words("CORE TYPE", 10, 0),
+        Column::size("BINARY"),
+        Column::figures("CORES", 6, 0),
+        Column::size("TOTAL"),
+        Column::words("NAME", 9, 0).growing(),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -193,13 +161,13 @@ impl DumpRow for CbRow {
     const COLUMNS: &'static [Column] = &[
         PID,
         DEVICES,
-        ("PROGRAM", 8, right),
-        ("KIND", 10, left),
+        Column::figures("PROGRAM", 8, 0),
+        Column::words("KIND", 10, 0),
         // Addresses are L1 offsets; only what old senders call an id can be cut here.
-        ("ADDRESS", 14, right),
-        ("SIZE", SIZE_WIDTH, right),
-        ("CORES", COUNT_WIDTH, right),
-        ("TOTAL", SIZE_WIDTH, right),
+        Column::figures("ADDRESS", 14, 0),
+        Column::size("SIZE"),
+        Column::figures("CORES", 6, 0),
+        Column::size("TOTAL"),
     ];
 
     fn cells(&self) -> Vec<String> {

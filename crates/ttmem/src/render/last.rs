@@ -2,9 +2,9 @@
 //!
 //! Lines are as long as they are: whoever asks what a process did last wants all of it.
 
-use super::cells::clip;
 use std::fmt::Write as _;
 use ttmem_api::{FieldValue, LastEvent, LastEvents};
+use ttmem_tui::text::clip;
 
 /// Characters of a name or a field; a server cuts its own far below this.
 const MAX_TEXT: usize = 1024;

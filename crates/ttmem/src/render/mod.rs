@@ -5,33 +5,30 @@
 //! is at least [`MIN_WIDTH`]. What a server sent is made printable here, because it may come from
 //! anyone who could bind the socket.
 
-mod bars;
-mod cells;
 mod devices;
 mod dump;
-mod forgotten;
 mod json;
 mod last;
+mod paint;
 mod played;
 mod ran;
-mod refused;
 mod stack;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
-pub(crate) use forgotten::forgotten;
 pub(crate) use json::{as_map, in_seconds, json_report};
 pub(crate) use last::last_events;
 pub(crate) use played::{Listed, facts, played, scenarios};
 pub(crate) use ran::ran;
-pub(crate) use refused::{Refused, refused};
-pub(crate) use status::status;
+pub(crate) use status::{forgotten, status};
 
 use crate::output::Screen;
-use cells::{Paint, left, right};
-use ttmem_tui::format::count;
+use paint::Paint;
+use ttmem_api::PeakBytes;
+use ttmem_tui::format::{bytes, count};
+use ttmem_tui::text::{Column, Table};
 
 /// The narrowest layout; a narrower terminal wraps its lines.
 const MIN_WIDTH: usize = 80;
@@ -44,7 +41,6 @@ fn layout_width(width: usize) -> usize {
     width.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// A document that is being laid out.
 struct Page<'a, T> {
     document: &'a T,
     width: usize,
@@ -62,20 +58,40 @@ impl<'a, T> Page<'a, T> {
         }
     }
 
-    /// Contradictions by kind, one per line.
     fn kinds<'k>(&self, kinds: impl Iterator<Item = (&'k str, u64)>) -> String {
-        let line = |(kind, times)| format!("  {} {}\n", left(kind, 32), right(&count(times), 8));
+        const KINDS: Table<'_> = Table::of(&[Column::words("", 34, 0), Column::figures("", 8, 0)]);
+        let line = |(kind, times)| {
+            let cells = [format!("  {kind}"), count(times)];
+            KINDS.line(&cells, self.width) + "\n"
+        };
         let lines: String = kinds.map(line).collect();
         self.paint.warning(&lines)
     }
+
+    /// A table of bytes by class of memory, a row for each device.
+    fn sizes(&self, title: &'static str, rows: impl Iterator<Item = (u32, PeakBytes)>) -> String {
+        let columns = size_columns(title);
+        let table = Table::of(&columns);
+        let mut text = format!("\n{}\n", self.paint.heading(&table.heading(self.width)));
+        for (device, of) in rows {
+            let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
+            let mut cells = vec![device.to_string()];
+            cells.extend(figures.map(bytes));
+            text.push_str(&table.line(&cells, self.width));
+            text.push('\n');
+        }
+        text
+    }
 }
 
-/// A row of a table: its name, then figures of one width.
-fn row<C: AsRef<str>>(name: &str, name_width: usize, cells: &[C], width: usize) -> String {
-    let cells = cells.iter().map(|cell| right(cell.as_ref(), width));
-    let mut line: String = std::iter::once(left(name, name_width))
-        .chain(cells)
-        .collect();
-    line.push('\n');
-    line
+const fn size_columns(title: &'static str) -> [Column; 7] {
+    [
+        Column::words(title, 5, 0),
+        Column::figures("DRAM", 11, 0),
+        Column::figures("L1", 11, 0),
+        Column::figures("L1_SMALL", 11, 0),
+        Column::figures("TRACE", 11, 0),
+        Column::figures("CB", 11, 0),
+        Column::figures("KERNELS", 11, 0),
+    ]
 }

@@ -1,25 +1,32 @@
-//! What happened in a story, and which stories there are.
+//! What happened in a scenario, and which scenarios there are.
 
-use super::cells::{Paint, left, paragraph, sentence};
-use super::{Page, layout_width, row};
+use super::paint::{Paint, sentence};
+use super::{Page, layout_width};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
-use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted};
+use ttmem_tui::format::{bytes, count, counted};
+use ttmem_tui::text::{Column, Table, left, paragraph};
 
-/// Columns of the name of a row.
-const NAME_COLUMNS: usize = 5;
-
-/// Columns of a count in the table of what ran.
-const FIGURE_WIDTH: usize = 8;
+/// What ran on a device.
+const RUNS: &[Column] = &[
+    Column::words("RUNS", 4, 0),
+    Column::figures("DISPATCH", 8, 0),
+    Column::figures("REPLAY", 7, 0),
+    Column::figures("PROGRAM", 7, 0),
+    Column::figures("BINARY", 7, 0),
+    Column::figures("FETCHED", 7, 0),
+    Column::figures("JIT", 7, 0),
+    Column::figures("WRAPS", 7, 0),
+    Column::figures("EVICTED", 7, 0),
+    Column::figures("STALLS", 7, 0),
+];
 
 /// Columns of a scenario's name, and the space behind it.
 const NAME_WIDTH: usize = 20;
 
-/// One scenario of the list.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// What it shows, in a line.
     pub(crate) about: String,
     /// The boards it is for, its own first.
     pub(crate) boards: String,
@@ -56,7 +63,6 @@ pub(crate) fn scenarios(listed: &[Listed], screen: Screen) -> String {
     text
 }
 
-/// The report of a story.
 pub(crate) fn played(report: &Report, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();
@@ -85,24 +91,13 @@ impl Page<'_, Report> {
     }
 
     fn peaks(&self) -> String {
-        let line = |name: &str, cells: [String; 6]| row(name, NAME_COLUMNS, &cells, SIZE_WIDTH + 2);
-        let head = ["DRAM", "L1", "L1_SMALL", "TRACE", "CB", "KERNELS"].map(str::to_owned);
-        let mut text = self.head(&line("PEAKS", head));
-        for device in &self.document.devices {
-            let of = &device.peaks;
-            let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
-            text.push_str(&line(&device.id.to_string(), figures.map(bytes)));
-        }
-        text
+        let devices = self.document.devices.iter();
+        self.sizes("PEAKS", devices.map(|device| (device.id, device.peaks)))
     }
 
     fn runs(&self) -> String {
-        let line = |name: &str, cells: [String; 9]| row(name, NAME_COLUMNS, &cells, FIGURE_WIDTH);
-        let head = [
-            "DISPATCH", "REPLAY", "PROGRAM", "BINARY", "FETCHED", "JIT", "WRAPS", "EVICTED",
-            "STALLS",
-        ];
-        let mut text = self.head(&line("RUNS", head.map(str::to_owned)));
+        let table = Table::of(RUNS);
+        let mut text = format!("\n{}\n", self.paint.heading(&table.heading(self.width)));
         for device in &self.document.devices {
             let DeviceReport { caches, rings, .. } = device;
             let figures = [
@@ -117,7 +112,10 @@ impl Page<'_, Report> {
                 Some(rings.stalls),
             ];
             let known = |figure: Option<u64>| figure.map_or_else(|| "-".to_owned(), count);
-            text.push_str(&line(&device.id.to_string(), figures.map(known)));
+            let mut cells = vec![device.id.to_string()];
+            cells.extend(figures.map(known));
+            text.push_str(&table.line(&cells, self.width));
+            text.push('\n');
         }
         let legend = "PROGRAM, FETCHED and JIT are hits of the program cache, the prefetcher \
                       cache and the compiler's cache on disk; BINARY is code that was on the \
@@ -164,10 +162,6 @@ impl Page<'_, Report> {
         let kinds = report.anomalies.iter();
         text.push_str(&self.kinds(kinds.map(|(name, times)| (name.as_str(), *times))));
         text
-    }
-
-    fn head(&self, line: &str) -> String {
-        format!("\n{}", self.paint.heading(line))
     }
 }
 

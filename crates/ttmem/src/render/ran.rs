@@ -1,24 +1,23 @@
 //! The report of a program that was run.
 
-use super::cells::{clip, left, right, sentence};
+use super::paint::sentence;
 use super::stack::frame_line;
-use super::{Page, row};
+use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{PeakBytes, Process, Released};
-use ttmem_tui::format::{SIZE_WIDTH, bytes, count, counted, counted_as};
+use ttmem_api::{Process, Released};
+use ttmem_tui::format::{bytes, count, counted, counted_as};
+use ttmem_tui::text::{Column, Table, clip};
 
-/// Columns of a device's id, and of the word above it.
-const DEVICE_WIDTH: usize = 6;
-
-/// Columns of an operation's name in the list of holders.
-const OPERATION_WIDTH: usize = 34;
-
-/// Columns of a class of memory.
-const CLASS_WIDTH: usize = 8;
-
-/// Columns of how many buffers of which size.
-const EACH_WIDTH: usize = 20;
+/// Buffers that are alike: class, bytes of all, how many of which size, operation.
+const HOLDERS: &[Column] = &[
+    Column::words("", 1, 0),
+    Column::words("", 8, 0),
+    Column::size(""),
+    Column::figures("", 20, 0),
+    Column::words("", 0, 0),
+    Column::words("", 20, 0).growing(),
+];
 
 /// Characters of the command in the title: enough to know it again.
 const COMMAND_WIDTH: usize = 100;
@@ -29,12 +28,12 @@ const SHOWN_STACKS: usize = 3;
 /// Frames of each: further out is mostly the interpreter.
 const SHOWN_FRAMES: usize = 8;
 
-/// The report for people.
 pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();
     if report.is_tracked() {
-        text.push_str(&page.table("PEAK", |device| device.peaks));
+        let devices = report.devices.iter();
+        text.push_str(&page.sizes("PEAK", devices.map(|device| (device.id, device.peaks))));
         text.push_str(&page.capacities());
         text.push_str(&page.end());
         text.push_str(&page.holders());
@@ -77,17 +76,6 @@ impl Page<'_, Report> {
         text
     }
 
-    fn table(&self, name: &str, figures: fn(&DeviceUse) -> PeakBytes) -> String {
-        let head = ["DRAM", "L1", "L1_SMALL", "TRACE", "CB", "KERNELS"].map(str::to_owned);
-        let mut text = format!("\n{}", self.paint.heading(&sizes(name, &head)));
-        for device in &self.document.devices {
-            let of = figures(device);
-            let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
-            text.push_str(&sizes(&device.id.to_string(), &figures.map(bytes)));
-        }
-        text
-    }
-
     /// What there is of each class, where it is the same on all devices.
     fn capacities(&self) -> String {
         let mut devices = self.document.devices.iter().map(|device| device.capacities);
@@ -97,9 +85,10 @@ impl Page<'_, Report> {
         else {
             return String::new();
         };
-        let cells = first.map(|capacity| capacity.map_or_else(String::new, bytes));
-        let line = sizes("of", &cells);
-        self.paint.detail(&format!("{}\n", line.trim_end()))
+        let mut cells = vec!["of".to_owned()];
+        cells.extend(first.map(|capacity| capacity.map_or_else(String::new, bytes)));
+        let line = Table::of(&size_columns("")).line(&cells, self.width);
+        self.paint.detail(&format!("{line}\n"))
     }
 
     /// What is held after the end: mostly nothing, which needs no table.
@@ -107,7 +96,8 @@ impl Page<'_, Report> {
         if self.document.devices.iter().all(DeviceUse::is_empty) {
             return "\nEND: nothing is held\n".to_owned();
         }
-        self.table("END", |device| device.end)
+        let devices = self.document.devices.iter();
+        self.sizes("END", devices.map(|device| (device.id, device.end)))
     }
 
     fn holders(&self) -> String {
@@ -123,14 +113,8 @@ impl Page<'_, Report> {
             let class = holder.class.as_str().to_uppercase();
             let each = format!("{} x {}", count(holder.buffers), bytes(holder.each_bytes));
             let operation = holder.operation.as_deref().unwrap_or_default();
-            let line = format!(
-                "  {} {} {}  {}",
-                left(&class, CLASS_WIDTH),
-                right(&bytes(holder.bytes), SIZE_WIDTH),
-                right(&each, EACH_WIDTH),
-                clip(operation, OPERATION_WIDTH),
-            );
-            text.push_str(line.trim_end());
+            let cells = ["", &class, &bytes(holder.bytes), &each, "", operation];
+            text.push_str(&Table::of(HOLDERS).line(&cells, self.width));
             text.push('\n');
             if let Some(frames) = &holder.stack
                 && stacks < SHOWN_STACKS
@@ -264,10 +248,6 @@ impl Page<'_, Report> {
         text.push_str(&self.unknown());
         text
     }
-}
-
-fn sizes(name: &str, cells: &[String]) -> String {
-    row(name, DEVICE_WIDTH, cells, SIZE_WIDTH + 2)
 }
 
 /// What a process had when it ended; the bytes are those of all of it.

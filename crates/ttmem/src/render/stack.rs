@@ -3,9 +3,9 @@
 //! A frame comes as `library+0xoffset symbol`, with the symbol as the linker has it. People know
 //! functions by their C++ names; arguments say little more and are long, so they are left out.
 
-use super::cells::clip;
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt;
+use ttmem_tui::text::clip;
 
 /// Bytes of a name that is written out: a short symbol can stand for one without an end.
 const MAX_NAME_BYTES: usize = 4096;

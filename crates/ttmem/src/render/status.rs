@@ -1,18 +1,24 @@
 //! The status page: server, devices, processes, and what does not add up.
 
-use ttmem_api::{Process, ProcessDevice, ProcessState, Snapshot};
+use ttmem_api::{Forgotten, Process, ProcessDevice, ProcessState, Released, Snapshot};
 
 use super::Page;
-use super::cells::{clip, left, paragraph, right, sentence};
 use super::devices::devices;
-use super::forgotten::holdings;
+use super::paint::sentence;
 use crate::output::Screen;
-use ttmem_tui::format::{
-    COUNT_WIDTH, SIZE_WIDTH, bytes, count, counted, date_time, duration, time_near,
-};
+use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, duration, time_near};
+use ttmem_tui::text::{Column, Table, clip, paragraph, right};
 
-/// The columns of a process line beside its name.
-const PROCESS_WITHOUT_NAME: usize = 68;
+const PROCESSES: &[Column] = &[
+    Column::figures("PID", 7, 0),
+    Column::words("NAME", 8, 0).growing(),
+    Column::words("STATE", 8, 0),
+    Column::size("DRAM"),
+    Column::size("L1"),
+    Column::size("CB"),
+    Column::size("KERNELS"),
+    Column::figures("BUFS", 6, 0),
+];
 
 /// The snapshot as a page for people, for a terminal of `width` columns.
 pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
@@ -102,9 +108,8 @@ impl Page<'_, Snapshot> {
         if shown().next().is_none() {
             return String::new();
         }
-        let head = self.process_line([
-            "PID", "NAME", "STATE", "DRAM", "L1", "CB", "KERNELS", "BUFS",
-        ]);
+        let table = Table::of(PROCESSES);
+        let head = table.heading(self.width);
         let mut text = format!("\n{}\n", self.paint.heading(&head));
         for process in shown() {
             let sum = |figure: fn(&ProcessDevice) -> u64| {
@@ -114,37 +119,20 @@ impl Page<'_, Snapshot> {
                     .map(figure)
                     .fold(0, u64::saturating_add)
             };
-            let line = self.process_line([
-                &pid(process),
-                process.name.as_deref().unwrap_or("-"),
-                process.state.as_str(),
-                &bytes(sum(|device| device.dram_bytes)),
-                &bytes(sum(|device| device.l1_bytes)),
-                &bytes(sum(|device| device.cb_bytes)),
-                &bytes(sum(|device| device.kernel_bytes)),
-                &count(sum(|device| device.buffers)),
-            ]);
-            text.push_str(&line);
+            let cells = [
+                pid(process),
+                process.name.clone().unwrap_or_else(|| "-".to_owned()),
+                process.state.to_string(),
+                bytes(sum(|device| device.dram_bytes)),
+                bytes(sum(|device| device.l1_bytes)),
+                bytes(sum(|device| device.cb_bytes)),
+                bytes(sum(|device| device.kernel_bytes)),
+                count(sum(|device| device.buffers)),
+            ];
+            text.push_str(&table.line(&cells, self.width));
             text.push('\n');
         }
         text
-    }
-
-    fn process_line(
-        &self,
-        [pid, name, state, dram, l1, cb, kernels, buffers]: [&str; 8],
-    ) -> String {
-        format!(
-            "{} {} {} {} {} {} {} {}",
-            right(pid, 7),
-            left(name, self.width - PROCESS_WITHOUT_NAME),
-            left(state, 8),
-            right(dram, SIZE_WIDTH),
-            right(l1, SIZE_WIDTH),
-            right(cb, SIZE_WIDTH),
-            right(kernels, SIZE_WIDTH),
-            right(buffers, COUNT_WIDTH),
-        )
     }
 
     /// What the reader must know to trust the table above, one paragraph per process.
@@ -241,15 +229,31 @@ fn process_notes(process: &Process) -> Vec<String> {
         ));
     }
     if process.anomalies > 0 {
-        notes.push(counted_anomalies(process.anomalies));
+        notes.push(counted_as(process.anomalies, "anomaly", "anomalies"));
     }
     notes
 }
 
-fn counted_anomalies(number: u64) -> String {
+/// What was released, in a line for each instance of the process.
+pub(crate) fn forgotten(forgotten: &Forgotten) -> String {
+    let pid = forgotten.pid;
+    if forgotten.released.is_empty() {
+        return format!("pid {pid} held nothing\n");
+    }
+    let lines = forgotten
+        .released
+        .iter()
+        .map(|each| format!("forgot pid {pid}: {}\n", holdings(each)));
+    lines.collect()
+}
+
+/// What was held, in words.
+fn holdings(released: &Released) -> String {
     format!(
-        "{} {}",
-        count(number),
-        if number == 1 { "anomaly" } else { "anomalies" }
+        "{}, {}, {}, {}",
+        counted(released.buffers, "buffer"),
+        counted(released.cbs, "CB"),
+        counted(released.kernels, "kernel"),
+        bytes(released.bytes),
     )
 }

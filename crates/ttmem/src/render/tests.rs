@@ -437,7 +437,7 @@ fn percentages_are_of_the_union_and_end_at_a_hundred() {
     beyond.devices[0].dram.union_bytes = Some(20 * GIB);
     let page = status(&beyond, 80, false);
     assert!(
-        page.contains("] 100.0%    20.0 GiB of   12.0 GiB"),
+        page.contains("█ 100.0%    20.0 GiB of   12.0 GiB"),
         "{page}"
     );
 }

@@ -35,7 +35,6 @@ const SHELL: &CStr = c"/bin/sh";
 /// What a shell adds to the number of the signal that ended a program.
 const KILLED_BY: i32 = 128;
 
-/// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {command}")]
 pub(crate) struct StartChildError {

@@ -12,7 +12,6 @@ pub(crate) struct Holder {
     pub(crate) operation: Option<String>,
     /// The call stack that they were placed under, if stacks are told.
     pub(crate) stack: Option<Vec<String>>,
-    /// The memory that they lie in.
     pub(crate) class: MemoryClass,
     /// What each is charged with, on each of its devices.
     pub(crate) each_bytes: u64,
@@ -37,7 +36,6 @@ impl Held {
 /// What makes buffers alike: operation, class, size and, where it is told, call stack.
 type Alike = (Option<String>, MemoryClass, u64, Option<Vec<String>>);
 
-/// Buffers by what makes them alike.
 #[derive(Debug, Default)]
 pub(super) struct Holders(BTreeMap<Alike, Held>);
 
@@ -68,7 +66,6 @@ impl Holders {
     }
 }
 
-/// The same by operation alone, most bytes first.
 pub(super) fn by_operation(holders: &[Holder]) -> Vec<(Option<&str>, Held)> {
     let mut sums: BTreeMap<Option<&str>, Held> = BTreeMap::new();
     for holder in holders {

@@ -5,7 +5,7 @@
 //! the server that runs, or to one in this process that nobody else can reach. `ttmem env` gives
 //! the same environment to programs that are started by other means.
 
-mod beside;
+mod captured;
 mod child;
 mod holders;
 mod library;
@@ -21,7 +21,7 @@ use crate::embedded::{EmbeddedServer, Target};
 use crate::output::Screen;
 use crate::render;
 use anyhow::{Context, Result};
-use beside::Beside;
+use captured::CapturedOutput;
 use child::{Child, Signals, Streams};
 use library::PRELOAD;
 use report::Ran;
@@ -78,10 +78,10 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     };
     let watch = Watch::begin(&target.server, whose)?;
     let begun = Instant::now();
-    let beside = options.top.then(|| beside(&options.command)).flatten();
-    let streams = beside
+    let captured = options.top.then(|| capture(&options.command)).flatten();
+    let streams = captured
         .as_ref()
-        .map_or(Ok(Streams::default()), Beside::streams)?;
+        .map_or(Ok(Streams::default()), CapturedOutput::streams)?;
     let child = Child::start(
         &options.command,
         environment.into_iter(),
@@ -90,8 +90,8 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     )?;
     drop(streams);
     let pid = child.pid();
-    let ended = match beside {
-        Some(beside) => beside.show(child, &signals, &target.server)?,
+    let ended = match captured {
+        Some(captured) => captured.show(child, &signals, &target.server)?,
         None => child.wait(&signals)?,
     };
     let ran = Ran {
@@ -109,24 +109,24 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     });
     if let Err(error) = reported {
         // The program has ended as it has, whatever becomes of our words about it.
-        let _unheard = writeln!(std::io::stderr(), "ttmem: no report: {error:#}");
+        let _closed = writeln!(std::io::stderr(), "ttmem: no report: {error:#}");
     }
     Ok(ExitCode::from(ended.code()))
 }
 
 /// Room for the terminal view beside a program; none, and a word why, where it cannot be.
-fn beside(command: &[OsString]) -> Option<Beside> {
-    let obstacle = beside::obstacle().map(str::to_owned);
+fn capture(command: &[OsString]) -> Option<CapturedOutput> {
+    let obstacle = captured::obstacle().map(str::to_owned);
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let made = obstacle.map_or_else(
-        || Beside::new(words.join(" ")).map_err(|error| format!("{error:#}")),
+        || CapturedOutput::new(words.join(" ")).map_err(|error| format!("{error:#}")),
         Err,
     );
     match made {
-        Ok(beside) => Some(beside),
+        Ok(captured) => Some(captured),
         Err(reason) => {
             // The program matters more than the view of it.
-            let _unheard = writeln!(std::io::stderr(), "ttmem: no view: {reason}");
+            let _closed = writeln!(std::io::stderr(), "ttmem: no view: {reason}");
             None
         }
     }
@@ -187,7 +187,7 @@ impl Destination {
         match self {
             Self::Stderr => {
                 // Whoever closed standard error does not want to know.
-                let _unheard = stderr.lock().write_all(text.as_bytes());
+                let _closed = stderr.lock().write_all(text.as_bytes());
                 Ok(())
             }
             Self::File(file, path) => file

@@ -25,10 +25,8 @@ const MAX_ALIGNMENT: u64 = 64;
 /// Lines of buffers that are alike which are worth showing.
 const MAX_HOLDERS: usize = 10;
 
-/// How a program was run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
     pub(crate) pid: i32,
     pub(crate) ended: Ended,
@@ -40,7 +38,6 @@ pub(crate) struct Ran {
     pub(crate) attached: bool,
 }
 
-/// One device of a report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeviceUse {
     pub(crate) id: u32,
@@ -69,11 +66,9 @@ pub(crate) struct Recommended {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) ran: Ran,
-    /// Its processes that were tracked.
     pub(crate) processes: Vec<Process>,
     /// Processes of which nobody can tell any more whether they were of this run.
     pub(crate) unknown_processes: usize,
-    /// The devices that it used.
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
@@ -81,14 +76,12 @@ pub(crate) struct Report {
     holders: Vec<Holder>,
     /// The most that was seen held at once, on all devices.
     pub(crate) most_bytes: u64,
-    /// What to open the devices with.
     pub(crate) recommended: Recommended,
     /// Contradictions by kind; by kind they are known of a server of one's own only.
     pub(crate) anomaly_kinds: Vec<(String, u64)>,
 }
 
 impl Report {
-    /// Puts together what is known after a run.
     pub(super) fn new(ran: Ran, watched: Watched, after: &Snapshot) -> Self {
         let mut processes: BTreeMap<ProcessKey, Process> = watched.processes;
         for process in &after.processes {
@@ -130,7 +123,6 @@ impl Report {
         }
     }
 
-    /// Whether any process of the run reported anything.
     pub(crate) fn is_tracked(&self) -> bool {
         !self.processes.is_empty()
     }
@@ -202,7 +194,6 @@ impl Report {
         hints
     }
 
-    /// The report for programs.
     pub(crate) fn json(&self) -> Value {
         let ran = &self.ran;
         let command = ran.command.iter().map(|word| word.to_string_lossy());

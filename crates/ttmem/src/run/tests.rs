@@ -167,7 +167,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
     assert!(text.contains("still held at close: 2 buffers, 4.0 KiB\n"));
     assert!(!text.contains("pid 100"), "{text}");
     assert!(text.contains("\nEND: nothing is held\n"), "{text}");
-    assert!(text.contains("\nof         3.0 GiB\n"), "{text}");
+    assert!(text.contains("\nof        3.0 GiB\n"), "{text}");
     let different = vec![with_capacity(0, 3 << 30), with_capacity(1, 1 << 30)];
     let text = render::ran(&report(different, vec![one]), PLAIN);
     assert!(!text.contains("\nof "), "{text}");

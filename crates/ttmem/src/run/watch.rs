@@ -2,7 +2,8 @@
 //!
 //! What a process holds is given back when it ends, and of very many that ended the server keeps
 //! the last ones only. So a thread asks for the snapshot a few times a second and remembers whose
-//! processes they are, how each was seen last, and which buffers there were when they held most. Totals and peaks need none of this: they are the server's own.
+//! processes they are, how each was seen last, and which buffers there were when they held most.
+//! Totals and peaks need none of this: they are the server's own.
 
 use super::holders::{Holder, Holders};
 use crate::commands::reach::patiently;
@@ -55,7 +56,6 @@ pub(super) fn key(process: &Process) -> ProcessKey {
     (process.pid, process.instance.clone())
 }
 
-/// What was remembered of a run.
 #[derive(Debug)]
 pub(super) struct Watched {
     whose: Whose,
@@ -64,7 +64,7 @@ pub(super) struct Watched {
     /// Processes of the run, as they were seen last.
     pub(super) processes: BTreeMap<ProcessKey, Process>,
     /// Processes that are not of the run.
-    strangers: BTreeSet<ProcessKey>,
+    others: BTreeSet<ProcessKey>,
     /// Processes that came meanwhile and were gone before they could be asked whose they are.
     pub(super) unknown: BTreeSet<ProcessKey>,
     /// Devices that processes of the run were seen on, by id and scope.
@@ -76,9 +76,9 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The beginning: whoever is there already is a stranger.
+    /// The beginning: whoever is there already is not of the run.
     pub(super) fn new(whose: Whose, before: &Snapshot) -> Self {
-        let strangers = match &whose {
+        let others = match &whose {
             Whose::All => BTreeSet::new(),
             Whose::Tagged(_tag) => before.processes.iter().map(key).collect(),
         };
@@ -86,7 +86,7 @@ impl Watched {
             whose,
             program: None,
             processes: BTreeMap::new(),
-            strangers,
+            others,
             unknown: BTreeSet::new(),
             devices: BTreeSet::new(),
             holders: Vec::new(),
@@ -118,7 +118,7 @@ impl Watched {
         if self.processes.contains_key(key) {
             return true;
         }
-        if self.strangers.contains(key) {
+        if self.others.contains(key) {
             return false;
         }
         if process.pid.is_some() && process.pid == self.program {
@@ -138,12 +138,11 @@ impl Watched {
         self.unknown.remove(key);
         let ours = has_tag(&environment, tag);
         if !ours {
-            self.strangers.insert(key.clone());
+            self.others.insert(key.clone());
         }
         ours
     }
 
-    /// One look at the server.
     fn look(&mut self, server: &ApiClient) {
         // What is missed now is seen at the next look, and totals do not depend on it.
         let Ok(snapshot) = server.snapshot() else {

@@ -2,13 +2,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{self, age, class_ink};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
@@ -40,15 +36,14 @@ const BAR: u16 = 24;
 /// Columns from which there is.
 const WIDE: u16 = 120;
 
-/// Draws groups, those with most bytes first.
 pub(in crate::views) fn draw_groups(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     cursor: &mut Cursor,
     groups: &BufferGroups,
     data: &Data,
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let title = match groups.by {
         GroupBy::Size => "CHARGED EACH",
         GroupBy::Class => "CLASS",
@@ -70,17 +65,14 @@ pub(in crate::views) fn draw_groups(
         area.width
     };
     let part = Rect { width, ..area };
-    let rows = groups.groups.len() as u64;
-    let at = |row: u64| groups.groups.get(usize::try_from(row).ok()?);
-    table.draw(canvas, part, cursor, rows, look, |row| {
-        Some(cells(at(row)?, groups, data, look))
+    table.draw_all(canvas, part, cursor, &groups.groups, |group| {
+        cells(group, groups, data, theme)
     });
     if !bars {
         return;
     }
-    for line in 1..area.height {
-        let row = cursor.top + u64::from(line) - 1;
-        let Some(group) = at(row) else { break };
+    let top = usize::try_from(cursor.top).unwrap_or(usize::MAX);
+    for (line, group) in (1..area.height).zip(groups.groups.iter().skip(top)) {
         let ink = match groups.by {
             GroupBy::Class => class_ink(class_of(group)),
             _other => Ink::Dram,
@@ -90,13 +82,13 @@ pub(in crate::views) fn draw_groups(
             whole: Some(groups.charged_bytes),
             peak: None,
         };
-        bar.draw(canvas, (part.right() + 1, area.y + line), BAR, look);
+        bar.draw(canvas, (part.right() + 1, area.y + line), BAR);
     }
 }
 
-fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) -> Vec<Cell> {
+fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, theme: Theme) -> Vec<Cell> {
     let key = match (&group.key, groups.by) {
-        (None, _) => Cell::inked(look.unknown(), Ink::Faint),
+        (None, _) => Cell::faint(theme.unknown()),
         (Some(key), GroupBy::Size) => Cell::new(match size_of(key) {
             // Sizes that differ by a page look alike in units.
             Some(size) => format!("{} ({size})", format::bytes(size)),
@@ -109,11 +101,11 @@ fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, look: Look) ->
     vec![
         key,
         Cell::new(format::bytes(group.charged_bytes)),
-        Cell::new(percent(share, look.unknown())),
+        Cell::new(percent(share, theme.unknown())),
         Cell::new(format::count(group.buffers)),
-        Cell::inked(format::bytes(group.requested_bytes), Ink::Faint),
-        Cell::new(age(group.oldest, data, look)),
-        Cell::new(age(group.newest, data, look)),
+        Cell::faint(format::bytes(group.requested_bytes)),
+        Cell::new(age(group.oldest, data, theme)),
+        Cell::new(age(group.newest, data, theme)),
     ]
 }
 
@@ -122,12 +114,10 @@ pub(in crate::views) fn size_of(key: &str) -> Option<u64> {
     key.parse().ok()
 }
 
-/// The class that a group is of.
 pub(in crate::views) fn class_of(group: &BufferGroup) -> MemoryClass {
     naming::class_of(group.key.as_deref().unwrap_or_default())
 }
 
-/// How many groups there are, in words.
 pub(in crate::views) fn count_of(groups: &BufferGroups) -> String {
     let listed = format::counted(groups.groups.len() as u64, "group");
     if groups.left_out == 0 {

@@ -2,10 +2,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, class_ink, known, known_bytes, owner};
-use crate::widgets::pane::Fact;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column, Fact};
 use ttmem_api::{BufferRow, SortBy};
 
 /// The columns; which of them is sorted by says [`sorted`].
@@ -32,42 +31,42 @@ pub(super) fn sorted(sort: SortBy, descending: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// The cells of a row.
-pub(super) fn cells(row: &BufferRow, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
+pub(super) fn cells(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Cell> {
     let operation = match &row.operation {
         Some(operation) => Cell::new(operation.as_str()),
-        None => faint(look.unknown().to_owned()),
+        None => Cell::faint(theme.unknown().to_owned()),
     };
     vec![
-        faint(address(row, look)),
+        Cell::faint(address(row, theme)),
         Cell::inked(row.class.as_str(), class_ink(row.class)),
         Cell::new(format::bytes(row.charged_bytes)),
-        faint(format::bytes(row.requested_bytes)),
-        faint(known(row.layout, look)),
+        Cell::faint(format::bytes(row.requested_bytes)),
+        Cell::faint(known(row.layout, theme)),
         operation,
-        Cell::new(owner(row.pid, row.instance.as_deref(), data, look)),
-        faint(format::ids(&row.device_ids)),
-        Cell::new(age(row.time, data, look)),
+        Cell::new(owner(row.pid, row.instance.as_deref(), data, theme)),
+        Cell::faint(format::ids(&row.device_ids)),
+        Cell::new(age(row.time, data, theme)),
     ]
 }
 
-/// All that is known of a row.
-pub(super) fn facts(row: &BufferRow, data: &Data, look: Look) -> Vec<Fact> {
+pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
-    let times = if look.unicode() { "×" } else { "x" };
+    let times = if theme.unicode() { "×" } else { "x" };
     let wasted = row.charged_bytes.saturating_sub(row.requested_bytes);
     let now = data.time();
     let when = row.time.zip(now).map(|(time, now)| {
-        let age = age(row.time, data, look);
+        let age = age(row.time, data, theme);
         format!("{} UTC, {age} ago", format::time_near(time, now))
     });
     let mut facts = vec![
-        text("operation", known(row.operation.as_ref(), look)),
-        text("owner", owner(row.pid, row.instance.as_deref(), data, look)),
+        text("operation", known(row.operation.as_ref(), theme)),
+        text(
+            "owner",
+            owner(row.pid, row.instance.as_deref(), data, theme),
+        ),
         ("class", row.class.to_string(), class_ink(row.class)),
-        text("address", address(row, look)),
-        text("layout", known(row.layout, look)),
+        text("address", address(row, theme)),
+        text("layout", known(row.layout, theme)),
         text("requested", exact(row.requested_bytes)),
         text("charged", exact(row.charged_bytes)),
         text("overhead", exact(wasted)),
@@ -75,13 +74,13 @@ pub(super) fn facts(row: &BufferRow, data: &Data, look: Look) -> Vec<Fact> {
             "per bank",
             format!(
                 "{} {times} {} banks",
-                known_bytes(row.per_bank_bytes, look),
-                known(row.banks, look)
+                known_bytes(row.per_bank_bytes, theme),
+                known(row.banks, theme)
             ),
         ),
-        text("page", known_bytes(row.page_bytes, look)),
+        text("page", known_bytes(row.page_bytes, theme)),
         text("devices", format::ids(&row.device_ids)),
-        text("allocated", known(when, look)),
+        text("allocated", known(when, theme)),
         text("buffer", row.id.to_string()),
     ];
     if row.aliases > 0 {
@@ -103,8 +102,8 @@ pub(super) fn facts(row: &BufferRow, data: &Data, look: Look) -> Vec<Fact> {
     facts
 }
 
-fn address(row: &BufferRow, look: Look) -> String {
-    known(row.address.map(|address| format!("{address:#x}")), look)
+fn address(row: &BufferRow, theme: Theme) -> String {
+    known(row.address.map(|address| format!("{address:#x}")), theme)
 }
 
 fn exact(size: u64) -> String {

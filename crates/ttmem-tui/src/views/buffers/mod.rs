@@ -11,20 +11,14 @@ mod tests;
 
 use self::groups::WAYS;
 use self::question::Question;
-use super::age;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
+use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::pane::{self, Pane};
-use crate::widgets::prompt::Typed;
-use crate::widgets::table::Table;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Cursor, Pane, Table, below, pane, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
@@ -32,16 +26,9 @@ use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, Sort
 pub(crate) struct Buffers {
     question: Question,
     grouped: Option<GroupBy>,
-    /// The row of the list.
     cursor: Cursor,
-    /// The row of the groups.
     group_cursor: Cursor,
     pane: Pane,
-    /// Rows of the list, as the last answer counted them.
-    rows: u64,
-    /// Where the rows were drawn.
-    drawn: Rect,
-    /// Why the last key led nowhere.
     note: Option<&'static str>,
 }
 
@@ -91,17 +78,21 @@ impl Buffers {
 
     /// To the first row, because the rows are others now.
     fn begin_anew(&mut self) {
-        self.rows = 0;
-        for cursor in [&mut self.cursor, &mut self.group_cursor] {
-            cursor.row = 0;
-            cursor.top = 0;
+        self.cursor.reset();
+        self.group_cursor.reset();
+    }
+
+    const fn cursor(&mut self) -> &mut Cursor {
+        match self.grouped {
+            None => &mut self.cursor,
+            Some(_) => &mut self.group_cursor,
         }
     }
 
     /// The window that answers the question; none while it has not come.
     fn window<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d Window> {
         let window = &data.buffers.as_ref()?.document;
-        let asked = self.question.rows(data, chosen, self.cursor, self.rows);
+        let asked = self.question.rows(data, chosen, self.cursor);
         question::same(&window.query, &asked).then_some(window)
     }
 
@@ -112,43 +103,39 @@ impl Buffers {
         question::same(query, &asked).then_some(groups)
     }
 
-    /// How old what is shown is, if that is too old.
     fn age(&self, data: &Data) -> Option<String> {
         let rows = data.buffers.as_ref().map(|fresh| fresh.received);
         let sums = data.groups.as_ref().map(|fresh| fresh.received);
         let received = if self.grouped.is_some() { sums } else { rows };
-        age::note(data, received?)
+        data.age_note(received?)
     }
 
-    /// The chosen row, if it is here.
     fn row<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferRow> {
         row_at(self.window(data, chosen)?, self.cursor.row)
     }
 
     fn handle_typing(&mut self, key: Key) -> Outcome {
         let before = self.question.operation.text().to_owned();
-        match self.question.operation.handle(key) {
-            Typed::On | Typed::Done | Typed::Undone => {}
-        }
+        self.question.operation.handle(key);
         if self.question.operation.text() != before {
             self.begin_anew();
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     /// Goes back one step: the pane, the groups, the filters.
     fn back(&mut self, chosen: &mut Chosen) -> Outcome {
         if self.pane.close() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if self.grouped.take().is_some() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if self.question.is_narrow() || chosen.pid.is_some() {
             self.question.widen();
             chosen.pid = None;
             self.begin_anew();
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         Outcome::Unused
     }
@@ -157,7 +144,7 @@ impl Buffers {
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(by) = self.grouped else {
             self.pane.toggle();
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         let row = usize::try_from(self.group_cursor.row).unwrap_or(usize::MAX);
         let groups = self.sums(data, chosen, by);
@@ -165,18 +152,12 @@ impl Buffers {
         if group.is_some_and(|group| !self.narrow(group, by, chosen)) {
             self.note = Some(groups::NO_FILTER);
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    fn draw_summary(
-        &self,
-        canvas: &mut Buffer,
-        area: Rect,
-        data: &Data,
-        chosen: &Chosen,
-        look: Look,
-    ) {
-        let dot = look.between();
+    fn draw_summary(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
+        let dot = theme.between();
         let mut parts: Vec<(String, Ink)> = Vec::new();
         let (count, size, more) = match self.grouped {
             None => match self.window(data, chosen) {
@@ -213,7 +194,7 @@ impl Buffers {
             let typed = format!("{dot}operation has: {}", self.question.operation.text());
             // First, because it is what the user looks at.
             parts.insert(0, (typed[dot.len()..].to_owned(), Ink::Key));
-            parts.insert(1, (format!("{} ", look.caret()), Ink::Key));
+            parts.insert(1, (format!("{} ", theme.caret()), Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));
@@ -223,7 +204,7 @@ impl Buffers {
         if size.is_some() {
             parts.push((format!("{dot}sizes are on each device"), Ink::Faint));
         }
-        draw_line(canvas, area, &parts, look);
+        canvas.line(area, &parts);
     }
 }
 
@@ -249,17 +230,11 @@ impl View for Buffers {
         &[Word::Charged, Word::Requested, Word::Classes, Word::Mark]
     }
 
-    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
-        match self.grouped {
-            Some(by) => Wants {
-                groups: Some(self.question.groups(data, chosen, by)),
-                ..Wants::default()
-            },
-            None => Wants {
-                buffers: Some(self.question.rows(data, chosen, self.cursor, self.rows)),
-                ..Wants::default()
-            },
-        }
+    fn documents(&self, data: &Data, chosen: &Chosen) -> Vec<Document> {
+        vec![match self.grouped {
+            Some(by) => Document::Groups(self.question.groups(data, chosen, by)),
+            None => Document::Buffers(self.question.rows(data, chosen, self.cursor)),
+        }]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -267,21 +242,14 @@ impl View for Buffers {
             return self.handle_typing(key);
         }
         self.note = None;
-        let moved = match self.grouped {
-            None => self.cursor.handle(key, self.rows),
-            Some(by) => {
-                let groups = self.sums(data, chosen, by);
-                let rows = groups.map_or(0, |groups| groups.groups.len() as u64);
-                self.group_cursor.handle(key, rows)
-            }
-        };
+        let moved = self.cursor().handle(key);
         if moved {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('/') => {
                 self.question.operation.begin();
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Enter => return self.enter(data, chosen),
             Key::Escape => return self.back(chosen),
@@ -309,58 +277,48 @@ impl View for Buffers {
             _other => return Outcome::Unused,
         }
         self.begin_anew();
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
-        let (cursor, rows) = match self.grouped {
-            None => (&mut self.cursor, self.rows),
-            Some(by) => {
-                let groups = self.sums(data, chosen, by);
-                let rows = groups.map_or(0, |groups| groups.groups.len() as u64);
-                (&mut self.group_cursor, rows)
-            }
-        };
-        Outcome::if_used(Table::point(self.drawn, cursor, pointer, rows))
+    fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
+        Outcome::if_used(self.cursor().point(pointer))
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
-        self.draw_summary(canvas, row_of(area, 0), data, chosen, look);
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
+        self.draw_summary(canvas, row_of(area, 0), data, chosen);
         let area = below(area, 1);
         if let Some(by) = self.grouped {
-            self.drawn = area;
             match self.sums(data, chosen, by) {
                 Some(groups) => {
-                    groups::draw_groups(canvas, area, &mut self.group_cursor, groups, data, look);
+                    groups::draw_groups(canvas, area, &mut self.group_cursor, groups, data);
                 }
-                None => draw_waiting(canvas, area, data, look),
+                None => draw_waiting(canvas, area, data),
             }
             return;
         }
         let (list_area, room) = self.pane.split(area);
-        self.drawn = list_area;
         let window = self.window(data, chosen);
-        self.rows = window.map_or(0, rows_of);
+        let rows = window.map_or(0, rows_of);
         let table = Table {
             columns: list::COLUMNS,
             sorted: list::sorted(self.question.sort, self.question.descending),
         };
-        let rows = self.rows;
-        table.draw(canvas, list_area, &mut self.cursor, rows, look, |row| {
-            Some(list::cells(row_at(window?, row)?, data, look))
+        table.draw(canvas, list_area, &mut self.cursor, rows, |row| {
+            Some(list::cells(row_at(window?, row)?, data, theme))
         });
         match window {
-            None => draw_waiting(canvas, below(list_area, 1), data, look),
+            None => draw_waiting(canvas, below(list_area, 1), data),
             Some(_) if rows == 0 => {
                 let none = [("no buffer that is live matches", Ink::Faint)];
-                draw_line(canvas, row_of(list_area, 1), &none, look);
+                canvas.line(row_of(list_area, 1), &none);
             }
             Some(_) => {}
         }
         if let Some(room) = room {
-            let inside = room.draw_frame(canvas, "buffer", look);
+            let inside = room.draw_frame(canvas, "buffer");
             if let Some(row) = window.and_then(|window| row_at(window, self.cursor.row)) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, look), look);
+                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
             }
         }
     }
@@ -371,15 +329,14 @@ impl View for Buffers {
 }
 
 /// Says that an answer is on its way.
-fn draw_waiting(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let words = match &data.link {
         crate::data::Link::Down { .. } => "the server does not answer",
         _asked => "asking the server…",
     };
-    draw_line(canvas, row_of(area, 0), &[(words, Ink::Faint)], look);
+    canvas.text(row_of(area, 0), words, Ink::Faint);
 }
 
-/// How many rows the list has.
 fn rows_of(window: &Window) -> u64 {
     let here = window.first().saturating_add(window.page.rows.len() as u64);
     window.page.matched.unwrap_or(here)

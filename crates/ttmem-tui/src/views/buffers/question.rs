@@ -7,8 +7,8 @@
 use crate::data::Data;
 use crate::format;
 use crate::views::Chosen;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::prompt::Prompt;
+use crate::views::naming::CLASSES;
+use crate::widgets::{Cursor, Prompt};
 use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.
@@ -20,28 +20,17 @@ const WIDEST_STEP: u64 = 3_333;
 /// Sizes below which buffers can be left out.
 const SMALLEST: [u64; 6] = [1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
 
-const CLASSES: [MemoryClass; 5] = [
-    MemoryClass::Dram,
-    MemoryClass::L1,
-    MemoryClass::L1Small,
-    MemoryClass::Trace,
-    MemoryClass::System,
-];
-
 const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
 /// Which buffers the user wants to see, and in which order.
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
-    /// Text that the operation contains.
     pub(in crate::views) operation: Prompt,
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
-    /// On the chosen device only.
     pub(in crate::views) only_device: bool,
     pub(in crate::views) since: Option<Timestamp>,
-    /// The order.
     pub(in crate::views) sort: SortBy,
     pub(in crate::views) descending: bool,
 }
@@ -128,18 +117,9 @@ impl Question {
     }
 
     /// Asks for the rows around the screen.
-    pub(super) fn rows(
-        &self,
-        data: &Data,
-        chosen: &Chosen,
-        mut cursor: Cursor,
-        rows: u64,
-    ) -> BufferQuery {
-        let page = cursor.page();
-        // Where the screen will be once it is drawn.
-        cursor.keep_inside(rows, page);
-        let step = page.max(1).next_multiple_of(STEP).min(WIDEST_STEP);
-        let offset = (cursor.top / step).saturating_sub(1) * step;
+    pub(super) fn rows(&self, data: &Data, chosen: &Chosen, cursor: Cursor) -> BufferQuery {
+        let step = cursor.page().max(1).next_multiple_of(STEP).min(WIDEST_STEP);
+        let offset = (cursor.next_top() / step).saturating_sub(1) * step;
         BufferQuery {
             sort: Some(self.sort),
             descending: self.descending,
@@ -150,7 +130,6 @@ impl Question {
         }
     }
 
-    /// Asks for sums.
     pub(in crate::views) fn groups(
         &self,
         data: &Data,

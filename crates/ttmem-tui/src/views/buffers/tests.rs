@@ -1,6 +1,7 @@
 use super::*;
 use crate::data::Update;
 use crate::input::Gesture;
+use crate::testing;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World};
 use std::time::Instant;
@@ -12,14 +13,14 @@ const WORLD: World = World {
     names: Names::Usual,
 };
 
-/// Answers what the view wants, as the server of the world would.
+/// Answers what the view needs, as the server of the world would.
 fn answer(view: &Buffers, data: &mut Data, chosen: &Chosen) {
-    let wants = view.wants(data, chosen);
+    let needed = testing::needed(view, data, chosen);
     let now = Instant::now();
-    if let Some(query) = wants.buffers {
+    if let Some(query) = needed.buffers {
         data.apply(Update::Buffers(WORLD.answer(&query)), now);
     }
-    if let Some(query) = wants.groups {
+    if let Some(query) = needed.groups {
         let groups = WORLD.answer_groups(&query);
         data.apply(Update::Groups(query, groups), now);
     }
@@ -32,7 +33,7 @@ fn press(view: &mut Buffers, data: &mut Data, chosen: &mut Chosen, keys: &str) {
         } else {
             Key::Char(key)
         };
-        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -73,7 +74,7 @@ fn filters_and_order_go_to_the_server() {
     let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
     drawn(&mut view, &data, &chosen, SIZES[0]);
     press(&mut view, &mut data, &mut chosen, "s/Mat\ncd>p");
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(
         (asked.sort, asked.descending),
         (Some(SortBy::Address), false)
@@ -87,10 +88,16 @@ fn filters_and_order_go_to_the_server() {
     answer(&view, &mut data, &chosen);
     press(&mut view, &mut data, &mut chosen, "p");
     assert!(chosen.pid.is_some());
-    assert_eq!(view.wants(&data, &chosen).buffers.unwrap().pid, chosen.pid);
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).buffers.unwrap().pid,
+        chosen.pid
+    );
     // Escape takes all of it back, and then belongs to the app.
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(
         (asked.pid, asked.class, asked.operation),
         (None, None, None)
@@ -137,7 +144,7 @@ fn rows_far_down_come_in_windows_that_scrolling_seldom_changes() {
         waiting.lines().nth(3).unwrap().starts_with('…'),
         "{waiting}"
     );
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     let reach = asked.offset.unwrap()..asked.offset.unwrap() + u64::from(asked.limit.unwrap());
     assert!(
         reach.contains(&999_978) && reach.contains(&999_999),
@@ -149,7 +156,7 @@ fn rows_far_down_come_in_windows_that_scrolling_seldom_changes() {
     for _key in 0..640 {
         press(&mut view, &mut data, &mut chosen, "j");
         drawn(&mut view, &data, &chosen, SIZES[0]);
-        let query = view.wants(&data, &chosen).buffers.unwrap();
+        let query = testing::needed(&view, &data, &chosen).buffers.unwrap();
         let (offset, limit) = (query.offset.unwrap(), u64::from(query.limit.unwrap()));
         assert!(offset <= view.cursor.top && view.cursor.row < offset + limit);
         asked.push(offset);
@@ -165,7 +172,7 @@ fn groups_lead_to_their_buffers() {
         press(view, data, chosen, ways);
         answer(view, data, chosen);
         press(view, data, chosen, "\n");
-        view.wants(data, chosen).buffers
+        testing::needed(view, data, chosen).buffers
     };
     let query = asked_after(&mut view, &mut data, &mut chosen, "b").unwrap();
     assert_eq!(query.operation.as_deref(), Some("ttnn::from_torch"));
@@ -181,8 +188,11 @@ fn groups_lead_to_their_buffers() {
         None
     );
     assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains(groups::NO_FILTER));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    assert!(view.wants(&data, &chosen).buffers.is_some());
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
+    assert!(testing::needed(&view, &data, &chosen).buffers.is_some());
 }
 
 #[test]
@@ -192,11 +202,11 @@ fn the_pointer_chooses_and_the_wheel_scrolls() {
     let mut point = |view: &mut Buffers, column, row, did| {
         view.point(Pointer { column, row, did }, &data, &mut chosen)
     };
-    assert_eq!(point(&mut view, 4, 7, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(&mut view, 4, 7, Gesture::Click), Outcome::Handled);
     assert_eq!(view.cursor.row, 5);
     assert_eq!(point(&mut view, 190, 9, Gesture::Click), Outcome::Unused);
     assert_eq!(point(&mut view, 4, 0, Gesture::Click), Outcome::Unused);
-    assert_eq!(point(&mut view, 4, 4, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(point(&mut view, 4, 4, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(view.cursor.row, 8);
 }
 
@@ -205,7 +215,7 @@ fn no_area_is_too_small_and_a_list_may_shrink() {
     let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
     drawn(&mut view, &data, &chosen, SIZES[0]);
     press(&mut view, &mut data, &mut chosen, "G");
-    let mut window = WORLD.answer(&view.wants(&data, &chosen).buffers.unwrap());
+    let mut window = WORLD.answer(&testing::needed(&view, &data, &chosen).buffers.unwrap());
     window.query.offset = Some(0);
     window.page.rows.truncate(3);
     window.page.matched = Some(3);

@@ -2,48 +2,40 @@
 
 use super::series::Series;
 use crate::format;
-use crate::look::{Ink, Look};
-use crate::widgets::line::draw_whole;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceHistory, History, Timestamp};
 
-/// The columns of the labels at the left.
 const LABELS: u16 = 11;
-/// The columns of a time of day.
 const TIME: u16 = 8;
 
 /// The last cell of an area, by eighths.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['_', '_', '.', '.', '-', '=', '=', '#'];
 
-/// A figure of a device over so many seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chart<'d> {
     pub(super) series: Series,
     pub(super) device: &'d Device,
     /// What was, of all devices and of this; none while nothing has come.
     pub(super) history: Option<(&'d History, &'d DeviceHistory)>,
-    /// How far the axis reaches back.
     pub(super) seconds: u32,
     /// Whether the height is that of the highest value rather than of all there is.
     pub(super) zoomed: bool,
 }
 
-/// A value and when it was.
 type Moment = (u64, Timestamp);
 
 impl Chart<'_> {
-    /// Draws a title, the area and the axis.
-    pub(super) fn draw(&self, canvas: &mut Buffer, area: Rect, look: Look) {
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
         }
         let extreme = self.extreme();
-        self.draw_title(canvas, area, extreme, look);
+        self.draw_title(canvas, area, extreme);
         let plot = Rect {
             x: area.x.saturating_add(LABELS),
             y: area.y + 1,
@@ -55,32 +47,33 @@ impl Chart<'_> {
         }
         let Some((history, _)) = self.history.filter(|_| extreme.is_some()) else {
             let middle = plot.y + plot.height / 2;
-            let style = look.style(Ink::Faint);
+            let style = theme.style(Ink::Faint);
             let room = usize::from(plot.width);
-            text::put(canvas, (plot.x, middle), "nothing known yet", room, style);
+            canvas.put_styled((plot.x, middle), "nothing known yet", room, style);
             return;
         };
         let columns = self.columns(usize::from(plot.width));
         let highest = columns.iter().flatten().copied().max().unwrap_or(0);
         let whole = self.series.whole(self.device).filter(|_| !self.zoomed);
         let scale = whole.unwrap_or_else(|| self.series.roof(highest)).max(1);
-        self.draw_labels(canvas, (area.x, plot), scale, look);
-        self.draw_area(canvas, plot, &columns, scale, look);
+        self.draw_labels(canvas, (area.x, plot), scale);
+        self.draw_area(canvas, plot, &columns, scale);
         let end = history.time;
-        draw_axis(canvas, plot, (self.start(end), end), look);
+        draw_axis(canvas, plot, (self.start(end), end));
     }
 
     /// What it is now, its share, and the extreme of the time that is shown.
-    fn draw_title(&self, canvas: &mut Buffer, area: Rect, extreme: Option<Moment>, look: Look) {
+    fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, extreme: Option<Moment>) {
+        let theme = canvas.theme;
         let mut parts = vec![(self.series.title().to_owned(), Ink::Strong)];
         if let Some(now) = self.series.now(self.device) {
             parts.push((self.series.text(now), Ink::Text));
             if let Some(share) = Share::of(now, self.series.whole(self.device)) {
-                let share = percent(Some(share), look.unknown());
+                let share = percent(Some(share), theme.unknown());
                 parts.push((share.trim_start().to_owned(), Ink::Text));
             }
         } else if self.series != Series::Dispatches {
-            parts.push((look.unknown().to_owned(), Ink::Text));
+            parts.push((theme.unknown().to_owned(), Ink::Text));
         }
         if let Some((value, time)) = extreme {
             let word = if self.series.low_is_bad() {
@@ -91,14 +84,14 @@ impl Chart<'_> {
             let said = format!("{word} {} {}", self.series.text(value), time_of_day(time));
             parts.push((said, Ink::Faint));
         }
-        draw_whole(canvas, area, &parts, 2, look);
+        canvas.whole_parts(area, &parts, 2);
     }
 
-    fn draw_labels(&self, canvas: &mut Buffer, (left, plot): (u16, Rect), scale: u64, look: Look) {
+    fn draw_labels(&self, canvas: &mut Canvas<'_>, (left, plot): (u16, Rect), scale: u64) {
         let mut label = |row: u16, value: u64| {
             let label = text::right(&self.series.text(value), usize::from(LABELS - 1));
             let room = usize::from(LABELS);
-            text::put(canvas, (left, row), &label, room, look.style(Ink::Faint));
+            canvas.put((left, row), &label, room, Ink::Faint);
         };
         label(plot.y, scale);
         if plot.height >= 5 {
@@ -109,16 +102,14 @@ impl Chart<'_> {
         }
     }
 
-    fn draw_area(
-        &self,
-        canvas: &mut Buffer,
-        plot: Rect,
-        columns: &[Option<u64>],
-        scale: u64,
-        look: Look,
-    ) {
-        let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
-        let style = look.style(self.series.ink());
+    fn draw_area(&self, canvas: &mut Canvas<'_>, plot: Rect, columns: &[Option<u64>], scale: u64) {
+        let theme = canvas.theme;
+        let levels = if theme.unicode() {
+            LEVELS
+        } else {
+            ASCII_LEVELS
+        };
+        let style = theme.style(self.series.ink());
         for (column, value) in (plot.x..plot.right()).zip(columns) {
             let Some(value) = value else { continue };
             let share = Share::of(*value, Some(scale)).expect("a scale is never 0");
@@ -140,7 +131,6 @@ impl Chart<'_> {
         Timestamp::from_unix_nanos(end.unix_nanos().saturating_sub(span))
     }
 
-    /// The worst value of the time that is shown.
     fn extreme(&self) -> Option<Moment> {
         let (history, device) = self.history?;
         let start = self.start(history.time);
@@ -190,7 +180,7 @@ impl Chart<'_> {
 }
 
 /// Times of day below the area: at both ends, and between where there is room.
-fn draw_axis(canvas: &mut Buffer, plot: Rect, (start, end): (Timestamp, Timestamp), look: Look) {
+fn draw_axis(canvas: &mut Canvas<'_>, plot: Rect, (start, end): (Timestamp, Timestamp)) {
     if plot.width < TIME {
         return;
     }
@@ -204,12 +194,11 @@ fn draw_axis(canvas: &mut Buffer, plot: Rect, (start, end): (Timestamp, Timestam
         let passed = span * u128::from(numerator) / u128::from(parts);
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);
         let time = Timestamp::from_unix_nanos(start.unix_nanos().saturating_add(passed));
-        text::put(
-            canvas,
+        canvas.put(
             (column, plot.bottom()),
             &time_of_day(time),
             usize::from(TIME),
-            look.style(Ink::Faint),
+            Ink::Faint,
         );
     }
 }

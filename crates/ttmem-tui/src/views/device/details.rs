@@ -1,22 +1,15 @@
 //! All figures of a device as lines: classes, what L1 is taken by, allocators, programs, marks.
 //!
-//! Lines are made of references; only those on the screen are drawn.
+//! Only those on the screen are drawn.
 
-use super::columns::{ALLOCATORS, CLASSES, MARKS};
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name};
-use crate::views::taken;
-use crate::widgets::bar::Bar;
-use crate::widgets::line::{draw_line, right_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::views::usage;
+use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{AllocatorUsage, ClassUsage, Device, Mark, MemoryClass, PeakBytes, Timestamp};
+use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
 /// The columns in front of fields that flow.
 const LEAD: usize = 10;
@@ -24,41 +17,88 @@ const LEAD: usize = 10;
 const BAR: (u16, u16) = (10, 40);
 const DAY_NANOS: u64 = 86_400_000_000_000;
 
+const CLASSES: &[Column] = &[
+    Column::words("MEMORY", 8, 0),
+    Column::figures("CHARGED", 10, 0),
+    Column::figures("CAPACITY", 10, 2),
+    Column::figures("%", 6, 0),
+    Column::figures("PEAK", 10, 3),
+    Column::words("AT", 10, 4),
+    Column::figures("LARGEST FREE", 12, 1),
+    Column::figures("BUFFERS", 7, 5),
+    Column::figures("REQUESTED", 10, 6),
+    Column::figures("OVERLAP", 10, 7),
+];
+
+const ALLOCATORS: &[Column] = &[
+    Column::words("ALLOCATOR", 9, 0),
+    Column::figures("PID", 7, 2),
+    Column::figures("FREE", 10, 0),
+    Column::figures("LARGEST FREE", 12, 0),
+    Column::figures("FRAGMENTED", 10, 0),
+    Column::words("VERIFIED", 8, 1),
+    Column::figures("CHARGED", 10, 3),
+    Column::figures("BUFFERS", 7, 4),
+    Column::figures("MESH", 5, 5),
+];
+
+const MARKS: &[Column] = &[
+    Column::words("PEAK SINCE MARK", 16, 0).growing(),
+    Column::words("AGE", 11, 3),
+    Column::figures("DRAM", 10, 0),
+    Column::figures("L1", 10, 0),
+    Column::figures("CBS", 10, 1),
+    Column::figures("KERNELS", 10, 2),
+    Column::figures("L1_SMALL", 10, 4),
+    Column::figures("TRACE", 10, 5),
+    Column::figures("SYSTEM", 10, 6),
+];
+
 /// A figure and what it is.
 type Field = (&'static str, String);
 
 #[derive(Debug, Clone)]
 pub(super) enum Line<'d> {
     Blank,
-    /// What the user should know.
     Warning(String),
-    /// The heading of the classes.
-    ClassHead,
-    Class(&'static str, Ink, ClassUsage),
-    /// What L1 is taken by.
+    Heading(&'static [Column]),
+    /// A row of a table, and the bar beside it where there is room.
+    Row(&'static [Column], Vec<Cell>, Option<RowBar>),
+    /// A bar of what L1 is taken by.
     InUse(&'d Device),
     /// Figures one behind the other, after the word for them.
     Fields(&'static str, Vec<Field>),
-    /// The heading of the allocators.
-    AllocatorHead,
-    Allocator(&'d AllocatorUsage),
-    /// The heading of the marks.
-    MarkHead,
-    /// A mark, and the highest values since.
-    Mark(&'d Mark, PeakBytes),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowBar {
+    ink: Ink,
+    used: u64,
+    whole: Option<u64>,
+    peak: Option<u64>,
 }
 
 /// The classes, and those of which more is taken than there is.
-pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
-    let mut lines = vec![
-        Line::ClassHead,
-        Line::Class("DRAM", Ink::Dram, device.dram),
-        Line::Class("L1", Ink::L1, device.l1.class()),
-        Line::Class("L1_SMALL", Ink::L1Small, device.l1_small),
-        Line::Class("TRACE", Ink::Trace, device.trace),
-        Line::Class("SYSTEM", Ink::System, device.system),
+pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
+    let classes = [
+        ("DRAM", Ink::Dram, device.dram),
+        ("L1", Ink::L1, device.l1.class()),
+        ("L1_SMALL", Ink::L1Small, device.l1_small),
+        ("TRACE", Ink::Trace, device.trace),
+        ("SYSTEM", Ink::System, device.system),
     ];
-    let beyond = taken::beyond(device).into_iter();
+    let mut lines = vec![Line::Heading(CLASSES)];
+    lines.extend(classes.map(|(name, ink, usage)| {
+        let bar = RowBar {
+            ink,
+            used: usage.used_bytes(),
+            whole: usage.capacity_bytes,
+            peak: Some(usage.peak_bytes),
+        };
+        let cells = class_cells(name, ink, &usage, data, theme);
+        Line::Row(CLASSES, cells, Some(bar))
+    }));
+    let beyond = usage::over_capacity(device).into_iter();
     lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
     lines
 }
@@ -68,16 +108,16 @@ pub(super) fn programs<'d>(
     device: &'d Device,
     data: &Data,
     width: u16,
-    look: Look,
+    theme: Theme,
 ) -> Vec<Line<'d>> {
-    let size = |bytes: Option<u64>| known_bytes(bytes, look);
+    let size = |bytes: Option<u64>| known_bytes(bytes, theme);
     let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
     let share = l1
         .occupied_bytes
         .and_then(|used| Share::of(used, l1.physical_bytes));
-    let share = percent(share, look.unknown());
+    let share = percent(share, theme.unknown());
     // As the bar has it, where that is known.
-    let reserved = taken::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
+    let reserved = usage::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
         l1.reserved_bytes.map(|_known| part)
     });
     let in_use = vec![
@@ -126,29 +166,52 @@ pub(super) fn programs<'d>(
     lines
 }
 
-/// The allocators; none of a device without.
-pub(super) fn allocators(device: &Device) -> Vec<Line<'_>> {
-    if device.allocators.is_empty() {
-        return Vec::new();
-    }
-    let rows = device.allocators.iter().map(Line::Allocator);
-    [Line::AllocatorHead].into_iter().chain(rows).collect()
+pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
+    let rows = device.allocators.iter().map(|usage| {
+        let fragmentation = fragmentation_permille(usage.fragmentation);
+        let bar = RowBar {
+            ink: scattered(fragmentation),
+            used: fragmentation.unwrap_or(0),
+            whole: fragmentation.map(|_known| 1000),
+            peak: None,
+        };
+        let cells = allocator_cells(usage, fragmentation, theme);
+        Line::Row(ALLOCATORS, cells, Some(bar))
+    });
+    with_heading(ALLOCATORS, rows)
 }
 
-/// The marks, the newest first; none without any.
-pub(super) fn marks<'d>(device: &'d Device, data: &'d Data) -> Vec<Line<'d>> {
-    let marks = data.marks();
-    let peaks = device.peaks_since_marks.iter();
-    let mut rows: Vec<Line<'d>> = marks
-        .iter()
-        .zip(peaks)
-        .map(|(mark, peak)| Line::Mark(mark, *peak))
-        .collect();
-    if !rows.is_empty() {
-        rows.push(Line::MarkHead);
-    }
-    rows.reverse();
-    rows
+/// The marks and the highest values since, the newest first.
+pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
+    let marks = data.marks().iter().zip(&device.peaks_since_marks);
+    let rows = marks.rev().map(|(mark, peaks)| {
+        let sizes = [
+            peaks.dram,
+            peaks.l1,
+            peaks.cb,
+            peaks.kernel,
+            peaks.l1_small,
+            peaks.trace,
+            peaks.system,
+        ];
+        let mut cells = vec![
+            Cell::new(format!("#{} {}", mark.number, mark.name)),
+            Cell::new(age(Some(mark.time), data, theme)),
+        ];
+        cells.extend(sizes.map(|size| Cell::new(format::bytes(size))));
+        Line::Row(MARKS, cells, None)
+    });
+    with_heading(MARKS, rows)
+}
+
+/// The rows of a table below its heading; nothing without any.
+fn with_heading<'d>(
+    columns: &'static [Column],
+    rows: impl Iterator<Item = Line<'d>>,
+) -> Vec<Line<'d>> {
+    let mut rows = rows.peekable();
+    let heading = rows.peek().map(|_row| Line::Heading(columns));
+    heading.into_iter().chain(rows).collect()
 }
 
 /// Fields in as many lines of so many columns as they need.
@@ -171,7 +234,6 @@ fn flow<'d>(lead: &'static str, fields: Vec<Field>, width: u16) -> Vec<Line<'d>>
     lines
 }
 
-/// A peak and when it was.
 fn peak(bytes: u64, time: Option<Timestamp>, data: &Data) -> String {
     match time.zip(data.time()) {
         Some((time, now)) => format!("{} {}", format::bytes(bytes), moment(time, now)),
@@ -190,8 +252,7 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
 }
 
 impl Line<'_> {
-    /// Draws it into the first row of an area.
-    pub(super) fn draw(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -199,61 +260,28 @@ impl Line<'_> {
         match self {
             Self::Blank => {}
             Self::Warning(text) => {
-                draw_line(canvas, area, &[(text, Ink::Warning)], look);
+                canvas.text(area, text, Ink::Warning);
             }
-            Self::ClassHead => Table::of(CLASSES).draw_head(canvas, area, look),
-            Self::Class(name, ink, usage) => {
-                let (table_area, bar_area) = beside(area, CLASSES);
-                let cells = class_cells(name, *ink, usage, data, look);
-                Table::of(CLASSES).draw_row(canvas, table_area, &cells, look);
-                let bar = Bar {
-                    parts: &[(*ink, usage.used_bytes())],
-                    whole: usage.capacity_bytes,
-                    peak: Some(usage.peak_bytes),
+            Self::Heading(columns) => Table::of(columns).draw_heading(canvas, area),
+            Self::Row(columns, cells, None) => Table::of(columns).draw_row(canvas, area, cells),
+            Self::Row(columns, cells, Some(bar)) => {
+                let (table_area, bar_area) = beside(area, columns);
+                Table::of(columns).draw_row(canvas, table_area, cells);
+                let drawn = Bar {
+                    parts: &[(bar.ink, bar.used)],
+                    whole: bar.whole,
+                    peak: bar.peak,
                 };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
+                drawn.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
             }
-            Self::InUse(device) => draw_in_use(canvas, area, device, look),
-            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields, look),
-            Self::AllocatorHead => Table::of(ALLOCATORS).draw_head(canvas, area, look),
-            Self::Allocator(usage) => {
-                let (table_area, bar_area) = beside(area, ALLOCATORS);
-                let fragmentation = fragmentation_permille(usage.fragmentation);
-                let cells = allocator_cells(usage, fragmentation, look);
-                Table::of(ALLOCATORS).draw_row(canvas, table_area, &cells, look);
-                let bar = Bar {
-                    parts: &[(scattered(fragmentation), fragmentation.unwrap_or(0))],
-                    whole: fragmentation.map(|_known| 1000),
-                    peak: None,
-                };
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width, look);
-            }
-            Self::MarkHead => Table::of(MARKS).draw_head(canvas, area, look),
-            Self::Mark(mark, peaks) => {
-                let age = age(Some(mark.time), data, look);
-                let sizes = [
-                    peaks.dram,
-                    peaks.l1,
-                    peaks.cb,
-                    peaks.kernel,
-                    peaks.l1_small,
-                    peaks.trace,
-                    peaks.system,
-                ];
-                let sizes = sizes.map(|size| Cell::new(format::bytes(size)));
-                let name = format!("#{} {}", mark.number, mark.name);
-                let cells: Vec<Cell> = [Cell::new(name), Cell::new(age)]
-                    .into_iter()
-                    .chain(sizes)
-                    .collect();
-                Table::of(MARKS).draw_row(canvas, area, &cells, look);
-            }
+            Self::InUse(device) => draw_in_use(canvas, area, device),
+            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
         }
     }
 }
 
 /// Room for a table, and what is left beside it for a bar.
-fn beside(area: Rect, columns: &[crate::widgets::table::Column]) -> (Rect, Rect) {
+fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
     let full: u16 = columns.iter().map(|column| column.width + 1).sum();
     let spare = area.width.saturating_sub(full);
     if spare < BAR.0 {
@@ -266,9 +294,9 @@ fn beside(area: Rect, columns: &[crate::widgets::table::Column]) -> (Rect, Rect)
     (table, Rect::new(area.x + full, area.y, spare.min(BAR.1), 1))
 }
 
-fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look) -> Vec<Cell> {
-    let unknown = look.unknown();
-    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
+fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: Theme) -> Vec<Cell> {
+    let unknown = theme.unknown();
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let share = Share::of(usage.used_bytes(), usage.capacity_bytes);
     let full = match share.map_or(0, Share::permille) {
         950.. => Ink::Danger,
@@ -276,19 +304,19 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
         _room => Ink::Text,
     };
     let overlap = match usage.overlap_bytes {
-        Some(0) => Cell::inked(format::bytes(0), Ink::Faint),
+        Some(0) => Cell::faint(format::bytes(0)),
         Some(bytes) => Cell::inked(format::bytes(bytes), Ink::Warning),
         None => size(None),
     };
     let at = usage.peak_time.zip(data.time());
-    let at = known(at.map(|(time, now)| moment(time, now)), look);
+    let at = known(at.map(|(time, now)| moment(time, now)), theme);
     vec![
         Cell::inked(name, ink),
         size(Some(usage.charged_bytes)),
         size(usage.capacity_bytes),
         Cell::inked(percent(share, unknown), full),
         size(Some(usage.peak_bytes)),
-        Cell::inked(at, Ink::Faint),
+        Cell::faint(at),
         size(usage.largest_free_bytes_per_bank),
         Cell::new(format::count(usage.buffers)),
         size(Some(usage.requested_bytes)),
@@ -296,30 +324,29 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, look: Look
     ]
 }
 
-fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, look: Look) -> Vec<Cell> {
-    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, look));
+fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Theme) -> Vec<Cell> {
+    let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let free = usage.capacity_bytes;
     let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
     let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
     let verified = match usage.verified {
         Some(true) => Cell::inked("verified", Ink::Good),
         Some(false) => Cell::inked("differs", Ink::Warning),
-        None => Cell::inked(look.unknown(), Ink::Faint),
+        None => Cell::faint(theme.unknown()),
     };
     vec![
         Cell::new(class_name(usage.class)),
-        Cell::new(known(usage.pid, look)),
+        Cell::new(known(usage.pid, theme)),
         size(free),
         size(usage.largest_free_bytes_per_bank),
-        Cell::inked(percent(share, look.unknown()), scattered(fragmentation)),
+        Cell::inked(percent(share, theme.unknown()), scattered(fragmentation)),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),
-        Cell::new(known(usage.mesh, look)),
+        Cell::new(known(usage.mesh, theme)),
     ]
 }
 
-/// How a class is written on the screen.
 pub(crate) const fn class_name(class: MemoryClass) -> &'static str {
     match class {
         MemoryClass::Dram => "DRAM",
@@ -343,7 +370,6 @@ fn fragmentation_permille(fragmentation: Option<f64>) -> Option<u64> {
     Some(permille)
 }
 
-/// How bad a fragmentation is.
 fn scattered(permille: Option<u64>) -> Ink {
     match permille {
         Some(900..) => Ink::Danger,
@@ -353,10 +379,10 @@ fn scattered(permille: Option<u64>) -> Ink {
     }
 }
 
-fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], look: Look) {
-    draw_line(canvas, area, &[(lead, Ink::Strong)], look);
+fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]) {
+    canvas.text(area, lead, Ink::Strong);
     let lead = u16::try_from(LEAD).unwrap_or(0);
-    let mut pen = Pen::new(canvas, right_of(area, lead), area.y, look);
+    let mut pen = canvas.pen(right_of(area, lead), area.y);
     for (label, value) in fields {
         pen.put(label, Ink::Faint);
         pen.skip(1);
@@ -366,8 +392,9 @@ fn draw_fields(canvas: &mut Buffer, area: Rect, lead: &str, fields: &[Field], lo
 }
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
-fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
-    let parts = taken::parts_of_l1(device);
+fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
+    let theme = canvas.theme;
+    let parts = usage::parts_of_l1(device);
     let bar = Bar {
         parts: parts.as_ref().map_or(&[][..], |parts| parts),
         whole: device.l1.physical_bytes.filter(|_| parts.is_some()),
@@ -379,10 +406,10 @@ fn draw_in_use(canvas: &mut Buffer, area: Rect, device: &Device, look: Look) {
     let key_width = u16::try_from(key_width).unwrap_or(0);
     let width = area.width - lead;
     let bar_width = width.saturating_sub(key_width + 1).min(60);
-    bar.draw(canvas, (area.x + lead, area.y), bar_width, look);
-    let mut pen = Pen::new(canvas, right_of(area, lead + bar_width + 1), area.y, look);
+    bar.draw(canvas, (area.x + lead, area.y), bar_width);
+    let mut pen = canvas.pen(right_of(area, lead + bar_width + 1), area.y);
     for ink in key {
-        pen.put(&look.fill(ink).to_string(), ink);
+        pen.put(&theme.fill(ink).to_string(), ink);
         pen.skip(1);
         pen.put(part_name(ink), Ink::Faint);
         pen.skip(1);

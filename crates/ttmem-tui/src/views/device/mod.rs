@@ -4,7 +4,6 @@
 //! Which device it is goes along from view to view.
 
 mod chart;
-mod columns;
 mod details;
 mod series;
 #[cfg(test)]
@@ -14,20 +13,16 @@ mod title;
 pub(crate) use details::class_name;
 pub(crate) use title::draw_title;
 
-use super::{Chosen, KeyHelp, Outcome, Tab, View, age};
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Scroll;
-use crate::widgets::line::{draw_line, right_of};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Scroll, right_of, text};
 use chart::Chart;
 use details::Line;
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
@@ -52,7 +47,6 @@ const CHART_ROWS: u16 = 6;
 /// Charts are put below each other when each has so many rows.
 const CHART_ROWS_OF_SEVERAL: u16 = 9;
 
-/// What the user chose of one device.
 #[derive(Debug)]
 pub(crate) struct DeviceView {
     /// The place of the window in [`WINDOWS`].
@@ -61,9 +55,7 @@ pub(crate) struct DeviceView {
     only: Option<Series>,
     /// Whether charts are as high as their highest value.
     zoomed: bool,
-    /// How far the figures are scrolled.
     scroll: Scroll,
-    /// Where the charts were last drawn.
     charts: Vec<(Rect, Series)>,
 }
 
@@ -95,7 +87,7 @@ impl DeviceView {
     }
 
     /// What can be chosen of the charts, and what is.
-    fn draw_choices(&self, canvas: &mut Buffer, area: Rect, shown: Option<&Shown<'_>>, look: Look) {
+    fn draw_choices(&self, canvas: &mut Canvas<'_>, area: Rect, shown: Option<&Shown<'_>>) {
         let more = match self.scroll.below() {
             0 => String::new(),
             below => format!("j k: {} below", format::counted(below, "line")),
@@ -103,7 +95,7 @@ impl DeviceView {
         let columns = u16::try_from(text::width(&more)).unwrap_or(0);
         let area = if columns > 0 && columns + 40 < area.width {
             let rest = area.width - columns;
-            draw_line(canvas, right_of(area, rest), &[(more, Ink::Faint)], look);
+            canvas.text(right_of(area, rest), more, Ink::Faint);
             Rect {
                 width: rest - 1,
                 ..area
@@ -111,7 +103,7 @@ impl DeviceView {
         } else {
             area
         };
-        let mut pen = Pen::new(canvas, area, area.y, look);
+        let mut pen = canvas.pen(area, area.y);
         let mut put = |said: &str, ink: Ink| {
             pen.put(said, ink);
             pen.skip(1);
@@ -144,11 +136,10 @@ impl DeviceView {
 
     fn draw_charts(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         device: &Device,
         shown: Option<&Shown<'_>>,
-        look: Look,
     ) {
         let all = match &self.only {
             Some(only) => std::slice::from_ref(only),
@@ -183,19 +174,12 @@ impl DeviceView {
                 seconds: WINDOWS[self.window].0,
                 zoomed: self.zoomed,
             };
-            chart.draw(canvas, place, look);
+            chart.draw(canvas, place);
             self.charts.push((place, *series));
         }
     }
 
-    fn draw_details(
-        &mut self,
-        canvas: &mut Buffer,
-        area: Rect,
-        lines: &[&[Line<'_>]],
-        data: &Data,
-        look: Look,
-    ) {
+    fn draw_details(&mut self, canvas: &mut Canvas<'_>, area: Rect, lines: &[&[Line<'_>]]) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
         self.scroll.keep_inside(rows, area.height);
         let mut left = area.x;
@@ -207,14 +191,13 @@ impl DeviceView {
             };
             let shown = lines.iter().skip(self.scroll.top());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
-                line.draw(canvas, Rect::new(left, row, width, 1), data, look);
+                line.draw(canvas, Rect::new(left, row, width, 1));
             }
             left = left.saturating_add(width + 2);
         }
     }
 }
 
-/// The history that is drawn.
 struct Shown<'d> {
     seconds: u32,
     history: &'d History,
@@ -237,7 +220,7 @@ impl<'d> Shown<'d> {
             age: data
                 .history
                 .as_ref()
-                .and_then(|fresh| age::note(data, fresh.received)),
+                .and_then(|fresh| data.age_note(fresh.received)),
         })
     }
 }
@@ -279,11 +262,8 @@ impl View for DeviceView {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants {
-            history_seconds: Some(WINDOWS[self.window].0),
-            ..Wants::default()
-        }
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        vec![Document::History(WINDOWS[self.window].0)]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -301,7 +281,7 @@ impl View for DeviceView {
             other if self.scroll.handle(other) => {}
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -317,30 +297,31 @@ impl View for DeviceView {
                 self.only = self.only.is_none().then_some(*series);
             }
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         self.charts.clear();
         if area.is_empty() {
             return;
         }
-        draw_title(canvas, area, data, chosen, look);
+        draw_title(canvas, area, data, chosen);
         let Some(device) = chosen.device(data) else {
             return;
         };
         let shown = Shown::of(device, data);
-        let classes = details::classes(device);
-        let allocators = details::allocators(device);
-        let marks = details::marks(device, data);
+        let classes = details::classes(device, data, theme);
+        let allocators = details::allocators(device, theme);
+        let marks = details::marks(device, data, theme);
         let blank = vec![Line::Blank];
         let width = if area.width >= WIDE {
             area.width - LEFT - 2
         } else {
             area.width
         };
-        let programs = details::programs(device, data, width, look);
+        let programs = details::programs(device, data, width, theme);
         let columns: Vec<Vec<Line<'_>>> = if area.width >= WIDE {
             vec![
                 [classes, blank.clone(), allocators].concat(),
@@ -374,7 +355,7 @@ impl View for DeviceView {
         };
         if charts > 0 {
             let place = Rect::new(area.x, area.y + 2, area.width, charts);
-            self.draw_charts(canvas, place, device, shown.as_ref(), look);
+            self.draw_charts(canvas, place, device, shown.as_ref());
         }
         let place = Rect::new(
             area.x,
@@ -383,10 +364,10 @@ impl View for DeviceView {
             figures,
         );
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
-        self.draw_details(canvas, place, &lines, data, look);
+        self.draw_details(canvas, place, &lines);
         if area.height > 1 {
             let line = Rect::new(area.x, area.y + 1, area.width, 1);
-            self.draw_choices(canvas, line, shown.as_ref(), look);
+            self.draw_choices(canvas, line, shown.as_ref());
         }
     }
 }

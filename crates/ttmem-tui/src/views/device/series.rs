@@ -1,7 +1,7 @@
 //! The figures of a device that are drawn over time.
 
 use crate::format;
-use crate::look::Ink;
+use crate::theme::Ink;
 use ttmem_api::{Device, DeviceHistory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,15 +13,12 @@ pub(super) enum Series {
     Resident,
     /// Kernels of every live program.
     Kernels,
-    /// Largest free block of a DRAM bank.
     DramFree,
-    /// Largest free block of an L1 bank.
     L1Free,
     Dispatches,
 }
 
 impl Series {
-    /// All of them, those that matter most first.
     pub(super) const ALL: [Self; 7] = [
         Self::Dram,
         Self::Occupied,

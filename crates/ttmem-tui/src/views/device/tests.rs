@@ -1,8 +1,11 @@
 //! Screens, keys and odd data of the view of one device.
 
 use super::*;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn};
+use crate::testing;
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::{Names, World};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 
 const BUSY: World = World {
     devices: 8,
@@ -15,7 +18,7 @@ fn press(view: &mut DeviceView, keys: &str, data: &Data, chosen: &mut Chosen) {
     for key in keys.chars() {
         assert_eq!(
             view.handle(Key::Char(key), data, chosen),
-            Outcome::Taken,
+            Outcome::Handled,
             "{key}"
         );
     }
@@ -36,7 +39,10 @@ fn one_figure_alone_zoomed_and_scrolled_to_the_end() {
     let screen = drawn(&mut view, &data, &chosen, (80, 21));
     assert!(screen.contains("kernels  ") && screen.contains("zoomed"));
     assert_screen("device/kernels_alone_at_the_end_80x21", &screen);
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(
         view.handle(Key::Escape, &data, &mut chosen),
         Outcome::Unused,
@@ -49,14 +55,23 @@ fn a_window_is_asked_for_and_until_it_comes_the_screen_says_so() {
     let data = BUSY.data();
     let mut chosen = Chosen::default();
     let mut view = DeviceView::default();
-    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(600));
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).history_seconds,
+        Some(600)
+    );
     press(&mut view, "w", &data, &mut chosen);
-    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(7_200));
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).history_seconds,
+        Some(7_200)
+    );
     let screen = drawn(&mut view, &data, &chosen, (100, 24));
     assert!(screen.contains("[2 h]") && screen.contains("on its way"));
     assert!(screen.contains("22:00:00"), "the axis is that of 2 hours");
     press(&mut view, "WW", &data, &mut chosen);
-    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(60));
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).history_seconds,
+        Some(60)
+    );
     assert_screen(
         "device/one_minute_80x21",
         &drawn(&mut view, &data, &chosen, (80, 21)),
@@ -78,7 +93,10 @@ fn devices_go_round_and_a_chart_can_be_clicked() {
         row,
         did: Gesture::Click,
     };
-    assert_eq!(view.point(click(60, 5), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.point(click(60, 5), &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(view.only, Some(Series::Occupied));
     assert_eq!(view.point(click(0, 0), &data, &mut chosen), Outcome::Unused);
     assert_eq!(
@@ -109,7 +127,7 @@ fn what_is_not_known_leaves_a_gap_and_what_is_nothing_a_line() {
     };
     let mut canvas = Buffer::empty(Rect::new(0, 0, 21, 3));
     let area = canvas.area;
-    chart.draw(&mut canvas, area, LOOK);
+    chart.draw(&mut Canvas::new(&mut canvas, THEME), area);
     assert_eq!(
         crate::testing::screen::text(&canvas).lines().nth(1),
         Some("  11.9 GiB          ▁")
@@ -143,7 +161,7 @@ fn any_area_and_any_data_can_be_drawn() {
         for height in [0, 1, 2, 3, 5, 8, 13, 24] {
             let mut canvas = Buffer::empty(Rect::new(3, 2, width, height));
             let area = canvas.area;
-            view.draw(&mut canvas, area, &data, &chosen, LOOK);
+            view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
         }
     }
     view.scroll.handle(Key::End);

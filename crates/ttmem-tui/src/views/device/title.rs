@@ -1,12 +1,10 @@
 //! The line that says which device a view is of: all its names, and how its figures are known.
 
 use crate::data::Data;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
-use crate::widgets::line::{draw_apart, draw_line};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
@@ -14,20 +12,15 @@ use ttmem_api::Device;
 const NAME_COLUMNS: usize = 16;
 
 /// Draws the line at the top of an area; without a device it says why there is none.
-pub(crate) fn draw_title(
-    canvas: &mut Buffer,
-    area: Rect,
-    data: &Data,
-    chosen: &Chosen,
-    look: Look,
-) {
+pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+    let theme = canvas.theme;
     let Some(device) = chosen.device(data) else {
         let why = if data.totals().is_some() {
             "no device: nothing has been reported yet"
         } else {
             "waiting for the server"
         };
-        draw_line(canvas, area, &[(why, Ink::Faint)], look);
+        canvas.text(area, why, Ink::Faint);
         return;
     };
     let place = chosen.place(data) + 1;
@@ -35,14 +28,14 @@ pub(crate) fn draw_title(
         (format!("Device {}", device.id), Ink::Strong),
         (format!("{place} of {}", data.devices().len()), Ink::Faint),
     ];
-    parts.extend(facts(device, look));
-    draw_apart(canvas, area, &parts, 2, look);
+    parts.extend(facts(device, theme));
+    canvas.spaced(area, &parts, 2);
 }
 
 /// What is known of a device, each with its meaning.
-fn facts(device: &Device, look: Look) -> Vec<(String, Ink)> {
+fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
     let name = |name: &Option<String>| {
-        let name = known(name.as_deref(), look);
+        let name = known(name.as_deref(), theme);
         (text::clip(&name, NAME_COLUMNS), Ink::Text)
     };
     let mut facts = vec![name(&device.board), name(&device.arch)];

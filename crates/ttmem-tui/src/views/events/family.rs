@@ -3,10 +3,9 @@
 //! Events come with their names. A name that a newer server adds belongs to no family: it is shown
 //! among all events, and nowhere else.
 
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ttmem_api::{EventFields, FieldValue, LastEvent};
 
-/// What is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
     #[default]
@@ -17,12 +16,10 @@ pub(super) enum Family {
     Programs,
     /// Kernels, and where their code comes from.
     Kernels,
-    /// What was refused or lost.
     Failures,
 }
 
 impl Family {
-    /// All of them, in their order.
     pub(super) const ALL: [Self; 5] = [
         Self::All,
         Self::Buffers,
@@ -49,7 +46,6 @@ impl Family {
         Self::ALL[(place.unwrap_or(0) + step) % count]
     }
 
-    /// Whether an event belongs to it.
     pub(super) fn has(self, event: &LastEvent) -> bool {
         match self {
             Self::All => true,
@@ -106,16 +102,13 @@ impl Family {
 /// How much an event matters to whoever looks for trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// As always.
     Usual,
     /// Something waits, or is not told.
     Notable,
-    /// Something was refused, or lost.
     Failure,
 }
 
 impl Weight {
-    /// The weight of an event.
     pub(super) fn of(event: &LastEvent) -> Self {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
@@ -134,8 +127,8 @@ impl Weight {
     }
 
     /// The sign before it: colours alone say nothing to some.
-    pub(super) const fn sign(self, look: Look) -> &'static str {
-        match (self, look.unicode()) {
+    pub(super) const fn sign(self, theme: Theme) -> &'static str {
+        match (self, theme.unicode()) {
             (Self::Usual, _) => "",
             (Self::Notable, _) => "!",
             (Self::Failure, true) => "✗",

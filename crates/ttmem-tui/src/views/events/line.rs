@@ -2,9 +2,9 @@
 
 use super::family::Weight;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column};
 use std::fmt::Write as _;
 use ttmem_api::{EventFields, FieldValue, StreamEvent};
 
@@ -46,14 +46,13 @@ pub(super) fn is_address(field: &str) -> bool {
     matches!(field, "address" | "base" | "region_end" | "limit")
 }
 
-/// The cells of an event.
-pub(super) fn cells(event: &StreamEvent, look: Look) -> Vec<Cell> {
+pub(super) fn cells(event: &StreamEvent, theme: Theme) -> Vec<Cell> {
     let event = &event.event;
-    let unknown = || Cell::inked(look.unknown(), Ink::Faint);
+    let unknown = || Cell::faint(theme.unknown());
     let weight = Weight::of(event);
     let signs = match (weight, event.recovered) {
-        (weight, true) => format!("{}R", weight.sign(look)),
-        (weight, false) => weight.sign(look).to_owned(),
+        (weight, true) => format!("{}R", weight.sign(theme)),
+        (weight, false) => weight.sign(theme).to_owned(),
     };
     let sign_ink = match weight {
         Weight::Usual if event.recovered => Ink::Warning,
@@ -73,14 +72,14 @@ pub(super) fn cells(event: &StreamEvent, look: Look) -> Vec<Cell> {
     let address = number(&event.fields, "address").or(number(&event.fields, "base"));
     let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
     vec![
-        Cell::inked(&event.time.to_string()[11..23], Ink::Faint),
+        Cell::faint(&event.time.to_string()[11..23]),
         pid.unwrap_or_else(unknown),
         process.unwrap_or_else(unknown),
         Cell::inked(signs, sign_ink),
         Cell::inked(event.event.as_str(), ink),
         Cell::new(devices(&event.fields)),
         size,
-        Cell::inked(address, Ink::Faint),
+        Cell::faint(address),
         Cell::new(what(&event.fields)),
     ]
 }
@@ -166,7 +165,6 @@ fn number(fields: &EventFields, name: &str) -> Option<u64> {
     }
 }
 
-/// The devices of an event.
 fn devices(fields: &EventFields) -> String {
     match value(fields, "devices").or(value(fields, "device")) {
         // A mesh has them in an order of its own.
@@ -198,7 +196,7 @@ fn gives_back(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::screen::LOOK;
+    use crate::testing::screen::THEME;
     use ttmem_api::{LastEvent, Timestamp};
 
     fn event(fields: &[(&str, FieldValue)]) -> StreamEvent {
@@ -220,7 +218,7 @@ mod tests {
     }
 
     fn texts(event: &StreamEvent) -> Vec<String> {
-        let cells = cells(event, LOOK).into_iter();
+        let cells = cells(event, THEME).into_iter();
         cells.map(|cell| cell.text).collect()
     }
 

@@ -11,29 +11,19 @@ mod rows;
 mod tests;
 
 use self::family::Family;
-use self::rows::{Kept, Row, Rows, Wanted};
+use self::rows::{Row, Rows, Wanted};
 use super::{Chosen, KeyHelp, Outcome, View};
-use crate::data::{Data, Link};
+use crate::data::{Data, Link, Tail};
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_apart, draw_line, row_of};
-use crate::widgets::prompt::Prompt;
-use crate::widgets::table::{Cell, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, below, row_of, text};
 use ratatui::layout::Rect;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use ttmem_api::StreamEvent;
 
 /// Rows of a screen below which the chosen event is not told in full.
 const ROOM_FOR_DETAILS: u16 = 12;
 
-/// The events, and what the user chose among them.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     family: Family,
@@ -41,8 +31,6 @@ pub(crate) struct Events {
     rows: Rows,
     cursor: Cursor,
     held: Option<Held>,
-    /// Where the list was last drawn.
-    list: Rect,
     /// Where the names of the families were last drawn.
     families: Vec<(Rect, Family)>,
 }
@@ -50,10 +38,7 @@ pub(crate) struct Events {
 /// The events of the moment at which the list was stopped.
 #[derive(Debug)]
 struct Held {
-    events: VecDeque<Arc<StreamEvent>>,
-    first: u64,
-    /// The place behind the last.
-    end: u64,
+    tail: Tail,
     why: Why,
 }
 
@@ -66,17 +51,6 @@ enum Why {
     Paused,
     /// The whole app is stopped; it runs when the app does.
     AppPaused,
-}
-
-impl Held {
-    fn of(data: &Data, why: Why) -> Self {
-        Self {
-            events: data.tail.events.clone(),
-            first: data.tail.gone,
-            end: data.tail.end(),
-            why,
-        }
-    }
 }
 
 impl View for Events {
@@ -108,17 +82,14 @@ impl View for Events {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants {
-            tail: true,
-            ..Wants::default()
-        }
+    fn streams_events(&self) -> bool {
+        true
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         if self.filter.is_typing() {
             self.filter.handle(key);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         match key {
             Key::Char('/') => self.filter.begin(),
@@ -130,32 +101,31 @@ impl View for Events {
             Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
             Key::Escape if chosen.pid.is_some() => chosen.pid = None,
             other => {
-                if !self.cursor.handle(other, self.rows.len()) {
+                if !self.cursor.handle(other) {
                     return Outcome::Unused;
                 }
                 self.settle(data);
             }
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
-        let rows = self.rows.len();
         let place = (pointer.column, pointer.row).into();
         let mut families = self.families.iter();
         let family = families.find(|(area, _)| area.contains(place));
         if let Some((_, family)) = family.filter(|_| pointer.did == Gesture::Click) {
             self.family = *family;
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
-        let used = Table::point(self.list, &mut self.cursor, pointer, rows);
+        let used = self.cursor.point(pointer);
         if used {
             self.settle(data);
         }
         Outcome::if_used(used)
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -164,9 +134,9 @@ impl View for Events {
         if self.stop_with_the_app(data) {
             self.follow(data, chosen.pid);
         }
-        self.draw_head(canvas, Rect { height: 1, ..area }, data, look);
+        self.draw_head(canvas, Rect { height: 1, ..area }, data);
         let mut list = below(area, 1);
-        if self.draw_note(canvas, list, data, chosen, look) {
+        if self.draw_note(canvas, list, data, chosen) {
             list = below(list, 1);
         }
         if self.held.is_some() && list.height >= ROOM_FOR_DETAILS {
@@ -177,9 +147,9 @@ impl View for Events {
                 height: details,
                 ..list
             };
-            self.draw_details(canvas, details, data, look);
+            self.draw_details(canvas, details, data);
         }
-        self.draw_list(canvas, list, data, look);
+        self.draw_list(canvas, list, data);
     }
 
     fn is_typing(&self) -> bool {
@@ -189,17 +159,8 @@ impl View for Events {
 
 impl Events {
     /// The events that are shown: those that were held, or else the newest.
-    fn kept<'e>(held: Option<&'e Held>, data: &'e Data) -> Kept<'e> {
-        match held {
-            Some(held) => Kept {
-                events: &held.events,
-                first: held.first,
-            },
-            None => Kept {
-                events: &data.tail.events,
-                first: data.tail.gone,
-            },
-        }
+    fn shown<'e>(held: Option<&'e Held>, data: &'e Data) -> &'e Tail {
+        held.map_or(&data.tail, |held| &held.tail)
     }
 
     /// Stands still while the app does, though events go on coming; whether that changed now.
@@ -222,7 +183,7 @@ impl Events {
         let place = self.rows.get(self.cursor.row).map(Row::place);
         let anew = self
             .rows
-            .follow(Self::kept(self.held.as_ref(), data), &wanted);
+            .follow(Self::shown(self.held.as_ref(), data), &wanted);
         if self.held.is_none() {
             self.cursor.row = self.rows.len().saturating_sub(1);
         } else if anew && let Some(place) = place {
@@ -255,32 +216,34 @@ impl Events {
         let gone = self.rows.number_of(data.tail.gone);
         self.cursor.row = self.cursor.row.saturating_sub(gone);
         self.cursor.top = self.cursor.top.saturating_sub(gone);
-        self.held = Some(Held::of(data, why));
+        let tail = data.tail.clone();
+        self.held = Some(Held { tail, why });
     }
 
     /// From now on only events of the process of the chosen one.
     fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let row = self.held.as_ref().and(self.rows.get(self.cursor.row));
         let place = row.map(Row::place);
-        let kept = Self::kept(self.held.as_ref(), data);
-        let event = place.and_then(|place| kept.at(place));
+        let tail = Self::shown(self.held.as_ref(), data);
+        let event = place.and_then(|place| tail.at(place));
         match event.and_then(|event| event.event.pid) {
             Some(pid) => {
                 chosen.pid = Some(pid);
-                Outcome::Taken
+                Outcome::Handled
             }
             None => Outcome::Unused,
         }
     }
 
     /// The families, and how the list runs.
-    fn draw_head(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        let (state, ink) = self.state(data, look);
+    fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
+        let (state, ink) = self.state(data, theme);
         let room = usize::from(area.width);
         let state = text::clip(&state, room);
         let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
         let left = area.right().saturating_sub(taken);
-        text::put(canvas, (left, area.y), &state, room, look.style(ink));
+        canvas.put((left, area.y), &state, room, ink);
         self.families.clear();
         let mut column = area.x;
         for family in Family::ALL {
@@ -294,22 +257,21 @@ impl Events {
             if end >= left {
                 break;
             }
-            text::put(canvas, (column, area.y), &name, name.len(), look.style(ink));
+            canvas.put((column, area.y), &name, name.len(), ink);
             self.families
                 .push((Rect::new(column, area.y, end - column, 1), family));
             column = end;
         }
     }
 
-    /// How the list runs, in few words.
-    fn state(&self, data: &Data, look: Look) -> (String, Ink) {
-        let dot = if look.unicode() { "·" } else { "-" };
+    fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
+        let dot = if theme.unicode() { "·" } else { "-" };
         let Some(held) = &self.held else {
             let kept = data.tail.events.len() as u64;
             let kept = format::counted(kept, "event");
             return (format!("{kept} {dot} following"), Ink::Faint);
         };
-        let since = format::count(data.tail.end().saturating_sub(held.end));
+        let since = format::count(data.tail.end().saturating_sub(held.tail.end()));
         if held.why != Why::Scrolled || data.paused {
             (format!("paused {dot} {since} came since"), Ink::Warning)
         } else {
@@ -319,18 +281,12 @@ impl Events {
     }
 
     /// What is left out, and what is missing; whether there was anything to say.
-    fn draw_note(
-        &self,
-        canvas: &mut Buffer,
-        area: Rect,
-        data: &Data,
-        chosen: &Chosen,
-        look: Look,
-    ) -> bool {
+    fn draw_note(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) -> bool {
+        let theme = canvas.theme;
         let mut parts: Vec<(String, Ink)> = Vec::new();
         if self.filter.is_typing() || !self.filter.text().is_empty() {
             let beam = if self.filter.is_typing() {
-                look.caret()
+                theme.caret()
             } else {
                 ""
             };
@@ -350,30 +306,30 @@ impl Events {
                 Ink::Warning,
             ));
         }
-        draw_apart(canvas, area, &parts, 2, look);
+        canvas.spaced(area, &parts, 2);
         !parts.is_empty()
     }
 
-    fn draw_list(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        self.list = area;
+    fn draw_list(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
         let (rows, held) = (&self.rows, self.held.as_ref());
-        let kept = Self::kept(held, data);
+        let tail = Self::shown(held, data);
         let table = Table {
             columns: &line::columns(area.width),
             sorted: None,
         };
-        table.draw(canvas, area, &mut self.cursor, rows.len(), look, |number| {
+        table.draw(canvas, area, &mut self.cursor, rows.len(), |number| {
             Some(match rows.get(number)? {
-                Row::Event(place) => line::cells(kept.at(place)?, look),
+                Row::Event(place) => line::cells(tail.at(place)?, theme),
                 Row::Missing(_, missed) => {
                     let missed = format::counted(missed, "event");
-                    note(&format!("{missed} did not come"), look)
+                    note(&format!("{missed} did not come"), theme)
                 }
-                Row::Restart(_) => note("the server was started anew", look),
+                Row::Restart(_) => note("the server was started anew", theme),
             })
         });
         if rows.len() == 0 {
-            let kept = kept.events.len() as u64;
+            let kept = tail.events.len() as u64;
             let why = match (kept, &data.link) {
                 (0, Link::Connecting) => "nothing was heard of the server yet".to_owned(),
                 (0, Link::Up | Link::Down { .. }) => {
@@ -381,27 +337,26 @@ impl Events {
                 }
                 (kept, _) => format!("none of the {} match", format::counted(kept, "event")),
             };
-            draw_line(canvas, row_of(area, 2), &[(why, Ink::Faint)], look);
+            canvas.text(row_of(area, 2), why, Ink::Faint);
         }
     }
 
-    /// The chosen event in full.
-    fn draw_details(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        draw_line(canvas, area, &[(look.rule(area.width), Ink::Frame)], look);
-        let kept = Self::kept(self.held.as_ref(), data);
+    fn draw_details(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
+        canvas.text(area, theme.rule(area.width), Ink::Frame);
+        let tail = Self::shown(self.held.as_ref(), data);
         let event = self.rows.get(self.cursor.row);
-        let Some(event) = event.and_then(|row| kept.at(row.place())) else {
+        let Some(event) = event.and_then(|row| tail.at(row.place())) else {
             return;
         };
         let lines = text::wrap(&line::in_full(event), usize::from(area.width));
         for (line, row) in lines.iter().zip(below(area, 1).rows()) {
-            draw_line(canvas, row, &[(line, Ink::Text)], look);
+            canvas.text(row, line, Ink::Text);
         }
     }
 }
 
-/// A row that is no event.
-fn note(what: &str, look: Look) -> Vec<Cell> {
-    let line = if look.unicode() { "╌╌╌" } else { "---" };
+fn note(what: &str, theme: Theme) -> Vec<Cell> {
+    let line = if theme.unicode() { "╌╌╌" } else { "---" };
     vec![Cell::inked(format!("{line} {what} {line}"), Ink::Warning)]
 }

@@ -5,34 +5,12 @@
 //! while older events go.
 
 use super::family::Family;
+use super::line::is_address;
+use crate::data::Tail;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use ttmem_api::{FieldValue, LastEvent, StreamEvent};
 
-/// Events to choose from, and the place of the first.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Kept<'e> {
-    /// Oldest first.
-    pub(super) events: &'e VecDeque<Arc<StreamEvent>>,
-    /// The place of the first.
-    pub(super) first: u64,
-}
-
-impl<'e> Kept<'e> {
-    /// The event at a place.
-    pub(super) fn at(self, place: u64) -> Option<&'e StreamEvent> {
-        let place = usize::try_from(place.checked_sub(self.first)?).ok()?;
-        self.events.get(place).map(|event| &**event)
-    }
-
-    /// The place behind the last.
-    fn end(self) -> u64 {
-        self.first + u64::try_from(self.events.len()).unwrap_or(u64::MAX)
-    }
-}
-
-/// What the user wants to see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) family: Family,
@@ -42,10 +20,8 @@ pub(super) struct Wanted {
     pub(super) text: String,
 }
 
-/// A row of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Row {
-    /// The event at this place.
     Event(u64),
     /// Before the event at this place, so many did not come.
     Missing(u64, u64),
@@ -54,7 +30,6 @@ pub(super) enum Row {
 }
 
 impl Row {
-    /// The place of its event.
     pub(super) const fn place(self) -> u64 {
         match self {
             Self::Event(place) | Self::Missing(place, _) | Self::Restart(place) => place,
@@ -62,14 +37,12 @@ impl Row {
     }
 }
 
-/// The rows of the list.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     wanted: Wanted,
     /// The words of the wanted text, in lower case.
     words: Vec<String>,
     rows: VecDeque<Row>,
-    /// How many of them are events.
     events: u64,
     /// The first place that was not looked at.
     next: u64,
@@ -80,17 +53,14 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// How many rows there are.
     pub(super) fn len(&self) -> u64 {
         u64::try_from(self.rows.len()).unwrap_or(u64::MAX)
     }
 
-    /// How many of them are events.
     pub(super) const fn events(&self) -> u64 {
         self.events
     }
 
-    /// The row with a number.
     pub(super) fn get(&self, number: u64) -> Option<Row> {
         self.rows.get(usize::try_from(number).ok()?).copied()
     }
@@ -104,26 +74,26 @@ impl Rows {
     /// Takes in events that are new, and leaves out those that are gone.
     ///
     /// Whether all rows were made anew: then their numbers are other ones.
-    pub(super) fn follow(&mut self, kept: Kept<'_>, wanted: &Wanted) -> bool {
-        let anew = *wanted != self.wanted || self.next > kept.end();
+    pub(super) fn follow(&mut self, tail: &Tail, wanted: &Wanted) -> bool {
+        let anew = *wanted != self.wanted || self.next > tail.end();
         if anew {
             let lower = wanted.text.to_lowercase();
             self.words = lower.split_whitespace().map(str::to_owned).collect();
             self.wanted.clone_from(wanted);
             self.rows.clear();
             self.events = 0;
-            self.next = kept.first;
+            self.next = tail.gone;
             self.last_id = None;
         }
-        if self.next < kept.first {
+        if self.next < tail.gone {
             // These came and went while nobody looked: they are not missing.
-            self.next = kept.first;
+            self.next = tail.gone;
             self.last_id = None;
         }
-        while let Some(row) = self.rows.pop_front_if(|row| row.place() < kept.first) {
+        while let Some(row) = self.rows.pop_front_if(|row| row.place() < tail.gone) {
             self.events -= u64::from(matches!(row, Row::Event(_)));
         }
-        while let Some(event) = kept.at(self.next) {
+        while let Some(event) = tail.at(self.next) {
             self.take(event);
         }
         anew
@@ -167,7 +137,7 @@ impl Rows {
         put_values(&mut text, event);
         let mut values = text.len();
         if self.words.iter().any(|word| word.contains('=')) {
-            put_fields(&mut text, event);
+            put_fields(&mut text, event, true);
         }
         if text.is_ascii() {
             text.make_ascii_lowercase();
@@ -200,28 +170,25 @@ fn put_values(text: &mut String, event: &LastEvent) {
     if event.recovered {
         text.push_str(" recovered");
     }
-    for (name, value) in &event.fields.0 {
-        match value {
-            FieldValue::Unknown | FieldValue::Flag(_) => continue,
-            // As it is shown, and as it may have been read elsewhere.
-            FieldValue::Number(number) if super::line::is_address(name) => {
-                write!(text, " {number} {number:#x}")
-            }
-            known => write!(text, " {known}"),
-        }
-        .expect("a String takes any text");
-    }
+    put_fields(text, event, false);
 }
 
-/// Fields as `name=value`.
-fn put_fields(text: &mut String, event: &LastEvent) {
+/// The values of fields, or fields as `name=value`.
+fn put_fields(text: &mut String, event: &LastEvent, named: bool) {
     for (name, value) in &event.fields.0 {
+        let (label, equals) = if named {
+            (name.as_str(), "=")
+        } else {
+            ("", "")
+        };
         match value {
             FieldValue::Unknown => continue,
-            FieldValue::Number(number) if super::line::is_address(name) => {
-                write!(text, " {name}={number} {name}={number:#x}")
+            FieldValue::Flag(_) if !named => continue,
+            // As it is shown, and as it may have been read elsewhere.
+            FieldValue::Number(number) if is_address(name) => {
+                write!(text, " {label}{equals}{number} {label}{equals}{number:#x}")
             }
-            known => write!(text, " {name}={known}"),
+            known => write!(text, " {label}{equals}{known}"),
         }
         .expect("a String takes any text");
     }
@@ -230,6 +197,7 @@ fn put_fields(text: &mut String, event: &LastEvent) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use ttmem_api::{EventFields, Timestamp};
 
     fn event(id: u64, name: &str) -> Arc<StreamEvent> {
@@ -253,8 +221,12 @@ mod tests {
         Arc::new(StreamEvent { id, applied, event })
     }
 
-    fn kept(events: &VecDeque<Arc<StreamEvent>>, first: u64) -> Kept<'_> {
-        Kept { events, first }
+    fn kept(events: &VecDeque<Arc<StreamEvent>>, gone: u64) -> Tail {
+        Tail {
+            events: events.clone(),
+            gone,
+            missed: 0,
+        }
     }
 
     fn wanted(text: &str) -> Wanted {
@@ -267,7 +239,7 @@ mod tests {
     fn found(text: &str) -> bool {
         let events = VecDeque::from([event(1, "buffer_allocated")]);
         let mut rows = Rows::default();
-        rows.follow(kept(&events, 0), &wanted(text));
+        rows.follow(&kept(&events, 0), &wanted(text));
         rows.len() == 1
     }
 
@@ -297,7 +269,7 @@ mod tests {
             pid: Some(1),
             ..Wanted::default()
         };
-        rows.follow(kept(&events, 0), &of_one);
+        rows.follow(&kept(&events, 0), &of_one);
         assert_eq!(
             (rows.get(0), rows.get(1)),
             (Some(Row::Event(1)), Some(Row::Event(3)))
@@ -305,7 +277,7 @@ mod tests {
         events.drain(..2);
         events.push_back(event(4, "dispatched"));
         events.push_back(event(5, "dispatched"));
-        rows.follow(kept(&events, 2), &of_one);
+        rows.follow(&kept(&events, 2), &of_one);
         assert_eq!((rows.len(), rows.events()), (2, 2));
         assert_eq!(
             (rows.get(0), rows.get(1)),
@@ -325,7 +297,7 @@ mod tests {
             event(2, "marked"),
         ]);
         let mut rows = Rows::default();
-        rows.follow(kept(&events, 0), &wanted("marked"));
+        rows.follow(&kept(&events, 0), &wanted("marked"));
         let all: Vec<Row> = (0..rows.len())
             .filter_map(|number| rows.get(number))
             .collect();
@@ -336,14 +308,14 @@ mod tests {
     fn what_came_and_went_unseen_is_not_missing() {
         let events = VecDeque::from([event(1, "marked")]);
         let mut rows = Rows::default();
-        rows.follow(kept(&events, 0), &Wanted::default());
+        rows.follow(&kept(&events, 0), &Wanted::default());
         let events = VecDeque::from([event(900, "marked"), event(901, "marked")]);
-        rows.follow(kept(&events, 899), &Wanted::default());
+        rows.follow(&kept(&events, 899), &Wanted::default());
         assert_eq!(rows.len(), 2);
         assert_eq!(rows.get(0), Some(Row::Event(899)));
         // Another server's tail: shorter than what was looked at.
         let events = VecDeque::from([event(1, "marked")]);
-        rows.follow(kept(&events, 0), &Wanted::default());
+        rows.follow(&kept(&events, 0), &Wanted::default());
         assert_eq!((rows.len(), rows.get(0)), (1, Some(Row::Event(0))));
     }
 }

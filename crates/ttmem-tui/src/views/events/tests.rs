@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::data::{TAIL_EVENTS, Update};
-use crate::look::ColourDepth;
-use crate::testing::screen::{LOOK, SIZES, assert_in_every_world, assert_screen, drawn};
+use crate::testing::screen::{SIZES, THEME, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::all;
+use crate::theme::ColourDepth;
+use crate::theme::Theme;
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
+use ttmem_api::StreamEvent;
 use ttmem_api::{EventFields, LastEvent, Timestamp};
 
 fn busy() -> Data {
@@ -73,7 +77,7 @@ impl Stage {
             } else {
                 Key::Char(key)
             };
-            assert_eq!(self.press(key), Outcome::Taken, "{key:?}");
+            assert_eq!(self.press(key), Outcome::Handled, "{key:?}");
         }
     }
 
@@ -170,7 +174,7 @@ fn scrolling_begins_where_the_screen_was_though_events_went_on() {
     stage.screen();
     let row = stage.view.rows.get(stage.view.cursor.row).expect("a row");
     let held = stage.view.held.as_ref();
-    let event = Events::kept(held, &stage.data)
+    let event = Events::shown(held, &stage.data)
         .at(row.place())
         .expect("an event");
     assert_eq!(event.id, 9_999);
@@ -185,7 +189,7 @@ fn a_filter_is_typed_undone_and_cleared() {
     stage.keys("e");
     let screen = stage.screen();
     assert!(screen.contains("0 match"), "{screen}");
-    assert_eq!(stage.press(Key::Escape), Outcome::Taken);
+    assert_eq!(stage.press(Key::Escape), Outcome::Handled);
     assert!(!stage.view.is_typing() && stage.view.filter.text().is_empty());
     stage.keys("/SOFTMAX\n");
     let screen = stage.screen();
@@ -193,7 +197,7 @@ fn a_filter_is_typed_undone_and_cleared() {
         screen.contains("softmax") && !screen.contains("matmul"),
         "{screen}"
     );
-    assert_eq!(stage.press(Key::Escape), Outcome::Taken);
+    assert_eq!(stage.press(Key::Escape), Outcome::Handled);
     assert_eq!(stage.press(Key::Escape), Outcome::Unused);
 }
 
@@ -222,7 +226,7 @@ fn one_process_can_be_looked_at_alone() {
         .lines()
         .filter(|line| line.contains("python3") || line.contains(" 43"));
     assert!(rows.clone().count() > 1 && rows.clone().all(|line| line.contains(&pid.to_string())));
-    assert_eq!(stage.press(Key::Escape), Outcome::Taken);
+    assert_eq!(stage.press(Key::Escape), Outcome::Handled);
     assert_eq!(stage.chosen.pid, None);
 }
 
@@ -248,7 +252,7 @@ fn families_are_chosen_by_key_and_by_pointer() {
     };
     let at = click(u16::try_from(column).expect("on the screen"), 0);
     let outcome = stage.view.point(at, &stage.data, &mut stage.chosen);
-    assert_eq!(outcome, Outcome::Taken);
+    assert_eq!(outcome, Outcome::Handled);
     let screen = stage.screen();
     assert!(
         screen.contains("[kernels]") && screen.contains("kernel_loaded"),
@@ -258,7 +262,7 @@ fn families_are_chosen_by_key_and_by_pointer() {
     let outcome = stage
         .view
         .point(click(3, 4), &stage.data, &mut stage.chosen);
-    assert_eq!(outcome, Outcome::Taken);
+    assert_eq!(outcome, Outcome::Handled);
     assert!(stage.screen().contains("scrolled up"));
     let outcome = stage
         .view
@@ -384,11 +388,13 @@ fn no_area_is_too_small_and_no_look_too_plain() {
     let mut stage = Stage::new(busy());
     stage.keys(" kk/x");
     for (columns, rows) in [(0, 0), (1, 1), (20, 5), (30, 2), (80, 3), (5, 60)] {
-        for look in [LOOK, Look::new(ColourDepth::True, false)] {
+        for theme in [THEME, Theme::new(ColourDepth::True, false)] {
             let mut canvas = Buffer::empty(Rect::new(0, 0, columns, rows));
             let area = canvas.area;
             let (data, chosen) = (&stage.data, &stage.chosen);
-            stage.view.draw(&mut canvas, area, data, chosen, look);
+            stage
+                .view
+                .draw(&mut Canvas::new(&mut canvas, theme), area, data, chosen);
         }
     }
     // The whole tail is gone under the cursor.
@@ -397,5 +403,5 @@ fn no_area_is_too_small_and_no_look_too_plain() {
     stage.keys(" ");
     stage.data.tail = crate::data::Tail::default();
     assert!(stage.screen().contains("no events yet"));
-    assert_eq!(stage.press(Key::Char('j')), Outcome::Taken);
+    assert_eq!(stage.press(Key::Char('j')), Outcome::Handled);
 }

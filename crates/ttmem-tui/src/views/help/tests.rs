@@ -1,14 +1,17 @@
 //! The help over every view, by its keys and as it looks.
 
 use super::*;
-use crate::testing::screen::{self, LOOK, SIZES};
+use crate::testing::screen::{self, SIZES, THEME};
 use crate::testing::world;
+use crate::theme::Theme;
 use crate::views::{Chosen, Tab};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 
 fn drawn(help: &mut Help, view: &dyn View, size: (u16, u16)) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     let area = canvas.area;
-    help.draw(&mut canvas, area, view, LOOK);
+    help.draw(&mut Canvas::new(&mut canvas, THEME), area, view);
     screen::text(&canvas)
 }
 
@@ -101,10 +104,14 @@ fn no_area_is_too_small() {
 
 #[test]
 fn without_unicode_nothing_but_ascii_is_drawn() {
-    let look = Look::new(crate::look::ColourDepth::None, false);
+    let theme = Theme::new(crate::theme::ColourDepth::None, false);
     let mut canvas = Buffer::empty(Rect::new(0, 0, 80, 24));
     let area = canvas.area;
-    Help::default().draw(&mut canvas, area, &*Tab::Overview.view(), look);
+    Help::default().draw(
+        &mut Canvas::new(&mut canvas, theme),
+        area,
+        &*Tab::Overview.view(),
+    );
     let screen = screen::text(&canvas);
     let frame = screen.lines().next().expect("a line");
     assert!(
@@ -121,8 +128,13 @@ fn it_lies_over_the_events() {
         let mut view = Tab::Events.view();
         let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
         let area = canvas.area;
-        view.draw(&mut canvas, area, data, &Chosen::default(), LOOK);
-        Help::default().draw(&mut canvas, area, &*view, LOOK);
+        view.draw(
+            &mut Canvas::new(&mut canvas, THEME),
+            area,
+            data,
+            &Chosen::default(),
+        );
+        Help::default().draw(&mut Canvas::new(&mut canvas, THEME), area, &*view);
         let name = format!("help/events_{}x{}", size.0, size.1);
         screen::assert_screen(&name, &screen::text(&canvas));
     }

@@ -3,28 +3,21 @@
 use super::column::{NARROW, age, short};
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, percent, row_of, text,
+};
 use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
 
-/// The columns of the addresses at the left.
 const ADDRESSES: u16 = 13;
-/// The most cells that a server gives.
 const MOST_CELLS: u32 = 4096;
 /// Signs of a cell that is taken in part, from little to much.
 const LEVELS: [char; 3] = ['░', '▒', '▓'];
 const ASCII_LEVELS: [char; 3] = [':', 'o', 'O'];
 
-/// Of the largest blocks.
 const BLOCKS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
     Column::figures("PER BANK", 10, 0),
@@ -58,41 +51,41 @@ pub(super) fn cells_wanted(area: Rect) -> u32 {
 }
 
 pub(super) fn draw(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
-) -> Rect {
+) {
     let area = area.intersection(canvas.area);
     if area.height < 3 {
-        return Rect::default();
+        return;
     }
-    draw_verdict(canvas, area, map, data, look);
+    draw_verdict(canvas, area, map, data);
     let (columns, rows) = cells_of(area);
     let cells = Rect::new(area.x, area.y + 4, columns + ADDRESSES, rows);
-    draw_cells(canvas, cells.intersection(area), map, look);
+    draw_cells(canvas, cells.intersection(area), map);
     let top = (cells.bottom() + 1).min(area.bottom());
     let lists = below(area, top - area.y);
-    draw_lists(canvas, lists, map, cursor, data, look)
+    draw_lists(canvas, lists, map, cursor, data);
 }
 
 /// What the bank is, and what still fits into it.
-fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, look: Look) {
+fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
+    let theme = canvas.theme;
     let received = data.blocks.as_ref().map(|fresh| fresh.received);
-    let old = received.and_then(|received| crate::views::age::note(data, received));
+    let old = received.and_then(|received| data.age_note(received));
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
-    let banks = known(map.banks, look);
+    let banks = known(map.banks, theme);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
     let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
         "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
-        known_bytes(taken, look),
-        known_bytes(map.per_bank_bytes, look),
-        percent(share, look.unknown()).trim_start(),
+        known_bytes(taken, theme),
+        known_bytes(map.per_bank_bytes, theme),
+        percent(share, theme.unknown()).trim_start(),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
     let split = largest.zip(map.free_bytes);
@@ -121,24 +114,25 @@ fn draw_verdict(canvas: &mut Buffer, area: Rect, map: &BlockMap, data: &Data, lo
             (said, scattered)
         }
     };
-    draw_line(canvas, area, &[(first, Ink::Text)], look);
-    draw_line(canvas, row_of(area, 1), &[(second, ink)], look);
+    canvas.text(area, first, Ink::Text);
+    canvas.text(row_of(area, 1), second, ink);
     if let Some(split) = split {
-        let share = percent(Some(split), look.unknown());
+        let share = percent(Some(split), theme.unknown());
         let words = format!("fragmentation {} ", share.trim_start());
-        let end = draw_line(canvas, row_of(area, 2), &[(words, Ink::Faint)], look);
+        let end = canvas.text(row_of(area, 2), words, Ink::Faint);
         let bar = Bar {
             parts: &[(scattered, u64::from(split.permille()))],
             whole: Some(1000),
             peak: None,
         };
         let columns = area.right().saturating_sub(end).min(30);
-        bar.draw(canvas, (end, area.y + 2), columns, look);
+        bar.draw(canvas, (end, area.y + 2), columns);
     }
 }
 
 /// The bank from its first address to its last, row by row.
-fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
+fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
+    let theme = canvas.theme;
     let columns = area.width.saturating_sub(ADDRESSES);
     let shown = u64::from(columns) * u64::from(area.height);
     let (Some(whole), Some(base)) = (map.per_bank_bytes, map.base) else {
@@ -147,19 +141,19 @@ fn draw_cells(canvas: &mut Buffer, area: Rect, map: &BlockMap, look: Look) {
     if shown == 0 || map.cells.is_empty() {
         return;
     }
-    let style = look.style(class_ink(map.class));
+    let style = theme.style(class_ink(map.class));
     for row in 0..area.height {
         let first = u64::from(row) * u64::from(columns);
         let address = base.saturating_add(part(whole, first, shown));
         let label = text::right(&format!("{address:#x}"), usize::from(ADDRESSES - 2));
         let line = row_of(area, row);
-        draw_line(canvas, line, &[(label, Ink::Faint)], look);
+        canvas.text(line, label, Ink::Faint);
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
-            let (sign, style) = match sign(taken, size, look) {
+            let (sign, style) = match sign(taken, size, theme) {
                 Some(sign) => (sign, style),
-                None => (look.fill(Ink::Free), look.style(Ink::Free)),
+                None => (theme.fill(Ink::Free), theme.style(Ink::Free)),
             };
             canvas[(area.x + ADDRESSES + column, line.y)]
                 .set_char(sign)
@@ -188,25 +182,28 @@ fn between(map: &BlockMap, whole: u64, place: u64, shown: u64) -> (u64, u64) {
 }
 
 /// The sign of a cell; none of one in which nothing lies. Full only when it is.
-fn sign(taken: u64, size: u64, look: Look) -> Option<char> {
+fn sign(taken: u64, size: u64, theme: Theme) -> Option<char> {
     let share = Share::of(taken, Some(size.max(1)))?;
-    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+    let levels = if theme.unicode() {
+        LEVELS
+    } else {
+        ASCII_LEVELS
+    };
     match share.permille() {
         _nothing if taken == 0 => None,
-        1000 => Some(if look.unicode() { '█' } else { '#' }),
+        1000 => Some(if theme.unicode() { '█' } else { '#' }),
         permille => Some(levels[usize::from(permille / 334)]),
     }
 }
 
-/// The largest blocks and the free stretches; where the blocks are.
 fn draw_lists(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
-) -> Rect {
+) {
+    let theme = canvas.theme;
     let right = if area.width >= 76 { 30 } else { 0 };
     let left = Rect {
         // Wider, and figures would be far from what they are of.
@@ -214,10 +211,8 @@ fn draw_lists(
         ..area
     };
     let blocks = Table::of(BLOCKS);
-    let count = map.largest.len() as u64;
-    blocks.draw(canvas, left, cursor, count, look, |row| {
-        let block = map.largest.get(usize::try_from(row).ok()?)?;
-        let unknown = || Cell::inked(look.unknown(), Ink::Faint);
+    blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
+        let unknown = || Cell::faint(theme.unknown());
         let operation = block.operation.as_deref();
         let operation = operation.map(|name| Cell::new(short(name, left.width < NARROW)));
         let pid = block.pid.map(|pid| Cell::new(pid.to_string()));
@@ -225,15 +220,15 @@ fn draw_lists(
             .banks
             .map(|banks| block.size_bytes.saturating_mul(u64::from(banks)));
         let all = all.map(|bytes| Cell::new(format::bytes(bytes)));
-        Some(vec![
+        vec![
             Cell::new(format!("{:#x}", block.address)),
             Cell::new(format::bytes(block.size_bytes)),
             operation.unwrap_or_else(unknown),
             pid.unwrap_or_else(unknown),
-            Cell::inked(age(block.time, data), Ink::Faint),
+            Cell::faint(age(block.time, data)),
             all.unwrap_or_else(unknown),
-            Cell::inked(block.buffer.to_string(), Ink::Faint),
-        ])
+            Cell::faint(block.buffer.to_string()),
+        ]
     });
     if right > 0 {
         let place = Rect {
@@ -241,16 +236,13 @@ fn draw_lists(
             width: right,
             ..area
         };
-        let count = map.free.len() as u64;
-        Table::of(FREE).draw_first(canvas, place, count, look, |row| {
-            let hole = map.free.get(usize::try_from(row).ok()?)?;
+        Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
             let share = Share::of(hole.size_bytes, map.free_bytes);
-            Some(vec![
+            vec![
                 Cell::new(format!("{:#x}", hole.address)),
                 Cell::new(format::bytes(hole.size_bytes)),
-                Cell::inked(percent(share, look.unknown()), Ink::Faint),
-            ])
+                Cell::faint(percent(share, theme.unknown())),
+            ]
         });
     }
-    left
 }

@@ -2,16 +2,12 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
-use crate::widgets::cursor::Cursor;
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp};
 
-/// Of the list of segments.
 const SEGMENTS: &[Column] = &[
     Column::figures("ADDRESS", 8, 0),
     Column::figures("SIZE", 10, 0),
@@ -26,7 +22,6 @@ const SEGMENTS: &[Column] = &[
 /// Below so many columns, names in lists are shortened.
 pub(super) const NARROW: u16 = 70;
 
-/// How a kind of segment looks.
 pub(super) const fn ink(kind: SegmentKind) -> Ink {
     match kind {
         SegmentKind::Reserved => Ink::Reserved,
@@ -39,7 +34,6 @@ pub(super) const fn ink(kind: SegmentKind) -> Ink {
     }
 }
 
-/// What a segment is called.
 fn name(segment: &Segment) -> &'static str {
     match (segment.kind, segment.cb_kind) {
         (SegmentKind::Reserved, _) => "reserved",
@@ -55,7 +49,6 @@ fn name(segment: &Segment) -> &'static str {
     }
 }
 
-/// What several segments of a kind are called.
 const fn plural(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Reserved => "reserved",
@@ -155,13 +148,13 @@ fn heights(sizes: &[u64], rows: u16) -> Vec<u16> {
 
 /// Draws the bar: the top of the core above, address 0 below, and the chosen segment marked.
 pub(super) fn draw_bar(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     core: &L1Column,
     chosen: Option<&Segment>,
     labels: bool,
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     if area.is_empty() {
         return;
@@ -172,7 +165,7 @@ pub(super) fn draw_bar(
     let mut bottom = area.bottom();
     for (run, height) in runs.iter().zip(heights(&sizes, area.height)) {
         let top = bottom - height.min(bottom - area.y);
-        let (sign, style) = (look.fill(ink(run.kind)), look.style(ink(run.kind)));
+        let (sign, style) = (theme.fill(ink(run.kind)), theme.style(ink(run.kind)));
         for row in top..bottom {
             for column in area.x..area.x + bar {
                 canvas[(column, row)].set_char(sign).set_style(style);
@@ -186,18 +179,12 @@ pub(super) fn draw_bar(
             };
             let at = (area.x + bar + 2, top + (height - 1) / 2);
             let room = usize::from(area.right().saturating_sub(at.0));
-            text::put(canvas, at, &said, room, look.style(Ink::Faint));
+            canvas.put(at, &said, room, Ink::Faint);
         }
         if let Some(chosen) = chosen.filter(|chosen| height > 0 && run.has(chosen)) {
             let row = run.row_of(chosen.address, (top, height));
-            let sign = if look.unicode() { "◂" } else { "<" };
-            text::put(
-                canvas,
-                (area.x + bar, row),
-                sign,
-                1,
-                look.style(Ink::Strong),
-            );
+            let sign = if theme.unicode() { "◂" } else { "<" };
+            canvas.put((area.x + bar, row), sign, 1, Ink::Strong);
         }
         bottom = top;
     }
@@ -222,22 +209,21 @@ impl Run {
 
 /// Draws the list: as the bar, the highest address first.
 pub(super) fn draw_list(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     core: &L1Column,
     cursor: &mut Cursor,
     data: &Data,
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let table = Table::of(SEGMENTS);
     let rows = core.segments.len() as u64;
-    table.draw(canvas, area, cursor, rows, look, |row| {
+    table.draw(canvas, area, cursor, rows, |row| {
         let segment = at(core, row)?;
-        Some(cells(segment, area.width < NARROW, data, look))
+        Some(cells(segment, area.width < NARROW, data, theme))
     });
 }
 
-/// The segment in a row of the list.
 pub(super) fn at(core: &L1Column, row: u64) -> Option<&Segment> {
     let row = usize::try_from(row).ok()?;
     core.segments.iter().rev().nth(row)
@@ -260,16 +246,16 @@ pub(super) fn short(name: &str, narrow: bool) -> &str {
     }
 }
 
-fn cells(segment: &Segment, narrow: bool, data: &Data, look: Look) -> Vec<Cell> {
+fn cells(segment: &Segment, narrow: bool, data: &Data, theme: Theme) -> Vec<Cell> {
     let free = segment.kind == SegmentKind::Free;
     // The runtime's own part belongs to no operation.
     let owned = matches!(
         segment.kind,
         SegmentKind::Cb | SegmentKind::Buffer | SegmentKind::L1Small
     );
-    let blank_or_unknown = || Cell::inked(if owned { look.unknown() } else { "" }, Ink::Faint);
+    let blank_or_unknown = || Cell::faint(if owned { theme.unknown() } else { "" });
     let plain = if free { Ink::Faint } else { Ink::Text };
-    let kind = format!("{} {}", look.fill(ink(segment.kind)), name(segment));
+    let kind = format!("{} {}", theme.fill(ink(segment.kind)), name(segment));
     let owner = segment.owner.as_deref().map(|owner| short(owner, narrow));
     let pid = segment.pid.map(|pid| Cell::new(pid.to_string()));
     let more = match segment.more {
@@ -283,23 +269,16 @@ fn cells(segment: &Segment, narrow: bool, data: &Data, look: Look) -> Vec<Cell> 
         Cell::inked(kind, ink(segment.kind)),
         owner.map_or_else(blank_or_unknown, Cell::new),
         pid.unwrap_or_else(blank_or_unknown),
-        Cell::inked(age(segment.time, data), Ink::Faint),
+        Cell::faint(age(segment.time, data)),
         Cell::inked(more, Ink::Warning),
-        Cell::inked(buffer, Ink::Faint),
+        Cell::faint(buffer),
     ]
 }
 
 /// How long ago something was, in its largest unit.
 pub(super) fn age(time: Option<Timestamp>, data: &Data) -> String {
-    let Some(seconds) = time.and_then(|time| data.age_seconds(time)) else {
-        return String::new();
-    };
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h", seconds / 3600),
-        _days => format!("{} d", seconds / 86_400),
-    }
+    let seconds = time.and_then(|time| data.age_seconds(time));
+    seconds.map_or_else(String::new, format::rough_duration)
 }
 
 #[cfg(test)]

@@ -5,20 +5,15 @@ use super::gap::Gap;
 use super::grid::Place;
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::Ink;
 use crate::views::naming::{known, known_bytes};
-use crate::widgets::line::{draw_line, right_of, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Share, Table, percent, right_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
 /// The columns of the words in front of figures.
 const WORDS: u16 = 11;
 
-/// Of the programs that ran last.
 const RESIDENTS: &[Column] = &[
     Column::words("RAN LAST", 13, 0).growing(),
     Column::figures("CORES", 5, 0),
@@ -27,30 +22,24 @@ const RESIDENTS: &[Column] = &[
     Column::figures("PID", 7, 2),
 ];
 
-/// The core at a place.
 pub(super) fn core_at(map: &L1Map, (x, y): Place) -> Option<&L1Core> {
     map.cores.iter().find(|core| core.x == x && core.y == y)
 }
 
 /// Draws the figures of a core; how many rows they took.
-pub(super) fn draw_core(
-    canvas: &mut Buffer,
-    area: Rect,
-    map: &L1Map,
-    chosen: Place,
-    look: Look,
-) -> u16 {
+pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen: Place) -> u16 {
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     let Some(core) = core_at(map, chosen) else {
         return 0;
     };
-    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), look);
+    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), theme);
     let share = core.occupied_bytes;
     let share = share.and_then(|bytes| Share::of(bytes, map.bytes_per_core));
-    let share = percent(share, look.unknown());
+    let share = percent(share, theme.unknown());
     let used = format!(
         "{} {}",
-        known_bytes(core.occupied_bytes, look),
+        known_bytes(core.occupied_bytes, theme),
         share.trim_start()
     );
     // The server also tells the gap of a core without storage, or without buffers.
@@ -59,10 +48,10 @@ pub(super) fn draw_core(
     let gap = Gap::of(core).or(told);
     let (gap, ink) = match gap {
         Some(gap) => (
-            gap.said(map.bytes_per_core, look),
+            gap.said(map.bytes_per_core, theme),
             gap.ink(map.bytes_per_core),
         ),
-        None => (look.unknown().to_owned(), Ink::Text),
+        None => (theme.unknown().to_owned(), Ink::Text),
     };
     let lines = [
         (format!("core {},{}", chosen.0, chosen.1), used, Ink::Text),
@@ -78,45 +67,41 @@ pub(super) fn draw_core(
     let mut rows = 0;
     for ((word, figure, ink), row) in lines.into_iter().zip(area.rows()) {
         let word_ink = if rows == 0 { Ink::Strong } else { Ink::Faint };
-        draw_line(canvas, row, &[(word, word_ink)], look);
-        draw_line(canvas, right_of(row, WORDS), &[(figure, ink)], look);
+        canvas.text(row, word, word_ink);
+        canvas.text(right_of(row, WORDS), figure, ink);
         rows += 1;
     }
     rows
 }
 
-/// Draws the programs that ran last; that of the chosen core stands out.
 pub(super) fn draw_residents(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     map: &L1Map,
     chosen: Place,
     data: &Data,
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     if area.height < 2 {
         return;
     }
     let table = Table::of(RESIDENTS);
     let own = core_at(map, chosen).and_then(|core| core.resident);
-    let own = own.and_then(|own| usize::try_from(own).ok());
-    let count = map.residents.len() as u64;
-    table.draw_first(canvas, area, count, look, |row| {
-        let place = usize::try_from(row).ok()?;
-        let resident = map.residents.get(place)?;
-        let own = own == Some(place);
+    let own = own.and_then(|own| map.residents.get(usize::try_from(own).ok()?));
+    table.draw_first(canvas, area, &map.residents, |resident| {
+        let own = own.is_some_and(|own| std::ptr::eq(own, resident));
         let ink = if own { Ink::Strong } else { Ink::Text };
-        let name = known(resident.name.as_deref(), look);
+        let name = known(resident.name.as_deref(), theme);
         // A sign as well, because not every terminal has bold letters.
         let name = format!("{} {name}", if own { '>' } else { ' ' });
-        Some(vec![
+        vec![
             Cell::inked(name, ink),
             Cell::inked(resident.cores.to_string(), ink),
-            Cell::inked(age(resident.time, data), Ink::Faint),
-            Cell::inked(known(resident.program, look), ink),
-            Cell::inked(known(resident.pid, look), ink),
-        ])
+            Cell::faint(age(resident.time, data)),
+            Cell::inked(known(resident.program, theme), ink),
+            Cell::inked(known(resident.pid, theme), ink),
+        ]
     });
     let hidden = map
         .residents
@@ -128,11 +113,6 @@ pub(super) fn draw_residents(
             format::counted(hidden as u64 + 1, "more program")
         );
         let said = text::left(&said, usize::from(area.width));
-        draw_line(
-            canvas,
-            row_of(area, area.height - 1),
-            &[(said, Ink::Faint)],
-            look,
-        );
+        canvas.text(row_of(area, area.height - 1), said, Ink::Faint);
     }
 }

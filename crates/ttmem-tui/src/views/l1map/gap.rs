@@ -1,7 +1,7 @@
 //! How far the storage of programs is from the lowest buffer of a core.
 
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use ttmem_api::{L1Core, L1Map};
 
 /// Below so many bytes the next program may well clash.
@@ -9,10 +9,8 @@ const NARROW_BYTES: u64 = 16 * 1024;
 /// Below so many hundredths of a core the user should know.
 const SMALL_PERCENT: u64 = 2;
 
-/// What lies between storage and buffers of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// So many bytes.
     Apart(u64),
     /// Nothing: they lie over each other by so many bytes, or touch.
     Clash(u64),
@@ -70,8 +68,8 @@ impl Gap {
         }
     }
 
-    pub(super) fn said(self, bytes_per_core: Option<u64>, look: Look) -> String {
-        let dash = look.unknown();
+    pub(super) fn said(self, bytes_per_core: Option<u64>, theme: Theme) -> String {
+        let dash = theme.unknown();
         match (self, self.ink(bytes_per_core)) {
             (Self::Clash(0), _) => format!("0 B {dash} clash"),
             (Self::Clash(bytes), _) => format!("clash by {}", format::bytes(bytes)),
@@ -87,7 +85,7 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::screen::LOOK;
+    use crate::testing::screen::THEME;
 
     fn core(cb_end: Option<u64>, lowest_buffer: Option<u64>) -> L1Core {
         L1Core {
@@ -114,7 +112,7 @@ mod tests {
             let gap = Gap::of(&core(Some(end), Some(lowest))).expect("both are known");
             assert_eq!(gap.ink(bytes_per_core), ink, "{end} {lowest}");
             assert_eq!(gap.sign(), sign, "{end} {lowest}");
-            assert_eq!(gap.said(bytes_per_core, LOOK), said);
+            assert_eq!(gap.said(bytes_per_core, THEME), said);
         }
         assert_eq!(Gap::of(&core(None, Some(1))), None);
         assert_eq!(Gap::of(&core(Some(1), None)), None);

@@ -1,23 +1,18 @@
 //! The cores of a device as a heat map: how much of each is in use.
 
 use super::gap::Gap;
-use crate::look::{Ink, Look};
-use crate::widgets::share::Share;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Share, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
-/// A core, by its column and row.
 pub(super) type Place = (u32, u32);
 
-/// The columns of the numbers at the left.
 const NUMBERS: u16 = 4;
 /// A cell with the sign before it: heat alone, or heat and a percentage.
 const NARROW: u16 = 3;
 const WIDE: u16 = 7;
 
-/// Where cores were drawn, for the pointer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GridPlace {
     area: Rect,
@@ -67,13 +62,7 @@ fn narrowed(count: u32) -> u16 {
 }
 
 /// Draws as many cores as fit, those around the chosen one if that is not all.
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    area: Rect,
-    map: &L1Map,
-    chosen: Place,
-    look: Look,
-) -> GridPlace {
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen: Place) -> GridPlace {
     let area = area.intersection(canvas.area);
     if area.width <= NUMBERS || area.height < 2 {
         return GridPlace::default();
@@ -93,18 +82,12 @@ pub(super) fn draw(
     for column in 0..columns {
         let at = (area.x + NUMBERS + narrowed(column) * cell, area.y);
         let number = text::right(&(first.0 + column).to_string(), 2);
-        text::put(
-            canvas,
-            at,
-            &number,
-            usize::from(body),
-            look.style(Ink::Faint),
-        );
+        canvas.put(at, &number, usize::from(body), Ink::Faint);
     }
     for row in 0..rows {
         let at = (area.x, area.y + 1 + narrowed(row));
         let number = text::right(&(first.1 + row).to_string(), 2);
-        text::put(canvas, at, &number, 3, look.style(Ink::Faint));
+        canvas.put(at, &number, 3, Ink::Faint);
     }
     for core in &map.cores {
         let (Some(x), Some(y)) = (core.x.checked_sub(first.0), core.y.checked_sub(first.1)) else {
@@ -115,7 +98,7 @@ pub(super) fn draw(
                 area.x + NUMBERS + narrowed(x) * cell,
                 area.y + 1 + narrowed(y),
             );
-            draw_core(canvas, at, core, (wide, map.bytes_per_core), look);
+            draw_core(canvas, at, core, (wide, map.bytes_per_core));
         }
     }
     // Last, because its signs are between it and its neighbours.
@@ -127,7 +110,7 @@ pub(super) fn draw(
         let row = area.y + 1 + narrowed(mark.1);
         let column = area.x + NUMBERS + narrowed(mark.0) * cell;
         for (column, sign) in [(column - 1, "["), (column + body, "]")] {
-            text::put(canvas, (column, row), sign, 1, look.style(Ink::Strong));
+            canvas.put((column, row), sign, 1, Ink::Strong);
         }
     }
     place
@@ -141,55 +124,56 @@ fn first_shown(chosen: u32, shown: u32, count: u32) -> u32 {
 }
 
 fn draw_core(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     at: (u16, u16),
     core: &L1Core,
     (wide, bytes_per_core): (bool, Option<u64>),
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let share = core
         .occupied_bytes
         .and_then(|bytes| Share::of(bytes, bytes_per_core));
     let end = match share {
         Some(share) => {
-            let (signs, style) = look.heat(share.permille());
-            text::put(canvas, at, signs, 2, style)
+            let (signs, style) = theme.heat(share.permille());
+            canvas.put_styled(at, signs, 2, style)
         }
         None => {
-            let unknown = text::left(look.unknown(), 2);
-            text::put(canvas, at, &unknown, 2, look.style(Ink::Faint))
+            let unknown = text::left(theme.unknown(), 2);
+            canvas.put(at, &unknown, 2, Ink::Faint)
         }
     };
     let mut end = (end, at.1);
     if wide {
         let percent = share.map_or_else(String::new, |share| format!("{}%", share.permille() / 10));
         let percent = text::right(&percent, 4);
-        end.0 = text::put(canvas, end, &percent, 4, look.style(Ink::Text));
+        end.0 = canvas.put(end, &percent, 4, Ink::Text);
     }
     let gap = Gap::of(core);
     if let Some((gap, sign)) = gap.and_then(|gap| Some((gap, gap.sign()?))) {
-        let style = look.style(gap.ink(bytes_per_core));
-        text::put(canvas, end, &sign.to_string(), 1, style);
+        let style = theme.style(gap.ink(bytes_per_core));
+        canvas.put_styled(end, &sign.to_string(), 1, style);
     }
 }
 
-pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, look: Look) {
+pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect) {
+    let theme = canvas.theme;
     let area = area.intersection(canvas.area);
     if area.is_empty() {
         return;
     }
-    let faint = look.style(Ink::Faint);
+    let faint = theme.style(Ink::Faint);
     let mut heat = vec![(" 0% ", faint)];
-    heat.extend((0..8).map(|step| look.heat(step * 125 + 1)));
+    heat.extend((0..8).map(|step| theme.heat(step * 125 + 1)));
     heat.push((" 100%", faint));
     let parts = [
         heat,
         vec![("  [ ] chosen", faint)],
         vec![
-            ("  ! ", look.style(Ink::Warning)),
+            ("  ! ", theme.style(Ink::Warning)),
             ("gap below 16 KiB", faint),
         ],
-        vec![("  X ", look.style(Ink::Danger)), ("clash", faint)],
+        vec![("  X ", theme.style(Ink::Danger)), ("clash", faint)],
     ];
     let mut column = area.x;
     for part in parts {
@@ -199,7 +183,7 @@ pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, look: Look) {
             break;
         }
         for (said, style) in part {
-            column = text::put(canvas, (column, area.y), said, width, style);
+            column = canvas.put_styled((column, area.y), said, width, style);
         }
     }
 }

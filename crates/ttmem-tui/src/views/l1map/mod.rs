@@ -11,41 +11,32 @@ mod grid;
 #[cfg(test)]
 mod tests;
 
-use super::age;
 use super::device::{class_name, draw_title};
 use super::naming::known;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{above, below, draw_line, draw_whole, right_of, row_of};
-use crate::widgets::table::Table;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Cursor, above, below, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ttmem_api::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
 const WIDE: u16 = 130;
-/// Rows of a core's figures.
 const FACT_ROWS: u16 = 5;
 
-/// What is on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Page {
-    /// The cores of L1.
     #[default]
     Cores,
-    /// The banks of a class.
     Banks(MemoryClass),
 }
 
-/// What the user chose of the map.
 #[derive(Debug, Default)]
 pub(crate) struct L1MapView {
     page: Page,
@@ -59,12 +50,8 @@ pub(crate) struct L1MapView {
     opened: Option<(DeviceKey, Place)>,
     /// The place in the list of the largest blocks.
     block: Cursor,
-    /// How many cells of a bank fit on the screen.
     cells: Option<u32>,
-    /// Where the grid was last drawn.
     grid: GridPlace,
-    /// Where the list was last drawn.
-    list: Rect,
 }
 
 /// L1 of a device, if that is what came.
@@ -120,34 +107,28 @@ impl L1MapView {
         self.block = Cursor::default();
     }
 
-    /// Keys that move in what is on the screen.
     fn move_by(&mut self, key: Key, data: &Data, chosen: &Chosen) -> bool {
-        let device = chosen.device(data);
-        if let Page::Banks(class) = self.page {
-            let map = device.and_then(|device| blocks_of(device, class, data));
-            let rows = map.map_or(0, |map| map.largest.len() as u64);
-            return self.block.handle(key, rows);
+        if self.page != Page::Cores {
+            return self.block.handle(key);
         }
+        let device = chosen.device(data);
         let Some(map) = device.and_then(|device| map_of(device, data)) else {
             return false;
         };
-        let rows = map
-            .core
-            .as_ref()
-            .map_or(0, |core| core.segments.len() as u64);
         match key {
             Key::Left | Key::Right => self.step(key, map),
             Key::Up | Key::Char('k') if !self.in_list => self.step(Key::Up, map),
             Key::Down | Key::Char('j') if !self.in_list => self.step(Key::Down, map),
-            other => return self.segment.handle(other, rows),
+            other => return self.segment.handle(other),
         }
         true
     }
 
     /// The second line: the smallest gap, and when all this held.
-    fn draw_summary(canvas: &mut Buffer, area: Rect, map: &L1Map, data: &Data, look: Look) {
+    fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
+        let theme = canvas.theme;
         let received = data.l1map.as_ref().map(|fresh| fresh.received);
-        let old = received.and_then(|received| age::note(data, received));
+        let old = received.and_then(|received| data.age_note(received));
         let mut parts: Vec<(String, Ink)> = Vec::new();
         // First, because what follows gives way.
         let is_old = old.is_some();
@@ -156,7 +137,7 @@ impl L1MapView {
             Some((core, gap)) => {
                 let ink = gap.ink(map.bytes_per_core);
                 parts.push(("smallest gap".to_owned(), Ink::Faint));
-                parts.push((gap.said(map.bytes_per_core, look), ink));
+                parts.push((gap.said(map.bytes_per_core, theme), ink));
                 parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
                 let warning = match gap {
                     Gap::Clash(_) => Some("CBs and buffers lie over each other"),
@@ -177,23 +158,22 @@ impl L1MapView {
             let time = &format::date_time(map.time)[11..];
             parts.push((format!(" as of {time} UTC"), Ink::Faint));
         }
-        draw_whole(canvas, area, &parts, 1, look);
+        canvas.whole_parts(area, &parts, 1);
     }
 
     fn draw_cores(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (device, map): (&Device, &L1Map),
         data: &Data,
-        look: Look,
     ) {
         let Some(core) = self.core(map) else {
             let note = "the cores of this device are not known";
-            draw_line(canvas, area, &[(note, Ink::Faint)], look);
+            canvas.text(area, note, Ink::Faint);
             return;
         };
-        Self::draw_summary(canvas, row_of(area, 0), map, data, look);
+        Self::draw_summary(canvas, row_of(area, 0), map, data);
         let body = below(area, 1);
         let most = if body.width >= WIDE {
             body.width * 2 / 5
@@ -204,33 +184,26 @@ impl L1MapView {
         // Figures of the core come before rows of the grid that would scroll.
         let rows = rows.min(body.height.saturating_sub(FACT_ROWS + 1).max(3));
         let left = Rect { width, ..body };
-        self.grid = grid::draw(canvas, above(left, rows), map, core, look);
-        grid::draw_legend(canvas, row_of(left, rows), look);
+        self.grid = grid::draw(canvas, above(left, rows), map, core);
+        grid::draw_legend(canvas, row_of(left, rows));
         let airy = u16::from(body.height >= 30);
         let under = rows + 1 + airy;
-        let facts = facts::draw_core(
-            canvas,
-            above(below(left, under), FACT_ROWS),
-            map,
-            core,
-            look,
-        );
+        let facts = facts::draw_core(canvas, above(below(left, under), FACT_ROWS), map, core);
         let under = under + facts + airy;
         let rest = below(left, under);
-        facts::draw_residents(canvas, rest, map, core, data, look);
+        facts::draw_residents(canvas, rest, map, core, data);
         let right = right_of(body, width + 1);
-        self.draw_column(canvas, right, (device, map, core), data, look);
+        self.draw_column(canvas, right, (device, map, core), data);
     }
 
-    /// The chosen core from the top to address 0.
     fn draw_column(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (device, map, chosen): (&Device, &L1Map, Place),
         data: &Data,
-        look: Look,
     ) {
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.height < 2 {
             return;
@@ -243,14 +216,14 @@ impl L1MapView {
         } else if told.is_none() {
             title.push_str(" is on its way");
         } else {
-            let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), look);
+            let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), theme);
             title.push_str(&format!(" from {top} down to 0x0"));
         }
         if self.in_list {
             title.push_str("; arrows move here");
         }
         let ink = if here { Ink::Strong } else { Ink::Faint };
-        draw_line(canvas, area, &[(title, ink)], look);
+        canvas.text(area, title, ink);
         let Some(told) = told else { return };
         if here {
             let opened = Some((device.key(), chosen));
@@ -264,14 +237,14 @@ impl L1MapView {
         let labels = area.width >= 90;
         let bar_width = if labels { 38 } else { 5 };
         let body = below(area, 1);
-        self.list = right_of(body, bar_width);
-        column::draw_list(canvas, self.list, told, &mut self.segment, data, look);
+        let list = right_of(body, bar_width);
+        column::draw_list(canvas, list, told, &mut self.segment, data);
         let bar = Rect {
             width: bar_width.min(body.width),
             ..body
         };
         let marked = column::at(told, self.segment.row);
-        column::draw_bar(canvas, bar, told, marked, labels, look);
+        column::draw_bar(canvas, bar, told, marked, labels);
     }
 }
 
@@ -316,27 +289,21 @@ impl View for L1MapView {
         ]
     }
 
-    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
+    fn documents(&self, data: &Data, chosen: &Chosen) -> Vec<Document> {
         let Some(device) = chosen.device(data) else {
-            return Wants::default();
+            return Vec::new();
         };
         let key = device.key();
-        match self.page {
+        vec![match self.page {
             Page::Cores => {
                 // A core is asked for only once it is known to be there: without, the server
                 // would answer nothing at all.
                 let core = map_of(device, data).and_then(|map| self.core(map));
                 let narrow = |(x, y): Place| Some((u16::try_from(x).ok()?, u16::try_from(y).ok()?));
-                Wants {
-                    l1map: Some((key, core.and_then(narrow))),
-                    ..Wants::default()
-                }
+                Document::L1Map(key, core.and_then(narrow))
             }
-            Page::Banks(class) => Wants {
-                blocks: Some((key, class, self.cells.unwrap_or(256))),
-                ..Wants::default()
-            },
-        }
+            Page::Banks(class) => Document::Blocks(key, class, self.cells.unwrap_or(256)),
+        }]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -352,44 +319,35 @@ impl View for L1MapView {
             other if self.move_by(other, data, chosen) => {}
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(device) = chosen.device(data) else {
             return Outcome::Unused;
         };
-        let (cursor, rows) = match self.page {
-            Page::Banks(class) => {
-                let map = blocks_of(device, class, data);
-                let rows = map.map_or(0, |map| map.largest.len());
-                (&mut self.block, rows)
-            }
-            Page::Cores => {
-                let Some(map) = map_of(device, data) else {
-                    return Outcome::Unused;
-                };
-                let core = self.grid.core_at(pointer.column, pointer.row);
-                let core = core.filter(|core| facts::core_at(map, *core).is_some());
-                if let Some(core) = core.filter(|_| pointer.did == Gesture::Click) {
-                    self.core = Some(core);
-                    return Outcome::Taken;
-                }
-                let rows = map.core.as_ref().map_or(0, |core| core.segments.len());
-                (&mut self.segment, rows)
-            }
+        if self.page != Page::Cores {
+            return Outcome::if_used(self.block.point(pointer));
+        }
+        let Some(map) = map_of(device, data) else {
+            return Outcome::Unused;
         };
-        Outcome::if_used(Table::point(self.list, cursor, pointer, rows as u64))
+        let core = self.grid.core_at(pointer.column, pointer.row);
+        let core = core.filter(|core| facts::core_at(map, *core).is_some());
+        if let Some(core) = core.filter(|_| pointer.did == Gesture::Click) {
+            self.core = Some(core);
+            return Outcome::Handled;
+        }
+        Outcome::if_used(self.segment.point(pointer))
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         self.grid = GridPlace::default();
-        self.list = Rect::default();
         if area.is_empty() {
             return;
         }
-        draw_title(canvas, area, data, chosen, look);
+        draw_title(canvas, area, data, chosen);
         let body = below(area, 1);
         self.cells = Some(banks::cells_wanted(body));
         let Some(device) = chosen.device(data).filter(|_| body.height > 0) else {
@@ -397,20 +355,20 @@ impl View for L1MapView {
         };
         match self.page {
             Page::Cores => match map_of(device, data) {
-                Some(map) => self.draw_cores(canvas, body, (device, map), data, look),
+                Some(map) => self.draw_cores(canvas, body, (device, map), data),
                 None => {
                     let note = format!("L1 of device {} is on its way", device.id);
-                    draw_line(canvas, body, &[(note, Ink::Faint)], look);
+                    canvas.text(body, note, Ink::Faint);
                 }
             },
             Page::Banks(class) => match blocks_of(device, class, data) {
                 Some(map) => {
-                    self.list = banks::draw(canvas, body, map, &mut self.block, data, look);
+                    banks::draw(canvas, body, map, &mut self.block, data);
                 }
                 None => {
                     let class = class_name(class);
                     let note = format!("{class} of device {} is on its way", device.id);
-                    draw_line(canvas, body, &[(note, Ink::Faint)], look);
+                    canvas.text(body, note, Ink::Faint);
                 }
             },
         }

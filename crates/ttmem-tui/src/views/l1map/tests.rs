@@ -1,8 +1,11 @@
 //! Screens, keys and odd data of the map.
 
 use super::*;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn};
+use crate::testing;
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn};
 use crate::testing::world::{Names, World};
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 
 const BUSY: World = World {
     devices: 8,
@@ -28,7 +31,7 @@ fn screens_of_the_banks() {
 
 fn press(view: &mut L1MapView, keys: &[Key], data: &Data, chosen: &mut Chosen) {
     for key in keys {
-        assert_eq!(view.handle(*key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(*key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -89,7 +92,9 @@ fn arrows_move_the_core_and_stop_at_the_edge() {
         &mut chosen,
     );
     assert_eq!(view.core, Some((2, 0)));
-    let wanted = view.wants(&data, &chosen).l1map.expect("a map is wanted");
+    let wanted = testing::needed(&view, &data, &chosen)
+        .l1map
+        .expect("a map is wanted");
     assert_eq!(wanted.1, Some((2, 0)));
     // The column is still that of the core before, and says so.
     let screen = drawn(&mut view, &data, &chosen, (80, 21));
@@ -127,7 +132,9 @@ fn another_device_is_not_shown_as_this_one() {
     let screen = drawn(&mut view, &data, &chosen, (80, 24));
     assert!(screen.contains("L1 of device 1 is on its way") && !screen.contains("RAN LAST"));
     // A core that the other device may not have is not asked for yet.
-    let (key, core) = view.wants(&data, &chosen).l1map.expect("a map is wanted");
+    let (key, core) = testing::needed(&view, &data, &chosen)
+        .l1map
+        .expect("a map is wanted");
     assert_eq!((key, core), (data.devices()[1].key(), None));
     assert_eq!(
         view.handle(Key::Left, &data, &mut chosen),
@@ -146,9 +153,9 @@ fn banks_are_asked_for_in_as_many_cells_as_fit() {
     let mut view = L1MapView::default();
     drawn(&mut view, &data, &chosen, (80, 21));
     press(&mut view, &[Key::Char('d')], &data, &mut chosen);
-    let wants = view.wants(&data, &chosen);
-    assert_eq!(wants.l1map, None);
-    let (_, class, cells) = wants.blocks.expect("banks are wanted");
+    let needed = testing::needed(&view, &data, &chosen);
+    assert_eq!(needed.l1map, None);
+    let (_, class, cells) = needed.blocks.expect("banks are wanted");
     assert_eq!((class, cells), (MemoryClass::Dram, 67 * 7));
     press(
         &mut view,
@@ -189,10 +196,10 @@ fn a_click_chooses_a_core_or_a_segment() {
         view.point(pointer, &data, &mut chosen)
     };
     // The grid begins in the third row with its numbers.
-    assert_eq!(click(&mut view, 4 + 3 * 3, 3 + 2), Outcome::Taken);
+    assert_eq!(click(&mut view, 4 + 3 * 3, 3 + 2), Outcome::Handled);
     assert_eq!(view.core, Some((3, 2)));
     assert_eq!(click(&mut view, 1, 5), Outcome::Unused);
-    assert_eq!(click(&mut view, 60, 5), Outcome::Taken);
+    assert_eq!(click(&mut view, 60, 5), Outcome::Handled);
     assert_eq!(view.segment.row, view.segment.top + 1);
     assert_eq!(click(&mut view, 60, 0), Outcome::Unused);
 }
@@ -214,7 +221,7 @@ fn what_is_chosen_may_be_gone_and_any_area_can_be_drawn() {
                 for height in [0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 21, 50] {
                     let mut canvas = Buffer::empty(Rect::new(3, 2, width, height));
                     let area = canvas.area;
-                    view.draw(&mut canvas, area, &data, &chosen, LOOK);
+                    view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
                 }
             }
         }

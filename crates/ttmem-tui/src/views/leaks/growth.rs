@@ -8,13 +8,11 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, short};
-use crate::widgets::line::{above, draw_line, row_of};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Table, above, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{Device, DeviceHistory, History, MemoryClass, PeakBytes, Timestamp};
+use ttmem_api::{Device, DeviceHistory, History, PeakBytes, Timestamp};
 
 /// Seconds that the history which is always here reaches back.
 const RECENT_SECONDS: u64 = 600;
@@ -38,11 +36,34 @@ const COLUMNS: &[Column] = &[
     Column::figures("PEAK SINCE", 10, 4),
 ];
 
-const CLASSES: [MemoryClass; 4] = [
-    MemoryClass::Dram,
-    MemoryClass::L1,
-    MemoryClass::L1Small,
-    MemoryClass::Trace,
+/// A class: what a device has of it now, at most since a mark, and over time.
+type Class = (
+    fn(&Device) -> u64,
+    fn(&PeakBytes) -> u64,
+    fn(&DeviceHistory) -> &[Option<u64>],
+);
+
+const CLASSES: [Class; 4] = [
+    (
+        |device| device.dram.charged_bytes,
+        |peaks| peaks.dram,
+        |history| &history.dram_bytes,
+    ),
+    (
+        |device| device.l1.charged_bytes,
+        |peaks| peaks.l1,
+        |history| &history.l1_bytes,
+    ),
+    (
+        |device| device.l1_small.charged_bytes,
+        |peaks| peaks.l1_small,
+        |history| &history.l1_small_bytes,
+    ),
+    (
+        |device| device.trace.charged_bytes,
+        |peaks| peaks.trace,
+        |history| &history.trace_bytes,
+    ),
 ];
 
 /// How far back a history must reach to tell of a mark; none if the recent one does.
@@ -59,7 +80,6 @@ pub(super) fn reach(mark: Timestamp, data: &Data) -> Option<u32> {
     })
 }
 
-/// What one class of a device has, and had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grown {
     now: u64,
@@ -79,12 +99,12 @@ pub(super) const OTHER_ROWS: u16 = 2;
 
 /// Draws devices, those that grew most first; `mark` is its place and its time.
 pub(super) fn draw(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     (place, time): (usize, Timestamp),
     data: &Data,
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let history = before(time, data);
     let devices = data.devices().iter();
     let mut rows: Vec<(&Device, [Grown; 4])> = devices
@@ -97,20 +117,19 @@ pub(super) fn draw(
     let high = count
         .saturating_add(1)
         .min(area.height.saturating_sub(1).max(1));
-    table.draw_first(canvas, above(area, high), rows.len() as u64, look, |row| {
-        let (device, grown) = rows.get(usize::try_from(row).ok()?)?;
-        let mut cells = vec![Cell::new(short(device, look))];
+    table.draw_first(canvas, above(area, high), &rows, |(device, grown)| {
+        let mut cells = vec![Cell::new(short(device, theme))];
         for class in grown {
-            let (by, ink) = difference(class.by(), look);
+            let (by, ink) = difference(class.by(), theme);
             cells.push(Cell::new(format::bytes(class.now)));
             cells.push(Cell::inked(by, ink));
-            let peak = known(class.peak.map(format::bytes), look);
-            cells.push(Cell::inked(peak, Ink::Faint));
+            let peak = known(class.peak.map(format::bytes), theme);
+            cells.push(Cell::faint(peak));
         }
-        Some(cells)
+        cells
     });
     let note = [(against(history), Ink::Faint)];
-    draw_line(canvas, row_of(area, high), &note, look);
+    canvas.line(row_of(area, high), &note);
 }
 
 /// What growth is measured against, in words.
@@ -125,10 +144,10 @@ fn against(history: Option<(&History, usize)>) -> String {
 fn grown(device: &Device, place: usize, history: Option<(&History, usize)>) -> [Grown; 4] {
     let peaks = device.peaks_since_marks.get(place);
     let then = history.and_then(|(history, step)| Some((history.of(device)?, step)));
-    CLASSES.map(|class| Grown {
-        now: now(device, class),
-        then: then.and_then(|(of, step)| *series(of, class)?.get(step)?),
-        peak: peaks.map(|peaks| peak(peaks, class)),
+    CLASSES.map(|(now, peak, series)| Grown {
+        now: now(device),
+        then: then.and_then(|(of, step)| *series(of).get(step)?),
+        peak: peaks.map(peak),
     })
 }
 
@@ -150,38 +169,10 @@ fn step_before(history: &History, time: Timestamp) -> Option<usize> {
     (ago / 1_000_000_000 < 2 * u64::from(history.step_seconds)).then_some(step)
 }
 
-const fn now(device: &Device, class: MemoryClass) -> u64 {
-    match class {
-        MemoryClass::L1 => device.l1.charged_bytes,
-        MemoryClass::L1Small => device.l1_small.charged_bytes,
-        MemoryClass::Trace => device.trace.charged_bytes,
-        _dram => device.dram.charged_bytes,
-    }
-}
-
-const fn peak(peaks: &PeakBytes, class: MemoryClass) -> u64 {
-    match class {
-        MemoryClass::L1 => peaks.l1,
-        MemoryClass::L1Small => peaks.l1_small,
-        MemoryClass::Trace => peaks.trace,
-        _dram => peaks.dram,
-    }
-}
-
-const fn series(history: &DeviceHistory, class: MemoryClass) -> Option<&Vec<Option<u64>>> {
-    Some(match class {
-        MemoryClass::Dram => &history.dram_bytes,
-        MemoryClass::L1 => &history.l1_bytes,
-        MemoryClass::L1Small => &history.l1_small_bytes,
-        MemoryClass::Trace => &history.trace_bytes,
-        _other => return None,
-    })
-}
-
 /// A difference with its sign, and how it is drawn.
-fn difference(by: Option<i128>, look: Look) -> (String, Ink) {
+fn difference(by: Option<i128>, theme: Theme) -> (String, Ink) {
     let Some(by) = by else {
-        return (look.unknown().to_owned(), Ink::Faint);
+        return (theme.unknown().to_owned(), Ink::Faint);
     };
     let size = u64::try_from(by.unsigned_abs()).map_or_else(|_| "much".to_owned(), format::bytes);
     match by {
@@ -194,7 +185,7 @@ fn difference(by: Option<i128>, look: Look) -> (String, Ink) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::screen::LOOK;
+    use crate::testing::screen::THEME;
     use crate::testing::world::{Names, World, ago};
 
     const WORLD: World = World {
@@ -249,7 +240,7 @@ mod tests {
             then,
             peak: None,
         };
-        let text = |grown: Grown| difference(grown.by(), LOOK).0;
+        let text = |grown: Grown| difference(grown.by(), THEME).0;
         assert_eq!(text(grown(3 << 20, Some(1 << 20))), "+2.0 MiB");
         assert_eq!(text(grown(0, Some(u64::MAX))), "-16.0 EiB");
         assert_eq!(text(grown(7, Some(7))), "0 B");

@@ -2,10 +2,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, owner};
-use crate::widgets::table::{Cell, Column, Table};
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Cell, Column, Table};
 use ratatui::layout::Rect;
 use ttmem_api::Process;
 
@@ -37,26 +36,15 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
     shown
 }
 
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    area: Rect,
-    processes: &[&Process],
-    data: &Data,
-    look: Look,
-) {
-    let rows = processes.len() as u64;
-    Table::of(COLUMNS).draw_first(canvas, area, rows, look, |row| {
-        Some(cells(
-            processes.get(usize::try_from(row).ok()?)?,
-            data,
-            look,
-        ))
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, processes: &[&Process], data: &Data) {
+    let theme = canvas.theme;
+    Table::of(COLUMNS).draw_first(canvas, area, processes, |process| {
+        cells(process, data, theme)
     });
 }
 
-fn cells(process: &Process, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
-    let none = || faint(look.unknown().to_owned());
+fn cells(process: &Process, data: &Data, theme: Theme) -> Vec<Cell> {
+    let none = || Cell::faint(theme.unknown().to_owned());
     let candidates = process.leak_candidates;
     let released = process.released.as_ref();
     let (buffers, bytes) = if candidates.buffers > 0 {
@@ -70,12 +58,14 @@ fn cells(process: &Process, data: &Data, look: Look) -> Vec<Cell> {
         (none(), none())
     };
     vec![
-        Cell::new(owner(process.pid, process.instance.as_deref(), data, look)),
-        faint(process.state.to_string()),
+        Cell::new(owner(process.pid, process.instance.as_deref(), data, theme)),
+        Cell::faint(process.state.to_string()),
         buffers,
         bytes,
         released.map_or_else(none, |released| Cell::new(format::bytes(released.bytes))),
-        released.map_or_else(none, |released| faint(released.reason.clone())),
-        released.map_or_else(none, |released| faint(age(Some(released.time), data, look))),
+        released.map_or_else(none, |released| Cell::faint(released.reason.clone())),
+        released.map_or_else(none, |released| {
+            Cell::faint(age(Some(released.time), data, theme))
+        }),
     ]
 }

@@ -8,49 +8,37 @@ mod held;
 #[cfg(test)]
 mod tests;
 
-use super::age;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question::{self, Question};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{above, below, draw_line, row_of};
-use crate::widgets::table::Table;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::{Canvas, Cursor, above, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
-/// What grew since a mark.
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
     mark: Option<Mark>,
     /// The place in the ways to put buffers together.
     way: usize,
-    /// On the chosen device only.
     only_device: bool,
     cursor: Cursor,
-    /// The group that was opened.
     opened: Option<Opened>,
-    /// Where the groups were drawn.
-    drawn: Rect,
-    /// Why the last key led nowhere.
     note: Option<&'static str>,
 }
 
-/// The buffers of a group.
 #[derive(Debug)]
 struct Opened {
     list: Box<Buffers>,
     /// The mark that they are since: a newer one is followed only when the list is closed.
     mark: Mark,
-    /// The process that was chosen before.
     pid: Option<u32>,
 }
 
@@ -104,7 +92,6 @@ impl Leaks {
         }
     }
 
-    /// Opens the buffers of the chosen group.
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) {
         let before = chosen.pid;
         let row = usize::try_from(self.cursor.row).unwrap_or(usize::MAX);
@@ -128,8 +115,9 @@ impl Leaks {
     /// What all below is since: the mark of the opened group, or the one that is looked at.
     ///
     /// The filters as well, but of an opened group: its own line says those.
-    fn draw_mark(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
-        let dot = look.between();
+    fn draw_mark(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
+        let dot = theme.between();
         let marks = data.marks();
         let (place, mark) = match &self.opened {
             Some(Opened { mark, .. }) => (marks.iter().position(|known| known == mark), mark),
@@ -174,17 +162,18 @@ impl Leaks {
             .sum();
         let room = usize::from(row.width).saturating_sub(rest + parts[0].0.len());
         parts[1].0 = crate::widgets::text::clip(&parts[1].0, room.max(8));
-        draw_line(canvas, row, &parts, look);
+        canvas.line(row, &parts);
     }
 
-    fn draw_sum(&self, canvas: &mut Buffer, row: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw_sum(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
         let Some(groups) = self.sums(data, chosen) else {
-            draw_line(canvas, row, &[("asking the server…", Ink::Faint)], look);
+            canvas.text(row, "asking the server…", Ink::Faint);
             return;
         };
         let received = data.groups.as_ref().map(|fresh| fresh.received);
-        let age = received.and_then(|received| age::note(data, received));
-        let age = age.map_or_else(String::new, |age| format!("{}{age}", look.between()));
+        let age = received.and_then(|received| data.age_note(received));
+        let age = age.map_or_else(String::new, |age| format!("{}{age}", theme.between()));
         let parts = [
             (
                 format!(
@@ -197,11 +186,11 @@ impl Leaks {
             (" allocated since and still held".to_owned(), Ink::Text),
             (age, Ink::Faint),
             (
-                format!("{}{}", look.between(), groups::count_of(groups)),
+                format!("{}{}", theme.between(), groups::count_of(groups)),
                 Ink::Faint,
             ),
         ];
-        draw_line(canvas, row, &parts, look);
+        canvas.line(row, &parts);
     }
 }
 
@@ -219,20 +208,15 @@ fn doubt(data: &Data) -> Option<String> {
 }
 
 /// Draws what there is to say without a mark; what is left below.
-fn draw_no_mark(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) -> Rect {
+fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
     if data.totals().is_none() {
         let words = [("asking the server…", Ink::Faint)];
-        draw_line(canvas, row_of(area, 0), &words, look);
+        canvas.line(row_of(area, 0), &words);
         return below(area, 2);
     }
-    draw_line(
-        canvas,
-        row_of(area, 0),
-        &[("No mark is set.", Ink::Strong)],
-        look,
-    );
+    canvas.text(row_of(area, 0), "No mark is set.", Ink::Strong);
     let words = "m sets one: what is allocated from then on and not freed is shown here.";
-    draw_line(canvas, row_of(area, 1), &[(words, Ink::Text)], look);
+    canvas.text(row_of(area, 1), words, Ink::Text);
     below(area, 3)
 }
 
@@ -265,16 +249,18 @@ impl View for Leaks {
         ]
     }
 
-    fn wants(&self, data: &Data, chosen: &Chosen) -> Wants {
+    fn documents(&self, data: &Data, chosen: &Chosen) -> Vec<Document> {
         if let Some(opened) = &self.opened {
-            return opened.list.wants(data, chosen);
+            return opened.list.documents(data, chosen);
         }
         let mark = self.mark(data);
-        Wants {
-            groups: self.asked(data, chosen),
-            history_seconds: mark.and_then(|(_place, mark)| growth::reach(mark.time, data)),
-            ..Wants::default()
-        }
+        let history = mark.and_then(|(_place, mark)| growth::reach(mark.time, data));
+        let groups = self.asked(data, chosen).map(Document::Groups);
+        history
+            .map(Document::History)
+            .into_iter()
+            .chain(groups)
+            .collect()
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -282,14 +268,14 @@ impl View for Leaks {
             if key == Key::Escape && !opened.list.is_typing() {
                 chosen.pid = opened.pid;
                 self.opened = None;
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             return opened.list.handle(key, data, chosen);
         }
         self.note = None;
-        let rows = self.rows(data, chosen);
-        if self.cursor.handle(key, rows) {
-            return Outcome::Taken;
+        self.cursor.rows = self.rows(data, chosen);
+        if self.cursor.handle(key) {
+            return Outcome::Handled;
         }
         match key {
             Key::Char('[') => self.step_mark(false, data),
@@ -300,7 +286,7 @@ impl View for Leaks {
             Key::Char('>') | Key::Right => chosen.step(true, data),
             Key::Enter => {
                 self.enter(data, chosen);
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Escape if self.only_device || chosen.pid.is_some() => {
                 self.only_device = false;
@@ -309,24 +295,23 @@ impl View for Leaks {
             _other => return Outcome::Unused,
         }
         self.cursor = Cursor::default();
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
         if let Some(opened) = &mut self.opened {
             return opened.list.point(pointer, data, chosen);
         }
-        let rows = self.rows(data, chosen);
-        Outcome::if_used(Table::point(self.drawn, &mut self.cursor, pointer, rows))
+        Outcome::if_used(self.cursor.point(pointer))
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let mut area = area.intersection(canvas.area);
         let mark = self.mark(data).map(|(place, mark)| (place, mark.time));
-        self.draw_mark(canvas, row_of(area, 0), data, chosen, look);
+        self.draw_mark(canvas, row_of(area, 0), data, chosen);
         if let Some(opened) = &mut self.opened {
             let list = below(area, 1);
-            opened.list.draw(canvas, list, data, chosen, look);
+            opened.list.draw(canvas, list, data, chosen);
             return;
         }
         let held = held::processes(data);
@@ -334,17 +319,17 @@ impl View for Leaks {
         // A part of the screen for each of what is below, the rest for the groups.
         let most = area.height / 4;
         let Some(mark) = mark else {
-            area = draw_no_mark(canvas, area, data, look);
+            area = draw_no_mark(canvas, area, data);
             if held_rows > 0 {
-                held::draw(canvas, area, &held, data, look);
+                held::draw(canvas, area, &held, data);
             }
             return;
         };
-        self.draw_sum(canvas, row_of(area, 1), data, chosen, look);
-        draw_line(canvas, row_of(area, 2), &[(CAVEAT, Ink::Faint)], look);
+        self.draw_sum(canvas, row_of(area, 1), data, chosen);
+        canvas.text(row_of(area, 2), CAVEAT, Ink::Faint);
         let doubt = self.note.map(str::to_owned).or_else(|| doubt(data));
         if let Some(doubt) = doubt {
-            draw_line(canvas, row_of(area, 3), &[(doubt, Ink::Warning)], look);
+            canvas.text(row_of(area, 3), doubt, Ink::Warning);
         }
         area = below(area, 4);
         let devices = u16::try_from(data.devices().len()).unwrap_or(u16::MAX);
@@ -362,21 +347,20 @@ impl View for Leaks {
         let room = area.height.saturating_sub(devices + held_high);
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
         let groups_area = above(area, rows.saturating_add(1).max(4).min(room));
-        self.drawn = groups_area;
         if let Some(groups) = self.sums(data, chosen) {
-            groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data, look);
+            groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
             if groups.groups.is_empty() {
                 let none = [("nothing that was allocated since is still held", Ink::Good)];
-                draw_line(canvas, row_of(groups_area, 1), &none, look);
+                canvas.line(row_of(groups_area, 1), &none);
             }
         }
         area = below(area, groups_area.height);
         if devices > 0 {
-            growth::draw(canvas, below(above(area, devices), 1), mark, data, look);
+            growth::draw(canvas, below(above(area, devices), 1), mark, data);
             area = below(area, devices);
         }
         if held_high > 0 {
-            held::draw(canvas, below(above(area, held_high), 1), &held, data, look);
+            held::draw(canvas, below(above(area, held_high), 1), &held, data);
         }
     }
 

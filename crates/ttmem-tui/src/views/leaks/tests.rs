@@ -3,6 +3,7 @@ use crate::data::Update;
 use crate::input::Gesture;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
+use crate::testing::{self, Needed};
 use std::time::Instant;
 
 const WORLD: World = World {
@@ -29,13 +30,13 @@ fn two_marks() -> Data {
     data
 }
 
-/// Answers what the view wants, as the server of the world would.
+/// Answers what the view needs, as the server of the world would.
 fn answer(view: &Leaks, data: &mut Data, chosen: &Chosen) {
-    let wants = view.wants(data, chosen);
-    if let Some(query) = wants.buffers {
+    let needed = testing::needed(view, data, chosen);
+    if let Some(query) = needed.buffers {
         data.apply(Update::Buffers(WORLD.answer(&query)), Instant::now());
     }
-    if let Some(query) = wants.groups {
+    if let Some(query) = needed.groups {
         let groups = WORLD.answer_groups(&query);
         data.apply(Update::Groups(query, groups), Instant::now());
     }
@@ -48,7 +49,7 @@ fn press(view: &mut Leaks, data: &mut Data, chosen: &mut Chosen, keys: &str) {
         } else {
             Key::Char(key)
         };
-        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(key, data, chosen), Outcome::Handled, "{key:?}");
         answer(view, data, chosen);
     }
 }
@@ -82,14 +83,17 @@ fn screens_of_what_was_chosen() {
 fn the_latest_mark_is_followed_unless_another_was_chosen() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
     let since = |view: &Leaks, data: &Data| {
-        let asked = view.wants(data, &Chosen::default()).groups;
+        let asked = testing::needed(view, data, &Chosen::default()).groups;
         asked.and_then(|query| query.since)
     };
     assert_eq!(since(&view, &data), Some(ago(95)));
     press(&mut view, &mut data, &mut chosen, "[[");
     assert_eq!(since(&view, &data), Some(ago(5_000)));
     // What devices had so long ago is not in the recent history.
-    assert_eq!(view.wants(&data, &chosen).history_seconds, Some(7_200));
+    assert_eq!(
+        testing::needed(&view, &data, &chosen).history_seconds,
+        Some(7_200)
+    );
     let newest = Mark {
         name: "newest".to_owned(),
         number: 9,
@@ -108,7 +112,7 @@ fn the_latest_mark_is_followed_unless_another_was_chosen() {
     data.snapshot.as_mut().unwrap().document.marks.remove(1);
     assert_eq!(since(&view, &data), Some(ago(1)));
     data.snapshot.as_mut().unwrap().document.marks.clear();
-    assert_eq!(view.wants(&data, &chosen), Wants::default());
+    assert_eq!(testing::needed(&view, &data, &chosen), Needed::default());
     press(&mut view, &mut data, &mut chosen, "[]\n");
 }
 
@@ -128,20 +132,29 @@ fn sums_of_another_mark_are_not_shown() {
 fn a_group_opens_its_buffers_since_the_mark_and_closes_again() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), two_marks(), Chosen::default());
     press(&mut view, &mut data, &mut chosen, "j\n");
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(asked.operation.as_deref(), Some("ttnn::matmul"));
     assert_eq!(asked.since, Some(ago(95)));
     // Keys are those of the list, typing included.
     press(&mut view, &mut data, &mut chosen, "/x");
     assert!(view.is_typing());
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert!(!view.is_typing() && view.opened.is_some());
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert!(view.opened.is_none());
     // By process: the one that was chosen before is chosen again.
     press(&mut view, &mut data, &mut chosen, "bbb\n");
     assert_eq!(chosen.pid, Some(70_100));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(chosen.pid, None);
     // By layout there is no filter.
     press(&mut view, &mut data, &mut chosen, "b\n");
@@ -172,7 +185,7 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
     };
     let totals = &mut data.snapshot.as_mut().unwrap().document;
     totals.marks.push(newest);
-    let asked = view.wants(&data, &chosen).buffers.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(asked.since, Some(ago(95)));
     let (mark, _filters) = heading(&mut view, &data, &chosen);
     assert!(
@@ -193,7 +206,10 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
         filters.contains("device 1") && !mark.contains("device"),
         "{mark}\n{filters}"
     );
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     press(&mut view, &mut data, &mut chosen, "d");
     answer(&view, &mut data, &chosen);
     press(&mut view, &mut data, &mut chosen, "\nd");
@@ -203,7 +219,10 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
         !filters.contains("device 1") && !mark.contains("device"),
         "{mark}\n{filters}"
     );
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     let (mark, _sums) = heading(&mut view, &data, &chosen);
     assert!(
         mark.starts_with("since mark 2 of 2: newest") && mark.ends_with("device 1"),
@@ -216,11 +235,14 @@ fn only_the_chosen_device_or_process_until_escape() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
     press(&mut view, &mut data, &mut chosen, "d>");
     chosen.pid = Some(70_100);
-    let asked = view.wants(&data, &chosen).groups.unwrap();
+    let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!(asked.unique_id, data.devices()[1].unique_id);
     assert_eq!(asked.pid, Some(70_100));
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
-    let asked = view.wants(&data, &chosen).groups.unwrap();
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
+    let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!((asked.unique_id, asked.pid), (None, None));
     assert_eq!(
         view.handle(Key::Escape, &data, &mut chosen),
@@ -248,7 +270,7 @@ fn no_area_is_too_small_and_groups_may_vanish() {
         row: 5,
         did: Gesture::Click,
     };
-    assert_eq!(view.point(click, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(view.point(click, &data, &mut chosen), Outcome::Handled);
     assert_eq!(view.cursor.row, 0);
     for keys in ["", "\n"] {
         press(&mut view, &mut data, &mut chosen, keys);

@@ -8,12 +8,9 @@ use ttmem_api::Device;
 /// Columns between devices that stand side by side.
 const GAP: u16 = 2;
 
-/// How much is drawn of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Density {
-    /// A card with all figures.
     Large,
-    /// A card with those that matter most.
     Medium,
     /// DRAM in a line, L1 in the next.
     TwoLines,
@@ -21,10 +18,8 @@ pub(crate) enum Density {
 }
 
 impl Density {
-    /// From the largest to the smallest.
     const ALL: [Self; 4] = [Self::Large, Self::Medium, Self::TwoLines, Self::OneLine];
 
-    /// The rows that a device takes.
     pub(crate) const fn height(self) -> u16 {
         match self {
             Self::Large => 17,
@@ -49,20 +44,17 @@ impl Density {
     }
 }
 
-/// What devices are put together by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Grouping {
     /// Nothing: one behind the other.
     #[default]
     Flat,
-    /// The board they are on.
     Board,
     /// The visible-device set under which they are numbered.
     Scope,
 }
 
 impl Grouping {
-    /// The one after this.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Flat => Self::Board,
@@ -80,7 +72,6 @@ pub(crate) struct Group {
     pub(crate) places: Vec<usize>,
 }
 
-/// The devices in their groups.
 pub(crate) fn groups(devices: &[Device], grouping: Grouping) -> Vec<Group> {
     match grouping {
         Grouping::Flat => vec![Group {
@@ -145,7 +136,6 @@ fn scopes(devices: &[Device]) -> Vec<Group> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A row of the arrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Band {
     /// The heading of a group, by its place among the groups.
@@ -154,11 +144,18 @@ pub(crate) enum Band {
     Devices(Vec<usize>),
 }
 
+impl Band {
+    pub(crate) fn places(&self) -> &[usize] {
+        match self {
+            Self::Heading(_) => &[],
+            Self::Devices(places) => places,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrangement {
-    /// How much is drawn of each.
     pub(crate) density: Density,
-    /// How many stand side by side.
     pub(crate) columns: u16,
     pub(crate) bands: Vec<Band>,
 }
@@ -204,7 +201,6 @@ impl Arrangement {
         }
     }
 
-    /// The rows that a band takes.
     pub(crate) const fn height_of(&self, band: &Band) -> u16 {
         match band {
             Band::Heading(_) => 1,
@@ -233,79 +229,52 @@ impl Arrangement {
         .intersection(row)
     }
 
-    /// The band and the column of a device.
     pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {
-        self.bands
-            .iter()
-            .enumerate()
-            .find_map(|(band, content)| match content {
-                Band::Heading(_) => None,
-                Band::Devices(places) => {
-                    let column = places.iter().position(|known| *known == place)?;
-                    Some((band, column))
-                }
-            })
+        let mut bands = self.bands.iter().enumerate();
+        bands.find_map(|(band, content)| {
+            let column = content.places().iter().position(|known| *known == place)?;
+            Some((band, column))
+        })
     }
 
     /// The device that is so many rows of devices further down, or up, in the same column.
     pub(crate) fn moved(&self, place: usize, rows: i64) -> Option<usize> {
         let (band, column) = self.find(place)?;
-        let mut at = band;
-        for _step in 0..rows.unsigned_abs() {
-            let next = if rows > 0 {
-                (at + 1..self.bands.len()).find(|band| self.is_devices(*band))
-            } else {
-                (0..at).rev().find(|band| self.is_devices(*band))
-            };
-            match next {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        match self.bands.get(at) {
-            Some(Band::Devices(places)) => places.get(column).or(places.last()).copied(),
-            _other => None,
-        }
+        let has_devices = |band: &&Band| !band.places().is_empty();
+        let steps = usize::try_from(rows.unsigned_abs()).unwrap_or(usize::MAX);
+        let (above, below) = self.bands.split_at(band);
+        // The band itself is the first of those below.
+        let to = if rows < 0 {
+            let above = above.iter().rev().filter(has_devices);
+            above.take(steps).last().or(below.first())
+        } else {
+            let below = below.iter().filter(has_devices);
+            below.take(steps.saturating_add(1)).last()
+        };
+        let places = to?.places();
+        places.get(column).or(places.last()).copied()
     }
 
-    fn is_devices(&self, band: usize) -> bool {
-        matches!(self.bands.get(band), Some(Band::Devices(_)))
+    /// All devices, as they stand.
+    fn places(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.bands.iter().flat_map(Band::places).copied()
     }
 
-    /// The device that stands first.
     pub(crate) fn first(&self) -> Option<usize> {
-        self.bands.iter().find_map(|band| match band {
-            Band::Heading(_) => None,
-            Band::Devices(places) => places.first().copied(),
-        })
+        self.places().next()
     }
 
-    /// The device that stands last.
     pub(crate) fn last(&self) -> Option<usize> {
-        self.bands.iter().rev().find_map(|band| match band {
-            Band::Heading(_) => None,
-            Band::Devices(places) => places.last().copied(),
-        })
+        self.places().next_back()
     }
 
     /// The device before or behind one, as they stand.
     pub(crate) fn beside(&self, place: usize, forward: bool) -> Option<usize> {
-        let mut all = self.bands.iter().flat_map(|band| match band {
-            Band::Heading(_) => &[][..],
-            Band::Devices(places) => &places[..],
-        });
+        let is_other = |known: &usize| *known != place;
         if forward {
-            all.find(|known| **known == place)?;
-            all.next().copied()
+            self.places().skip_while(is_other).nth(1)
         } else {
-            let mut before = None;
-            for known in all {
-                if *known == place {
-                    return before;
-                }
-                before = Some(*known);
-            }
-            None
+            self.places().rev().skip_while(is_other).nth(1)
         }
     }
 }

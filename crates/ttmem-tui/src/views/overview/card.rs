@@ -4,11 +4,9 @@ use super::figures::{Figures, Filled};
 use super::strip::{draw_curve, values};
 use crate::data::Data;
 use crate::format::{self, bytes, count, counted, counted_as};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::pen::Pen;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Pen, text};
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
@@ -16,48 +14,44 @@ use ttmem_api::{ClassUsage, Device, Timestamp};
 /// Columns of the names of figures in a large card.
 const NAMES: u16 = 9;
 
-/// Columns of a name at most.
 const NAME: usize = 24;
 
 /// From this inner width on a card has all of L1's parts in a row.
 const WIDE: u16 = 100;
 
-/// Columns of the highest value beside a curve.
 const HIGHEST: u16 = 15;
 
-/// Columns of the bars of small regions.
 const SHORT_BAR: u16 = 20;
 
-/// A card with the figures that matter most.
 pub(super) fn draw_medium(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     chosen: bool,
-    look: Look,
 ) {
-    let inner = draw_frame(canvas, card, figures, chosen, look);
+    let theme = canvas.theme;
+    let inner = draw_frame(canvas, card, figures, chosen);
     for (line, (name, memory)) in [("DRAM", &figures.dram), ("L1", &figures.l1)]
         .into_iter()
         .enumerate()
     {
         let row = inner.y + if line == 0 { 0 } else { 2 };
         let curve = (inner.width / 5).min(30);
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, 5, false, Ink::Strong);
-        draw_bar(&mut pen, memory, 8 + curve + 1, look);
+        draw_bar(&mut pen, memory, 8 + curve + 1, theme);
         pen.skip(1);
         draw_curve(&mut pen, figures, line == 0, curve);
-        let mut pen = Pen::new(canvas, inner, row + 1, look);
+        let mut pen = canvas.pen(inner, row + 1);
         pen.skip(5);
-        for (figure, ink) in memory_figures(memory, look) {
+        for (figure, ink) in memory_figures(memory, theme) {
             pen.piece(&figure, ink);
         }
     }
-    let mut pen = Pen::new(canvas, inner, inner.y + 4, look);
+    let mut pen = canvas.pen(inner, inner.y + 4);
     let device = figures.device;
     pen.skip(5);
-    let resident = known_bytes(resident(figures), look);
+    let resident = known_bytes(resident(figures), theme);
     pen.piece(&format!("CBs {resident}"), Ink::Text);
     pen.piece(
         &format!("kernels {}", bytes(device.kernel.registered_bytes)),
@@ -75,15 +69,14 @@ pub(super) fn draw_medium(
     pen.piece(&dispatches(figures), Ink::Faint);
 }
 
-/// A card with all figures.
 pub(super) fn draw_large(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     card: Rect,
     figures: &Figures<'_>,
     (chosen, data): (bool, &Data),
-    look: Look,
 ) {
-    let inner = draw_frame(canvas, card, figures, chosen, look);
+    let theme = canvas.theme;
+    let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
     let l1_class = device.l1.class();
@@ -91,12 +84,12 @@ pub(super) fn draw_large(
         ("DRAM", &figures.dram, &device.dram, true),
         ("L1", &figures.l1, &l1_class, false),
     ] {
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
-        draw_bar(&mut pen, memory, 7, look);
-        let mut pen = Pen::new(canvas, inner, row + 1, look);
+        draw_bar(&mut pen, memory, 7, theme);
+        let mut pen = canvas.pen(inner, row + 1);
         pen.skip(NAMES);
-        for (figure, ink) in memory_figures(memory, look) {
+        for (figure, ink) in memory_figures(memory, theme) {
             pen.piece(&figure, ink);
         }
         if let Some(time) = class.peak_time.filter(|_| of_dram) {
@@ -109,14 +102,14 @@ pub(super) fn draw_large(
         );
         row += 2;
         if !of_dram {
-            row = draw_parts(canvas, inner, row, memory, look);
+            row = draw_parts(canvas, inner, row, memory);
         }
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(&reach(data), NAMES, false, Ink::Faint);
         let room = pen.room();
         draw_curve(&mut pen, figures, of_dram, room.saturating_sub(HIGHEST));
         let highest = values(figures, of_dram).iter().flatten().max();
-        let highest = known_bytes(highest.copied(), look);
+        let highest = known_bytes(highest.copied(), theme);
         pen.field(&format!("max {highest}"), HIGHEST, true, Ink::Faint);
         row += 1;
     }
@@ -124,18 +117,18 @@ pub(super) fn draw_large(
         ("L1_SMALL", Ink::L1Small, &device.l1_small),
         ("TRACE", Ink::Trace, &device.trace),
     ] {
-        draw_region(canvas, inner, row, (name, ink, class), look);
+        draw_region(canvas, inner, row, (name, ink, class));
         row += 1;
     }
     for (name, pieces) in [
-        ("CBs", cbs(figures, look)),
+        ("CBs", cbs(figures, theme)),
         ("kernels", kernels(figures)),
         ("runs", runs(figures)),
         ("held by", held_by(figures)),
         ("checked", checked(figures, data)),
         ("mark", since_mark(figures, data)),
     ] {
-        let mut pen = Pen::new(canvas, inner, row, look);
+        let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
         for (piece, ink) in pieces {
             pen.piece(&piece, ink);
@@ -145,31 +138,26 @@ pub(super) fn draw_large(
 }
 
 /// The frame: names above, unique id and warnings below. What is inside of it.
-fn draw_frame(
-    canvas: &mut Buffer,
-    card: Rect,
-    figures: &Figures<'_>,
-    chosen: bool,
-    look: Look,
-) -> Rect {
+fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen: bool) -> Rect {
+    let theme = canvas.theme;
     let card = card.intersection(canvas.area);
     Block::bordered()
-        .border_set(look.border())
-        .border_style(look.style(if chosen { Ink::Text } else { Ink::Frame }))
+        .border_set(theme.border())
+        .border_style(theme.style(if chosen { Ink::Text } else { Ink::Frame }))
         .render(card, canvas);
     let inside = Rect {
         x: card.x.saturating_add(2),
         width: card.width.saturating_sub(4),
         ..card
     };
-    let sensors = sensors(look);
+    let sensors = sensors(theme);
     let names_room = usize::from(inside.width).saturating_sub(text::width(&sensors) + 4);
-    let separator = look.between();
-    let names = names(figures.device, look).join(separator);
+    let separator = theme.between();
+    let names = names(figures.device, theme).join(separator);
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
-    let mut pen = Pen::new(canvas, inside, card.y, look);
-    let (sign, ink) = match (chosen, look.unicode()) {
+    let mut pen = canvas.pen(inside, card.y);
+    let (sign, ink) = match (chosen, theme.unicode()) {
         (false, _) => (" ", Ink::Strong),
         (true, true) => ("▸", Ink::Chosen),
         (true, false) => (">", Ink::Chosen),
@@ -178,10 +166,10 @@ fn draw_frame(
     let end = u16::try_from(text::width(&sensors) + 2).unwrap_or(u16::MAX);
     pen.skip(pen.room().saturating_sub(end));
     pen.put(&format!(" {sensors} "), Ink::Faint);
-    let mut pen = Pen::new(canvas, inside, card.bottom().saturating_sub(1), look);
+    let mut pen = canvas.pen(inside, card.bottom().saturating_sub(1));
     if card.height > 1 {
         pen.put(
-            &format!(" {} ", known(figures.device.unique_id, look)),
+            &format!(" {} ", known(figures.device.unique_id, theme)),
             Ink::Faint,
         );
         pen.skip(1);
@@ -199,10 +187,10 @@ fn draw_frame(
 }
 
 /// The names of a device besides its logical and its unique id.
-pub(super) fn names(device: &Device, look: Look) -> Vec<String> {
+pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
     let mut names = vec![
-        known(device.board.as_deref(), look),
-        known(device.arch.as_deref(), look),
+        known(device.board.as_deref(), theme),
+        known(device.arch.as_deref(), theme),
     ];
     names.extend(device.remote.map(|remote| {
         let reached = if remote { "remote" } else { "local" };
@@ -222,46 +210,41 @@ pub(super) fn names(device: &Device, look: Look) -> Vec<String> {
 }
 
 /// Temperature, power and clock: not known to the account of memory.
-pub(super) fn sensors(look: Look) -> String {
-    let unknown = look.unknown();
-    let degrees = if look.unicode() { "°C" } else { "C" };
+pub(super) fn sensors(theme: Theme) -> String {
+    let unknown = theme.unknown();
+    let degrees = if theme.unicode() { "°C" } else { "C" };
     format!("{unknown} {degrees}  {unknown} W  {unknown} MHz")
 }
 
 /// A bar as long as the row but for some columns, and its percentage.
-fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, look: Look) {
+fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, theme: Theme) {
     pen.bar(&memory.bar(), pen.room().saturating_sub(left_over));
-    let (percent, ink) = memory.percent(look.unknown());
+    let (percent, ink) = memory.percent(theme.unknown());
     pen.field(&percent, 7, true, ink);
 }
 
 /// What is said of a memory, by how much it matters.
-fn memory_figures(memory: &Filled, look: Look) -> Vec<(String, Ink)> {
-    let known = |size: Option<u64>| known_bytes(size, look);
+fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
+    let known = |size: Option<u64>| known_bytes(size, theme);
     // Of all that lies in L1 only the last minutes are known.
     let peak = if memory.is_occupied { "max" } else { "peak" };
     vec![
-        (
-            format!("{} of {}", bytes(memory.used), known(memory.whole)),
-            Ink::Text,
-        ),
-        (
-            format!("largest free {}", known(memory.largest_free)),
-            Ink::Text,
-        ),
-        (format!("{peak} {}", known(memory.peak)), Ink::Text),
+        plain(format!("{} of {}", bytes(memory.used), known(memory.whole))),
+        plain(format!("largest free {}", known(memory.largest_free))),
+        plain(format!("{peak} {}", known(memory.peak))),
     ]
 }
 
 /// What L1 is taken by, each part with the sign of the bar; the row below.
-fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look: Look) -> u16 {
+fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -> u16 {
+    let theme = canvas.theme;
     let free = memory
         .whole
         .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
     let [first @ .., last] = memory.parts;
     let rows = if inner.width < WIDE { 2 } else { 1 };
     for line in 0..rows {
-        let mut pen = Pen::new(canvas, inner, row + line, look);
+        let mut pen = canvas.pen(inner, row + line);
         pen.skip(NAMES);
         if !memory.is_occupied {
             if line == 0 {
@@ -273,7 +256,7 @@ fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look:
             continue;
         }
         let mut draw = |ink, part| {
-            pen.put(&look.fill(ink).to_string(), ink);
+            pen.put(&theme.fill(ink).to_string(), ink);
             pen.put(&format!(" {} ", part_name(ink)), Ink::Faint);
             pen.put(&bytes(part), Ink::Text);
             pen.skip(3);
@@ -291,21 +274,20 @@ fn draw_parts(canvas: &mut Buffer, inner: Rect, row: u16, memory: &Filled, look:
     row + rows
 }
 
-/// A small region with its own short bar.
 fn draw_region(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     inner: Rect,
     row: u16,
     (name, ink, class): (&str, Ink, &ClassUsage),
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let memory = Filled::class(ink, class);
-    let mut pen = Pen::new(canvas, inner, row, look);
+    let mut pen = canvas.pen(inner, row);
     pen.field(name, NAMES, false, Ink::Strong);
     let left_over = pen.room().saturating_sub(SHORT_BAR);
-    draw_bar(&mut pen, &memory, left_over, look);
+    draw_bar(&mut pen, &memory, left_over, theme);
     pen.skip(1);
-    for (figure, ink) in memory_figures(&memory, look) {
+    for (figure, ink) in memory_figures(&memory, theme) {
         pen.piece(&figure, ink);
     }
     pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
@@ -320,17 +302,22 @@ fn resident(figures: &Figures<'_>) -> Option<u64> {
 
 type Pieces = Vec<(String, Ink)>;
 
-fn cbs(figures: &Figures<'_>, look: Look) -> Pieces {
+fn plain(words: impl Into<String>) -> (String, Ink) {
+    (words.into(), Ink::Text)
+}
+
+fn faint(words: impl Into<String>) -> (String, Ink) {
+    (words.into(), Ink::Faint)
+}
+
+fn cbs(figures: &Figures<'_>, theme: Theme) -> Pieces {
     let cb = &figures.device.cb;
-    let resident = known_bytes(cb.resident_bytes, look);
+    let resident = known_bytes(cb.resident_bytes, theme);
     vec![
-        (format!("resident {resident}"), Ink::Text),
-        (
-            format!("registered {}", bytes(cb.registered_bytes)),
-            Ink::Text,
-        ),
-        (format!("{} live", count(cb.count)), Ink::Faint),
-        (format!("peak {}", bytes(cb.peak_bytes)), Ink::Faint),
+        plain(format!("resident {resident}")),
+        plain(format!("registered {}", bytes(cb.registered_bytes))),
+        faint(format!("{} live", count(cb.count))),
+        faint(format!("peak {}", bytes(cb.peak_bytes))),
     ]
 }
 
@@ -343,12 +330,9 @@ fn kernels(figures: &Figures<'_>) -> Pieces {
     ];
     let kinds = kinds.map(|(kind, size)| format!("{kind} {}", bytes(size)));
     vec![
-        (
-            format!("registered {}", bytes(kernel.registered_bytes)),
-            Ink::Text,
-        ),
-        (format!("unique {}", bytes(kernel.unique_bytes)), Ink::Text),
-        (format!("{} live", count(kernel.count)), Ink::Faint),
+        plain(format!("registered {}", bytes(kernel.registered_bytes))),
+        plain(format!("unique {}", bytes(kernel.unique_bytes))),
+        faint(format!("{} live", count(kernel.count))),
         (kinds.join(", "), Ink::Faint),
     ]
 }
@@ -386,10 +370,7 @@ fn held_by(figures: &Figures<'_>) -> Pieces {
     let device = figures.device;
     let mut pieces = vec![
         (processes(figures), Ink::Text),
-        (
-            counted(device.allocators.len() as u64, "allocator"),
-            Ink::Faint,
-        ),
+        faint(counted(device.allocators.len() as u64, "allocator")),
     ];
     if device.system.charged_bytes > 0 {
         let host = format!("host memory {}", bytes(device.system.charged_bytes));
@@ -412,10 +393,10 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
         figures
             .device
             .source
-            .map(|source| (format!("source {source}"), Ink::Faint)),
+            .map(|source| faint(format!("source {source}"))),
     );
     let since = data.totals().map(|snapshot| snapshot.server.started);
-    pieces.extend(since.map(|since| (format!("peaks since {}", clock(since, data)), Ink::Faint)));
+    pieces.extend(since.map(|since| faint(format!("peaks since {}", clock(since, data)))));
     pieces
 }
 
@@ -423,9 +404,8 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
-        return vec![(
+        return vec![faint(
             "none: m sets one, and peaks count from it".to_owned(),
-            Ink::Faint,
         )];
     };
     // Devices may have been reported by another moment than the marks.
@@ -435,11 +415,11 @@ fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let age = data.age_seconds(mark.time).map(format::duration);
     let age = age.map_or_else(String::new, |age| format!(", {age} ago"));
     vec![
-        (format!("{}{age}", text::clip(&mark.name, NAME)), Ink::Text),
-        (format!("peak since: DRAM {}", bytes(peak.dram)), Ink::Text),
-        (format!("L1 {}", bytes(peak.l1)), Ink::Text),
-        (format!("CBs {}", bytes(peak.cb)), Ink::Faint),
-        (format!("kernels {}", bytes(peak.kernel)), Ink::Faint),
+        plain(format!("{}{age}", text::clip(&mark.name, NAME))),
+        plain(format!("peak since: DRAM {}", bytes(peak.dram))),
+        plain(format!("L1 {}", bytes(peak.l1))),
+        faint(format!("CBs {}", bytes(peak.cb))),
+        faint(format!("kernels {}", bytes(peak.kernel))),
     ]
 }
 
@@ -454,8 +434,5 @@ fn reach(data: &Data) -> String {
     };
     let steps = recent.document.times.len() as u64;
     let seconds = steps.saturating_mul(u64::from(recent.document.step_seconds));
-    match seconds / 60 {
-        0 => format!("{seconds} s"),
-        minutes => format!("{} min", count(minutes)),
-    }
+    format::rough_duration(seconds)
 }

@@ -4,10 +4,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::Ink;
-use crate::views::taken;
-use crate::widgets::bar::Bar;
-use crate::widgets::share::{Share, percent};
+use crate::theme::Ink;
+use crate::views::usage;
+use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
 use ttmem_api::{ClassUsage, Device, DeviceHistory, DeviceKey, Snapshot};
 
@@ -24,7 +23,6 @@ pub(crate) struct Filled {
     pub(crate) whole: Option<u64>,
     /// The highest value of `used` that is known.
     pub(crate) peak: Option<u64>,
-    /// The largest contiguous free block of a bank.
     pub(crate) largest_free: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
     pub(crate) is_occupied: bool,
@@ -48,7 +46,7 @@ impl Filled {
     pub(crate) fn l1(device: &Device, recent: Option<&DeviceHistory>) -> Self {
         let buffers = Self::class(Ink::L1, &device.l1.class());
         let (Some(parts), Some(used), Some(physical)) = (
-            taken::parts_of_l1(device),
+            usage::parts_of_l1(device),
             device.l1.occupied_bytes,
             device.l1.physical_bytes,
         ) else {
@@ -65,12 +63,10 @@ impl Filled {
         }
     }
 
-    /// How much of it is taken.
     pub(crate) fn share(&self) -> Option<Share> {
         Share::of(self.used, self.whole)
     }
 
-    /// Whether the user should look at it.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.share()
             .is_some_and(|share| share.permille() >= NEARLY_FULL_PERMILLE)
@@ -95,7 +91,6 @@ impl Filled {
     }
 }
 
-/// What the user of a device should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Warning {
     /// A word, for rows.
@@ -108,19 +103,15 @@ pub(crate) struct Warning {
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
     pub(crate) device: &'d Device,
-    /// Its last minutes.
     pub(crate) recent: Option<&'d DeviceHistory>,
     /// DRAM, without the trace region.
     pub(crate) dram: Filled,
-    /// L1.
     pub(crate) l1: Filled,
     pub(crate) holders: Holders,
-    /// What the user should know.
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'d> Figures<'d> {
-    /// The figures of a device that is used by these.
     pub(crate) fn of(device: &'d Device, holders: Holders, data: &'d Data) -> Self {
         let recent = data.recent.as_ref();
         let recent = recent.and_then(|recent| recent.document.of(device));
@@ -157,7 +148,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if overlap > 0 {
         warn("overlap", format!("{} overlap", format::bytes(overlap)));
     }
-    let beyond = taken::beyond(device);
+    let beyond = usage::over_capacity(device);
     for (word, memory) in [("DRAM full", dram), ("L1 full", l1)] {
         let name = word.trim_end_matches(" full");
         // What is more than full is told below.
@@ -175,7 +166,6 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     warnings
 }
 
-/// How many processes use a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Holders {
     /// All that hold something on it.

@@ -20,10 +20,8 @@ use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::pen::Pen;
-use ratatui::buffer::Buffer;
+use crate::theme::Ink;
+use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
@@ -32,12 +30,10 @@ const NO_DEVICE: &str = "No device is known yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \
                       stands here. `ttmem demo` shows what that looks like without a device.";
 
-/// The tab of all devices.
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
     grouping: Grouping,
     compact: bool,
-    /// The first band on the screen.
     top: usize,
     /// The room for devices when it was last drawn.
     room: (u16, u16),
@@ -48,7 +44,6 @@ pub(crate) struct Overview {
     processes: processes::List,
 }
 
-/// The parts of the screen.
 #[derive(Debug, Clone, Copy)]
 struct Parts {
     devices: Rect,
@@ -107,11 +102,10 @@ impl Overview {
 
     fn draw_devices(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (data, groups): (&Data, &[Group]),
         (arrangement, chosen): (&Arrangement, usize),
-        look: Look,
     ) {
         let density = arrangement.density;
         let mut row = area.y + u16::from(density.has_heading());
@@ -139,7 +133,7 @@ impl Overview {
                     }) = groups.get(*number)
                     {
                         let devices = places.iter().filter_map(|place| data.devices().get(*place));
-                        summary::draw_group(canvas, whole, title, devices, look);
+                        summary::draw_group(canvas, whole, title, devices);
                     }
                 }
                 Band::Devices(places) => {
@@ -147,7 +141,7 @@ impl Overview {
                         let cell = arrangement.cell(whole, column);
                         let is_chosen = *place == chosen && data.devices().len() > 1;
                         if let Some(figures) = self.figures(*place, data) {
-                            draw_device(canvas, cell, &figures, (density, is_chosen, data), look);
+                            draw_device(canvas, cell, &figures, (density, is_chosen, data));
                         }
                         self.drawn.push((cell, *place));
                     }
@@ -155,80 +149,69 @@ impl Overview {
             }
             row += height;
         }
-        self.draw_processes(canvas, area, row, data, look);
+        self.draw_processes(canvas, area, row, data);
         if density.has_heading() {
             let seen = scrolls.then(|| self.seen(arrangement, data));
             let heading = Rect { height: 1, ..area };
             for column in 0..usize::from(arrangement.columns) {
                 let cell = arrangement.cell(heading, column);
                 let seen = seen.as_deref().filter(|_| column == 0);
-                strip::draw_heading(canvas, cell, density.height(), seen, look);
+                strip::draw_heading(canvas, cell, density.height(), seen);
             }
         }
     }
 
     /// Who holds most, where devices leave room for at least two of them.
-    fn draw_processes(
-        &mut self,
-        canvas: &mut Buffer,
-        area: Rect,
-        row: u16,
-        data: &Data,
-        look: Look,
-    ) {
+    fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, row: u16, data: &Data) {
         let rest = Rect {
             y: row.saturating_add(1),
             height: area.bottom().saturating_sub(row.saturating_add(1)),
             ..area
         };
         if !data.processes().is_empty() && rest.height >= 3 {
-            processes::draw_top(canvas, rest, &mut self.processes, data, look);
+            processes::draw_top(canvas, rest, &mut self.processes, data);
         }
     }
 
     /// Which devices are on the screen, of how many: `3-19 of 32`.
     fn seen(&self, arrangement: &Arrangement, data: &Data) -> String {
         let above = arrangement.bands.iter().take(self.top);
-        let above = above.map(|band| match band {
-            Band::Heading(_) => 0,
-            Band::Devices(places) => places.len(),
-        });
-        let above: usize = above.sum();
+        let above: usize = above.map(|band| band.places().len()).sum();
         let all = data.devices().len();
         format!("{}-{} of {all}", above + 1, above + self.drawn.len())
     }
 
     /// The chosen device in a line: the names and warnings that its row has no room for.
-    fn draw_chosen(&self, canvas: &mut Buffer, area: Rect, place: usize, data: &Data, look: Look) {
+    fn draw_chosen(&self, canvas: &mut Canvas<'_>, area: Rect, place: usize, data: &Data) {
+        let theme = canvas.theme;
         let Some(figures) = self.figures(place, data) else {
             return;
         };
-        let mut pen = Pen::new(canvas, area, area.y, look);
+        let mut pen = canvas.pen(area, area.y);
         pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
         let marks = std::iter::once("! ").chain(std::iter::repeat(""));
         for (warning, mark) in figures.warnings.iter().zip(marks) {
             pen.piece(&format!("{mark}{}", warning.text), Ink::Warning);
         }
-        for name in card::names(figures.device, look) {
+        for name in card::names(figures.device, theme) {
             pen.piece(&name, Ink::Text);
         }
-        pen.piece(&card::sensors(look), Ink::Faint);
-        pen.piece(&known(figures.device.unique_id, look), Ink::Faint);
+        pen.piece(&card::sensors(theme), Ink::Faint);
+        pen.piece(&known(figures.device.unique_id, theme), Ink::Faint);
     }
 }
 
 fn draw_device(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     cell: Rect,
     figures: &Figures<'_>,
     (density, chosen, data): (Density, bool, &Data),
-    look: Look,
 ) {
     match density {
-        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data), look),
-        Density::Medium => card::draw_medium(canvas, cell, figures, chosen, look),
+        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data)),
+        Density::Medium => card::draw_medium(canvas, cell, figures, chosen),
         Density::TwoLines | Density::OneLine => {
-            strip::draw(canvas, cell, figures, chosen, look);
+            strip::draw(canvas, cell, figures, chosen);
         }
     }
 }
@@ -284,21 +267,17 @@ impl View for Overview {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
-    }
-
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         match key {
             Key::Char('b') => {
                 self.grouping = self.grouping.next();
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
             Key::Char('c') => {
                 self.compact = !self.compact;
-                return Outcome::Taken;
+                return Outcome::Handled;
             }
-            Key::Enter if data.devices().is_empty() => return Outcome::Taken,
+            Key::Enter if data.devices().is_empty() => return Outcome::Handled,
             Key::Enter => {
                 // Also the one that was chosen by nobody: the next view should show the same.
                 chosen.choose(chosen.place(data), data);
@@ -323,7 +302,7 @@ impl View for Overview {
         if let Some(place) = moved {
             chosen.choose(place, data);
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -341,23 +320,23 @@ impl View for Overview {
         match moved {
             Some(place) => {
                 chosen.choose(place, data);
-                Outcome::Taken
+                Outcome::Handled
             }
             None => Outcome::Unused,
         }
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         self.drawn.clear();
         if area.is_empty() {
             return;
         }
-        if draw_silence(canvas, area, data, look) {
+        if draw_silence(canvas, area, data) {
             return;
         }
         if data.devices().is_empty() {
-            draw_notice(canvas, area, NO_DEVICE, ADVICE, look);
+            draw_notice(canvas, area, NO_DEVICE, ADVICE);
             return;
         }
         self.count_holders(data);
@@ -367,14 +346,13 @@ impl View for Overview {
         let arrangement = Arrangement::of(&groups, self.compact, self.room);
         let place = chosen.place(data);
         if parts.devices.y > area.y {
-            summary::draw_summary(canvas, area, data, look);
+            summary::draw_summary(canvas, area, data);
         }
         self.draw_devices(
             canvas,
             parts.devices,
             (data, &groups),
             (&arrangement, place),
-            look,
         );
         if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
             let line = Rect {
@@ -382,10 +360,10 @@ impl View for Overview {
                 height: 1,
                 ..area
             };
-            self.draw_chosen(canvas, line, place, data, look);
+            self.draw_chosen(canvas, line, place, data);
         }
         if let Some(row) = parts.legend {
-            summary::draw_legend(canvas, area, row, look);
+            summary::draw_legend(canvas, area, row);
         }
     }
 }

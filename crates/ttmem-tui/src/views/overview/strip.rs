@@ -4,19 +4,16 @@
 
 use super::figures::{Figures, Filled};
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
-use crate::widgets::pen::Pen;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Pen};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
-/// Which memory a field is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Line,
     Dram,
-    /// L1.
     L1,
 }
 
@@ -29,16 +26,12 @@ enum Shows {
     /// Names of it in the first line, its unique id in the second.
     Names,
     UniqueId,
-    /// The name of the memory.
     Memory,
     /// What it is taken by.
     Bar,
-    /// How much of it is taken.
     Percent,
     Used,
-    /// The largest free block.
     LargestFree,
-    /// The last minutes.
     Curve,
     /// What lies beside it: the trace region, kernels.
     Beside,
@@ -48,7 +41,6 @@ enum Shows {
     Warnings,
 }
 
-/// A field of a row.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     shows: Shows,
@@ -103,14 +95,8 @@ const TWO_LINES: &[Field] = &[
 ];
 
 /// The headings of rows of one or two lines; `seen` says which devices are on the screen.
-pub(super) fn draw_heading(
-    canvas: &mut Buffer,
-    cell: Rect,
-    lines: u16,
-    seen: Option<&str>,
-    look: Look,
-) {
-    let mut pen = Pen::new(canvas, cell, cell.y, look);
+pub(super) fn draw_heading(canvas: &mut Canvas<'_>, cell: Rect, lines: u16, seen: Option<&str>) {
+    let mut pen = canvas.pen(cell, cell.y);
     for (field, width) in fitted(lines, cell.width) {
         let right = matches!(
             field.shows,
@@ -126,15 +112,10 @@ pub(super) fn draw_heading(
 }
 
 /// A device in one or two lines, as many as the cell has.
-pub(super) fn draw(
-    canvas: &mut Buffer,
-    cell: Rect,
-    figures: &Figures<'_>,
-    chosen: bool,
-    look: Look,
-) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen: bool) {
+    let theme = canvas.theme;
     for line in 0..cell.height {
-        let mut pen = Pen::new(canvas, cell, cell.y + line, look);
+        let mut pen = canvas.pen(cell, cell.y + line);
         for (field, width) in fitted(cell.height, cell.width) {
             let of_dram = match field.of {
                 Of::Dram => true,
@@ -147,7 +128,7 @@ pub(super) fn draw(
                 (width, line),
                 (of_dram, chosen),
                 figures,
-                look,
+                theme,
             );
             pen.skip(1);
         }
@@ -160,13 +141,13 @@ fn draw_field(
     (width, line): (u16, u16),
     (of_dram, chosen): (bool, bool),
     figures: &Figures<'_>,
-    look: Look,
+    theme: Theme,
 ) {
     let memory = if of_dram { &figures.dram } else { &figures.l1 };
     let device = figures.device;
     match field.shows {
         Shows::Mark => {
-            let sign = match (chosen, look.unicode()) {
+            let sign = match (chosen, theme.unicode()) {
                 (false, _) => " ",
                 (true, true) => "▌",
                 (true, false) => ">",
@@ -177,9 +158,9 @@ fn draw_field(
         }
         Shows::Name | Shows::Names => {
             let name = match (field.shows, line) {
-                (Shows::Names, 0) => names(device, look),
-                (Shows::Names, _) => known(device.unique_id, look),
-                _one_line => name(device, look),
+                (Shows::Names, 0) => names(device, theme),
+                (Shows::Names, _) => known(device.unique_id, theme),
+                _one_line => name(device, theme),
             };
             let ink = match (line, chosen) {
                 (0, true) => Ink::Chosen,
@@ -188,18 +169,18 @@ fn draw_field(
             };
             pen.field(&name, width, false, ink);
         }
-        Shows::UniqueId => pen.field(&known(device.unique_id, look), width, false, Ink::Faint),
+        Shows::UniqueId => pen.field(&known(device.unique_id, theme), width, false, Ink::Faint),
         Shows::Memory => {
             pen.field(if of_dram { "DRAM" } else { "L1" }, width, false, Ink::Text);
         }
         Shows::Bar => pen.bar(&memory.bar(), width),
         Shows::Percent => {
-            let (text, ink) = memory.percent(look.unknown());
+            let (text, ink) = memory.percent(theme.unknown());
             pen.field(&text, width, true, ink);
         }
         Shows::Used => pen.field(&format::bytes(memory.used), width, true, Ink::Text),
         Shows::LargestFree => pen.field(
-            &known_bytes(memory.largest_free, look),
+            &known_bytes(memory.largest_free, theme),
             width,
             true,
             Ink::Faint,
@@ -215,14 +196,14 @@ fn draw_field(
         Shows::Curve => draw_curve(pen, figures, of_dram, width),
         Shows::Sensors => {
             let sensors = if line == 0 { "°C W" } else { "MHz" };
-            let sensors = if look.unicode() {
+            let sensors = if theme.unicode() {
                 sensors
             } else {
                 sensors.trim_start_matches('°')
             };
             let text: Vec<String> = sensors
                 .split(' ')
-                .map(|unit| format!("{} {unit}", look.unknown()))
+                .map(|unit| format!("{} {unit}", theme.unknown()))
                 .collect();
             pen.field(&text.join(" "), width, false, Ink::Faint);
         }
@@ -277,20 +258,20 @@ fn fitted(lines: u16, room: u16) -> impl Iterator<Item = (&'static Field, u16)> 
 }
 
 /// The logical id, with `R` if the chip is reached through another, and the board.
-fn name(device: &Device, look: Look) -> String {
+fn name(device: &Device, theme: Theme) -> String {
     let remote = if device.remote == Some(true) {
         "R"
     } else {
         " "
     };
-    let board = known(device.board.as_deref(), look);
+    let board = known(device.board.as_deref(), theme);
     format!("{:>3}{remote} {board}", device.id)
 }
 
 /// The same, and the architecture.
-fn names(device: &Device, look: Look) -> String {
+fn names(device: &Device, theme: Theme) -> String {
     let remote = if device.remote == Some(true) { "R" } else { "" };
-    let board = known(device.board.as_deref(), look);
-    let arch = known(device.arch.as_deref(), look);
+    let board = known(device.board.as_deref(), theme);
+    let arch = known(device.arch.as_deref(), theme);
     format!("{}{remote} {board} {arch}", device.id)
 }

@@ -3,19 +3,15 @@
 use super::figures::Filled;
 use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::pen::Pen;
-use crate::widgets::share::{Share, percent};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, ProcessState};
 
 /// From this width on sizes are written out.
 const WIDE: u16 = 120;
 
-/// DRAM or L1 of several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     used: u64,
@@ -40,13 +36,13 @@ impl Sum {
         sum
     }
 
-    fn text(self, name: &str, wide: bool, look: Look) -> String {
-        let share = percent(Share::of(self.used, self.whole), look.unknown());
+    fn text(self, name: &str, wide: bool, theme: Theme) -> String {
+        let share = percent(Share::of(self.used, self.whole), theme.unknown());
         let share = share.trim();
         if !wide {
             return format!("{name} {share}");
         }
-        let whole = known_bytes(self.whole, look);
+        let whole = known_bytes(self.whole, theme);
         format!("{name} {} of {whole}, {share}", bytes(self.used))
     }
 }
@@ -60,17 +56,17 @@ fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str
     ]
 }
 
-/// All devices, processes and events in a line.
-pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+    let theme = canvas.theme;
     let Some(snapshot) = data.totals() else {
         return;
     };
     let wide = area.width >= WIDE;
-    let mut pen = Pen::new(canvas, area, area.y, look);
+    let mut pen = canvas.pen(area, area.y);
     let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
     for (name, sum) in sums(snapshot.devices.iter()) {
-        pen.piece(&sum.text(name, wide, look), Ink::Text);
+        pen.piece(&sum.text(name, wide, theme), Ink::Text);
     }
     // Before what gives way more easily.
     let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
@@ -85,7 +81,7 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
         &counted_as(living.count() as u64, "process", "processes"),
         Ink::Text,
     );
-    let rate = known(data.events_per_second.map(count), look);
+    let rate = known(data.events_per_second.map(count), theme);
     pen.piece(&format!("{rate} events/s"), Ink::Text);
     if wide {
         let kernels = snapshot.devices.iter();
@@ -98,29 +94,28 @@ pub(super) fn draw_summary(canvas: &mut Buffer, area: Rect, data: &Data, look: L
     }
 }
 
-/// The heading of a group, with its sums.
 pub(super) fn draw_group<'d>(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     title: &str,
     devices: impl Iterator<Item = &'d Device> + Clone,
-    look: Look,
 ) {
-    let mut pen = Pen::new(canvas, area, area.y, look);
+    let theme = canvas.theme;
+    let mut pen = canvas.pen(area, area.y);
     let title = text::clip(title, usize::from(area.width / 2));
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
     pen.piece(&counted(number as u64, "device"), Ink::Faint);
     for (name, sum) in sums(devices) {
-        pen.piece(&sum.text(name, true, look), Ink::Faint);
+        pen.piece(&sum.text(name, true, theme), Ink::Faint);
     }
     pen.put(" ", Ink::Frame);
-    pen.put(&look.rule(pen.room()), Ink::Frame);
+    pen.put(&theme.rule(pen.room()), Ink::Frame);
 }
 
-/// What the signs of the bars mean.
-pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look) {
-    let mut pen = Pen::new(canvas, area, row, look);
+pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
+    let theme = canvas.theme;
+    let mut pen = canvas.pen(area, row);
     let inks = [
         Ink::Dram,
         Ink::Reserved,
@@ -130,11 +125,11 @@ pub(super) fn draw_legend(canvas: &mut Buffer, area: Rect, row: u16, look: Look)
         Ink::Free,
     ];
     for ink in inks {
-        pen.put(&look.fill(ink).to_string(), ink);
+        pen.put(&theme.fill(ink).to_string(), ink);
         pen.put(&format!(" {}", part_name(ink)), Ink::Faint);
         pen.skip(2);
     }
-    pen.put(if look.unicode() { "▏" } else { "|" }, Ink::Peak);
+    pen.put(if theme.unicode() { "▏" } else { "|" }, Ink::Peak);
     pen.put(" peak", Ink::Faint);
     pen.skip(2);
     pen.put("!", Ink::Warning);

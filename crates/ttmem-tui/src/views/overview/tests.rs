@@ -3,9 +3,12 @@
 use super::arrange::groups;
 use super::figures::Filled;
 use super::*;
-use crate::look::ColourDepth;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text};
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text};
 use crate::testing::world::{self, Names, World};
+use crate::theme::ColourDepth;
+use crate::theme::Theme;
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 use ttmem_api::Device;
 
 const USUAL: World = World {
@@ -25,7 +28,7 @@ fn devices(number: u32) -> Data {
 
 fn press(view: &mut Overview, keys: &[Key], data: &Data, chosen: &mut Chosen) {
     for key in keys {
-        assert_eq!(view.handle(*key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(*key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -272,7 +275,10 @@ fn keys_choose_a_device_and_go_to_it() {
         assert_eq!(view.handle(key, &data, &mut chosen), Outcome::Unused);
     }
     let empty = devices(0);
-    assert_eq!(view.handle(Key::Enter, &empty, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Enter, &empty, &mut chosen),
+        Outcome::Handled
+    );
 }
 
 #[test]
@@ -285,9 +291,9 @@ fn the_pointer_chooses_what_it_points_at() {
         let pointer = Pointer { column, row, did };
         view.point(pointer, &data, &mut chosen)
     };
-    assert_eq!(point(30, 7, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(30, 7, Gesture::Click), Outcome::Handled);
     assert_eq!(point(30, 0, Gesture::Click), Outcome::Unused);
-    assert_eq!(point(0, 0, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(point(0, 0, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(chosen.place(&data), 3);
 }
 
@@ -320,7 +326,7 @@ fn no_area_is_too_small() {
                     chosen.choose(usize::MAX, &data);
                     let area = Rect::new(3, 2, width, height);
                     let mut canvas = Buffer::empty(area);
-                    view.draw(&mut canvas, area, &data, &chosen, LOOK);
+                    view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
                 }
             }
         }
@@ -333,9 +339,14 @@ fn without_unicode_there_is_nothing_but_ascii() {
     let area = canvas.area;
     for number in [1, 8, 32] {
         let data = devices(number);
-        let look = Look::new(ColourDepth::None, false);
+        let theme = Theme::new(ColourDepth::None, false);
         canvas.reset();
-        Overview::default().draw(&mut canvas, area, &data, &Chosen::default(), look);
+        Overview::default().draw(
+            &mut Canvas::new(&mut canvas, theme),
+            area,
+            &data,
+            &Chosen::default(),
+        );
         let screen = text(&canvas);
         let strange = screen.chars().find(|character| !character.is_ascii());
         assert_eq!(strange, None, "{screen}");

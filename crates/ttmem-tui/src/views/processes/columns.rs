@@ -1,16 +1,18 @@
 //! The columns of the table, and the cells of a row.
 
-use super::held::{About, Held, age, is_gone, remarks, state};
+use super::held::{About, Held, is_gone, remarks, state};
 use crate::data::Data;
-use crate::format::{bytes, count, counted, ids};
-use crate::look::{Ink, Look};
-use crate::widgets::table::{Cell, Column};
+use crate::format::{bytes, count, counted, ids, short_duration};
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Cell, Column};
 use ttmem_api::{Process, ProcessDevice};
 
-/// Columns of the devices of a process.
 const DEVICES: u16 = 11;
 
-/// The columns; all but the last can be sorted by, in the order of `SortedBy`.
+/// The place of the column that rows are sorted by at first.
+pub(super) const DRAM: usize = 4;
+
+/// The columns; all but the last can be sorted by.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::figures("USER", 6, 5),
@@ -29,25 +31,24 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::words("REMARKS", 24, 11).growing(),
 ];
 
-/// The cells of a process.
-pub(crate) fn process_cells(process: &Process, data: &Data, look: Look) -> Vec<Cell> {
+pub(crate) fn process_cells(process: &Process, data: &Data, theme: Theme) -> Vec<Cell> {
     let gone = is_gone(process);
     let ink = if gone { Ink::Faint } else { Ink::Text };
-    let unknown = || look.unknown().to_owned();
+    let unknown = || theme.unknown().to_owned();
     let number = |number: Option<u32>| number.map_or_else(unknown, |number| number.to_string());
     let held = Held::by(process);
     let mut cells = vec![
         Cell::inked(number(process.pid), ink),
-        Cell::inked(number(process.uid), Ink::Faint),
+        Cell::faint(number(process.uid)),
         Cell::inked(
             process.name.clone().unwrap_or_else(unknown),
             if gone { Ink::Faint } else { Ink::Strong },
         ),
         Cell::inked(devices(process), ink),
     ];
-    cells.extend(held_cells(&held, gone, look));
+    cells.extend(held_cells(&held, gone, theme));
     cells.push(Cell::inked(
-        ran(process, data).map_or_else(unknown, age),
+        ran(process, data).map_or_else(unknown, short_duration),
         ink,
     ));
     let (state, state_ink) = state(process);
@@ -88,39 +89,38 @@ fn ran(process: &Process, data: &Data) -> Option<u64> {
     Some(nanos.saturating_sub(started.unix_nanos()) / 1_000_000_000)
 }
 
-/// The cells of one device of a process.
-pub(crate) fn device_cells(device: &ProcessDevice, look: Look) -> Vec<Cell> {
-    let branch = if look.unicode() { "└ " } else { "- " };
+pub(crate) fn device_cells(device: &ProcessDevice, theme: Theme) -> Vec<Cell> {
+    let branch = if theme.unicode() { "└ " } else { "- " };
     let chip = device
         .unique_id
-        .map_or_else(|| look.unknown().to_owned(), |id| id.to_string());
+        .map_or_else(|| theme.unknown().to_owned(), |id| id.to_string());
     let mut cells = vec![
         Cell::new(""),
         Cell::new(""),
-        Cell::inked(format!("{branch}device {}", device.id), Ink::Faint),
+        Cell::faint(format!("{branch}device {}", device.id)),
         Cell::new(device.id.to_string()),
     ];
-    cells.extend(held_cells(&Held::on(device), false, look));
+    cells.extend(held_cells(&Held::on(device), false, theme));
     cells.push(Cell::new(""));
-    cells.push(Cell::inked(chip, Ink::Faint));
+    cells.push(Cell::faint(chip));
     let scope = device.scope.as_ref();
     let scope = scope.map_or_else(String::new, |scope| format!("visible {scope}"));
-    cells.extend([Cell::new(""), Cell::new(""), Cell::inked(scope, Ink::Faint)]);
+    cells.extend([Cell::new(""), Cell::new(""), Cell::faint(scope)]);
     cells
 }
 
 /// DRAM to the peak; one that is gone holds nothing, which is not the same as 0 bytes.
-fn held_cells(held: &Held, gone: bool, look: Look) -> Vec<Cell> {
+fn held_cells(held: &Held, gone: bool, theme: Theme) -> Vec<Cell> {
     let sizes = [held.dram, held.l1, held.l1_small, held.cbs, held.kernels];
     let size = |size: u64| match (gone, size) {
-        (true, _) => Cell::inked(look.unknown(), Ink::Faint),
-        (false, 0) => Cell::inked(bytes(0), Ink::Faint),
+        (true, _) => Cell::faint(theme.unknown()),
+        (false, 0) => Cell::faint(bytes(0)),
         (false, size) => Cell::new(bytes(size)),
     };
     let mut cells: Vec<Cell> = sizes.into_iter().map(size).collect();
     let peak = held.dram_peak.filter(|_| !gone);
-    let peak = peak.map_or_else(|| look.unknown().to_owned(), bytes);
-    cells.push(Cell::inked(peak, Ink::Faint));
+    let peak = peak.map_or_else(|| theme.unknown().to_owned(), bytes);
+    cells.push(Cell::faint(peak));
     cells
 }
 

@@ -2,19 +2,16 @@
 //!
 //! Pure: from the documents to numbers and words.
 
-use crate::format::{bytes, count, counted, counted_as};
-use crate::look::Ink;
+use crate::format::{bytes, counted, counted_as};
+use crate::theme::Ink;
 use ttmem_api::{Process, ProcessDevice, ProcessState};
 
 /// What a process holds, on one device or on all of them together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) dram: u64,
-    /// Charged in L1.
     pub(crate) l1: u64,
-    /// Charged in the small region of L1.
     pub(crate) l1_small: u64,
-    /// Charged in the trace region.
     pub(crate) trace: u64,
     pub(crate) cbs: u64,
     pub(crate) kernels: u64,
@@ -25,7 +22,6 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// What a process holds on all devices.
     pub(crate) fn by(process: &Process) -> Self {
         process
             .devices
@@ -34,7 +30,6 @@ impl Held {
             .fold(Self::default(), Self::and)
     }
 
-    /// What it holds on one.
     pub(crate) fn on(device: &ProcessDevice) -> Self {
         Self {
             dram: device.dram_bytes,
@@ -62,7 +57,6 @@ impl Held {
     }
 }
 
-/// Whether a process is gone.
 pub(crate) fn is_gone(process: &Process) -> bool {
     process.state == ProcessState::Exited
 }
@@ -90,22 +84,17 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
     }
 }
 
-/// What a remark is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     Lost,
     /// Figures that are about to be replaced.
     Resync,
-    /// Buffers that outlived their mesh.
     Leaks,
-    /// What did not add up.
     Anomalies,
-    /// What was given back at the end.
     Released,
 }
 
 impl About {
-    /// How it is to be seen.
     pub(crate) const fn ink(self) -> Ink {
         match self {
             Self::Released => Ink::Faint,
@@ -142,15 +131,4 @@ pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
         remark(About::Anomalies, anomalies);
     }
     remarks
-}
-
-/// An age in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
-pub(crate) fn age(seconds: u64) -> String {
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
-        (0, hours, minutes) => format!("{hours}h {minutes}m"),
-        (days @ ..100, hours, _) => format!("{days}d {hours}h"),
-        (days, ..) => format!("{}d", count(days)),
-    }
 }

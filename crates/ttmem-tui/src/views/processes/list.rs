@@ -1,74 +1,13 @@
 //! Which rows the table has, and in which order: kept until the totals or the choices change.
 
+use super::columns::{COLUMNS, DRAM};
 use super::held::{Held, is_gone, remarks, state};
 use crate::data::Data;
-use crate::widgets::prompt::Prompt;
+use crate::widgets::Prompt;
 use std::cmp::{Ordering, Reverse};
 use std::time::Instant;
 use ttmem_api::{Process, Timestamp};
 
-/// What the rows are sorted by, in the order of the table's columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SortedBy {
-    Pid,
-    User,
-    Command,
-    /// How many devices it has touched.
-    Devices,
-    Dram,
-    /// L1.
-    L1,
-    /// The small region of L1.
-    L1Small,
-    Cbs,
-    Kernels,
-    /// The highest DRAM on one device.
-    Peak,
-    Age,
-    State,
-    /// What it still held when it closed its devices.
-    Leaks,
-    /// What did not add up.
-    Anomalies,
-}
-
-impl SortedBy {
-    /// All of them, in the order of the columns.
-    pub(crate) const ALL: [Self; 14] = [
-        Self::Pid,
-        Self::User,
-        Self::Command,
-        Self::Devices,
-        Self::Dram,
-        Self::L1,
-        Self::L1Small,
-        Self::Cbs,
-        Self::Kernels,
-        Self::Peak,
-        Self::Age,
-        Self::State,
-        Self::Leaks,
-        Self::Anomalies,
-    ];
-
-    /// The place of its column.
-    pub(crate) fn column(self) -> usize {
-        let place = Self::ALL.iter().position(|known| *known == self);
-        place.expect("all of them are there")
-    }
-
-    /// The one after this, round and round.
-    pub(crate) fn next(self) -> Self {
-        Self::ALL[(self.column() + 1) % Self::ALL.len()]
-    }
-
-    /// Whether the largest come first by nature.
-    pub(crate) const fn is_downwards(self) -> bool {
-        !matches!(self, Self::Pid | Self::User | Self::Command | Self::State)
-    }
-}
-
-/// What a process is sorted by.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     /// Not known: before all that is.
@@ -87,8 +26,8 @@ pub(crate) struct Row {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// What rows are sorted by.
-    pub(crate) by: SortedBy,
+    /// The place of the column that rows are sorted by.
+    pub(crate) column: usize,
     /// The largest first.
     pub(crate) downwards: bool,
     /// A line for each device of a process.
@@ -98,10 +37,22 @@ pub(crate) struct Order {
 impl Default for Order {
     fn default() -> Self {
         Self {
-            by: SortedBy::Dram,
+            column: DRAM,
             downwards: true,
             per_device: false,
         }
+    }
+}
+
+impl Order {
+    /// By the next column, round and round; all but the last can be sorted by.
+    pub(super) fn next(&mut self) {
+        self.column = (self.column + 1) % (COLUMNS.len() - 1);
+        self.downwards = !matches!(self.title(), "PID" | "USER" | "COMMAND" | "STATE");
+    }
+
+    pub(super) const fn title(&self) -> &'static str {
+        COLUMNS[self.column].title
     }
 }
 
@@ -111,7 +62,6 @@ pub(crate) struct List {
     rows: Vec<Row>,
     /// Processes that the filter lets through.
     matched: usize,
-    /// What these hold in DRAM.
     dram: u64,
     made_from: Option<(Instant, Timestamp, Order, String)>,
 }
@@ -121,12 +71,10 @@ impl List {
         &self.rows
     }
 
-    /// How many processes the filter lets through.
     pub(crate) const fn matched(&self) -> usize {
         self.matched
     }
 
-    /// What they hold in DRAM.
     pub(crate) const fn dram(&self) -> u64 {
         self.dram
     }
@@ -150,7 +98,7 @@ impl List {
             .iter()
             .enumerate()
             .filter(|(_, process)| filter.text().is_empty() || filter.matches(&described(process)))
-            .map(|(place, process)| (is_gone(process), key(process, order.by), place))
+            .map(|(place, process)| (is_gone(process), key(process, order.title()), place))
             .collect();
         matching.sort_by(|left, right| compared(left, right, order.downwards));
         self.matched = matching.len();
@@ -202,28 +150,28 @@ fn by_device(process: &Process, place: usize) -> impl Iterator<Item = Row> + use
     })
 }
 
-fn key(process: &Process, by: SortedBy) -> SortKey {
+fn key(process: &Process, column: &str) -> SortKey {
     let number = |number: Option<u64>| number.map_or(SortKey::Unknown, SortKey::Number);
-    let held = |of: fn(&Held) -> u64| SortKey::Number(of(&Held::by(process)));
-    match by {
-        SortedBy::Pid => number(process.pid.map(u64::from)),
-        SortedBy::User => number(process.uid.map(u64::from)),
-        SortedBy::Command => process
+    let held = Held::by(process);
+    match column {
+        "PID" => number(process.pid.map(u64::from)),
+        "USER" => number(process.uid.map(u64::from)),
+        "COMMAND" => process
             .name
             .as_ref()
             .map_or(SortKey::Unknown, |name| SortKey::Word(name.to_lowercase())),
-        SortedBy::Devices => number(u64::try_from(process.devices.len()).ok()),
-        SortedBy::Dram => held(|held| held.dram),
-        SortedBy::L1 => held(|held| held.l1),
-        SortedBy::L1Small => held(|held| held.l1_small),
-        SortedBy::Cbs => held(|held| held.cbs),
-        SortedBy::Kernels => held(|held| held.kernels),
-        SortedBy::Peak => number(Held::by(process).dram_peak),
+        "DEVICES" => number(u64::try_from(process.devices.len()).ok()),
+        "L1" => SortKey::Number(held.l1),
+        "L1_SMALL" => SortKey::Number(held.l1_small),
+        "CBS" => SortKey::Number(held.cbs),
+        "KERNELS" => SortKey::Number(held.kernels),
+        "DRAM PEAK" => number(held.dram_peak),
         // The oldest has the largest age and the smallest time.
-        SortedBy::Age => number(process.start_time.map(|time| u64::MAX - time.unix_nanos())),
-        SortedBy::State => SortKey::Word(state(process).0),
-        SortedBy::Leaks => SortKey::Number(process.leak_candidates.bytes),
-        SortedBy::Anomalies => SortKey::Number(process.anomalies),
+        "AGE" => number(process.start_time.map(|time| u64::MAX - time.unix_nanos())),
+        "STATE" => SortKey::Word(state(process).0),
+        "LEAKS" => SortKey::Number(process.leak_candidates.bytes),
+        "ANOMALIES" => SortKey::Number(process.anomalies),
+        _dram => SortKey::Number(held.dram),
     }
 }
 

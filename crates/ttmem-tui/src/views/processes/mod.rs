@@ -8,7 +8,7 @@ mod list;
 #[cfg(test)]
 mod tests;
 
-use self::columns::{COLUMNS, device_cells, process_cells};
+use self::columns::{COLUMNS, DRAM, device_cells, process_cells};
 use self::held::{Held, is_gone, remarks};
 pub(crate) use self::list::List;
 use self::list::{Order, Row};
@@ -19,14 +19,8 @@ use crate::data::Data;
 use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::pen::Pen;
-use crate::widgets::prompt::Prompt;
-use crate::widgets::table::Table;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Process, ProcessDevice};
 
@@ -34,7 +28,6 @@ const NO_PROCESS: &str = "No process has been seen yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \
                       programs report to.";
 
-/// The tab of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     order: Order,
@@ -43,9 +36,6 @@ pub(crate) struct Processes {
     cursor: Cursor,
     /// The row that the user went to; it is followed when others overtake it.
     followed: Option<Identity>,
-    /// Where the table was drawn last.
-    table: Rect,
-    /// Why the last key led nowhere.
     refused: Option<&'static str>,
 }
 
@@ -78,18 +68,15 @@ fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> 
 impl Processes {
     /// Brings the rows up to date, and the cursor to the row that the user went to.
     fn refresh(&mut self, data: &Data) {
-        if self.list.refresh(data, &self.order, &self.filter)
-            && let Some(followed) = &self.followed
-        {
-            let mut rows = self.list.rows().iter();
-            if let Some(place) = rows.position(|row| followed.is(*row, data)) {
-                self.cursor.row = u64::try_from(place).unwrap_or(u64::MAX);
-            }
+        let changed = self.list.refresh(data, &self.order, &self.filter);
+        let rows = self.list.rows();
+        self.cursor.rows = rows.len() as u64;
+        let followed = self.followed.as_ref().filter(|_| changed);
+        let place =
+            followed.and_then(|followed| rows.iter().position(|row| followed.is(*row, data)));
+        if let Some(place) = place {
+            self.cursor.row = place as u64;
         }
-    }
-
-    fn count(&self) -> u64 {
-        self.list.rows().len() as u64
     }
 
     fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
@@ -109,15 +96,15 @@ impl Processes {
     /// Goes to the buffers of the chosen process, if there can be any.
     fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some((process, device)) = self.chosen(data) else {
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         if is_gone(process) {
             self.refused = Some("it is gone and holds nothing");
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         let Some(pid) = process.pid else {
             self.refused = Some("its pid is not known here");
-            return Outcome::Taken;
+            return Outcome::Handled;
         };
         chosen.pid = Some(pid);
         if let Some(device) = device {
@@ -126,12 +113,13 @@ impl Processes {
         Outcome::Go(Tab::Buffers)
     }
 
-    fn draw_title(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        let mut pen = Pen::new(canvas, area, area.y, look);
+    fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
+        let mut pen = canvas.pen(area, area.y);
         if self.filter.is_typing() {
             pen.put("filter: ", Ink::Key);
             pen.put(self.filter.text(), Ink::Strong);
-            pen.put(look.caret(), Ink::Key);
+            pen.put(theme.caret(), Ink::Key);
             let hint = "  Enter keeps it, Esc takes it back";
             if usize::from(pen.room()) >= hint.len() {
                 pen.put(hint, Ink::Faint);
@@ -153,21 +141,21 @@ impl Processes {
             let matched = self.list.matched();
             pen.piece(&format!("filter {filter}: {matched}"), Ink::Key);
         }
-        let sorted = COLUMNS.get(self.order.by.column());
-        let sorted = sorted.map_or("", |column| column.title);
+        let sorted = self.order.title();
         let way = if self.order.downwards { "down" } else { "up" };
         pen.piece(&format!("sorted by {sorted}, {way}"), Ink::Faint);
         pen.piece(&format!("DRAM {}", bytes(self.list.dram())), Ink::Faint);
     }
 
     /// The chosen process in two lines: what the columns have no room for.
-    fn draw_detail(&self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    fn draw_detail(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
         let Some((process, device)) = self.chosen(data) else {
             return;
         };
-        let unknown = look.unknown();
-        let mut pen = Pen::new(canvas, area, area.y, look);
-        pen.piece(&format!("pid {}", known(process.pid, look)), Ink::Strong);
+        let unknown = theme.unknown();
+        let mut pen = canvas.pen(area, area.y);
+        pen.piece(&format!("pid {}", known(process.pid, theme)), Ink::Strong);
         let name = process.name.as_deref().unwrap_or(unknown);
         pen.piece(&text::clip(name, 60), Ink::Text);
         let held = device.map_or_else(|| Held::by(process), Held::on);
@@ -187,7 +175,7 @@ impl Processes {
         if let Some(claimed) = process.claimed_pid {
             pen.piece(&format!("calls itself {claimed}"), Ink::Faint);
         }
-        let mut pen = Pen::new(canvas, area, area.y.saturating_add(1), look);
+        let mut pen = canvas.pen(area, area.y.saturating_add(1));
         let remarks = remarks(process);
         if remarks.is_empty() {
             pen.piece("nothing to remark", Ink::Faint);
@@ -209,17 +197,22 @@ impl Processes {
 }
 
 /// The processes that hold most, under a heading: what the overview has room for.
-pub(crate) fn draw_top(canvas: &mut Buffer, area: Rect, list: &mut List, data: &Data, look: Look) {
+pub(crate) fn draw_top(canvas: &mut Canvas<'_>, area: Rect, list: &mut List, data: &Data) {
+    let theme = canvas.theme;
     list.refresh(data, &Order::default(), &Prompt::default());
     let table = Table {
         columns: COLUMNS,
-        sorted: Some((Order::default().by.column(), true)),
+        sorted: Some((DRAM, true)),
     };
-    table.draw_first(canvas, area, list.rows().len() as u64, look, |place| {
-        let row = *list.rows().get(usize::try_from(place).ok()?)?;
-        let (process, _) = look_up(row, data)?;
-        Some(process_cells(process, data, look))
-    });
+    table.draw_first(canvas, area, list.rows(), |row| cells(*row, data, theme));
+}
+
+fn cells(row: Row, data: &Data, theme: Theme) -> Vec<Cell> {
+    match look_up(row, data) {
+        Some((_process, Some(device))) => device_cells(device, theme),
+        Some((process, None)) => process_cells(process, data, theme),
+        None => Vec::new(),
+    }
 }
 
 impl View for Processes {
@@ -248,92 +241,77 @@ impl View for Processes {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants::default()
-    }
-
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         self.refused = None;
         if self.filter.is_typing() {
             self.filter.handle(key);
             self.refresh(data);
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         self.refresh(data);
         match key {
             Key::Char('/') => self.filter.begin(),
             Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
-            Key::Char('s') => {
-                self.order.by = self.order.by.next();
-                self.order.downwards = self.order.by.is_downwards();
-            }
+            Key::Char('s') => self.order.next(),
             Key::Char('S') => self.order.downwards = !self.order.downwards,
             Key::Char('d') => self.order.per_device = !self.order.per_device,
             Key::Enter => return self.go(data, chosen),
-            moves if self.cursor.handle(moves, self.count()) => self.follow(data),
+            moves if self.cursor.handle(moves) => self.follow(data),
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
         self.refresh(data);
-        let rows = self.count();
-        let used = Table::point(self.table, &mut self.cursor, pointer, rows);
+        let used = self.cursor.point(pointer);
         if used {
             self.follow(data);
         }
         Outcome::if_used(used)
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, _chosen: &Chosen, look: Look) {
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, _chosen: &Chosen) {
+        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
-        self.table = Rect::default();
-        if area.is_empty() || draw_silence(canvas, area, data, look) {
+        if area.is_empty() || draw_silence(canvas, area, data) {
             return;
         }
         if data.processes().is_empty() {
-            draw_notice(canvas, area, NO_PROCESS, ADVICE, look);
+            draw_notice(canvas, area, NO_PROCESS, ADVICE);
             return;
         }
         self.refresh(data);
         let above = u16::from(area.height > 2);
         // A blank line, and two for the chosen process.
         let below = if area.height > 9 { 3 } else { 0 };
-        self.table = Rect {
+        let table_area = Rect {
             y: area.y + above,
             height: area.height - above - below,
             ..area
         };
-        let rows = self.count();
         let table = Table {
             columns: COLUMNS,
-            sorted: Some((self.order.by.column(), self.order.downwards)),
+            sorted: Some((self.order.column, self.order.downwards)),
         };
-        let list = &self.list;
-        let cells = |place: u64| {
-            let row = *list.rows().get(usize::try_from(place).ok()?)?;
-            let (process, device) = look_up(row, data)?;
-            Some(match device {
-                Some(device) => device_cells(device, look),
-                None => process_cells(process, data, look),
-            })
-        };
-        table.draw(canvas, self.table, &mut self.cursor, rows, look, cells);
+        let rows = self.list.rows();
+        table.draw_all(canvas, table_area, &mut self.cursor, rows, |row| {
+            cells(*row, data, theme)
+        });
         if above > 0 {
-            self.draw_title(canvas, area, data, look);
+            self.draw_title(canvas, area, data);
         }
-        if rows == 0 && self.table.height > 1 {
-            let mut pen = Pen::new(canvas, self.table, self.table.y + 1, look);
-            pen.put("no process matches the filter; Esc clears it", Ink::Faint);
+        if rows.is_empty() {
+            let none = "no process matches the filter; Esc clears it";
+            canvas.text(row_of(table_area, 1), none, Ink::Faint);
         }
         if below > 0 {
             let detail = Rect {
-                y: self.table.bottom() + 1,
+                y: table_area.bottom() + 1,
                 height: below - 1,
                 ..area
             };
-            self.draw_detail(canvas, detail, data, look);
+            self.draw_detail(canvas, detail, data);
         }
     }
 

@@ -1,12 +1,15 @@
 //! Screens of every world, the order of rows, and what keys do.
 
-use super::held::{age, state};
-use super::list::SortedBy;
+use super::held::state;
 use super::*;
+use crate::format::short_duration as age;
 use crate::input::Gesture;
-use crate::look::ColourDepth;
-use crate::testing::screen::{LOOK, assert_in_every_world, assert_screen, drawn, text as lines};
+use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};
+use crate::theme::ColourDepth;
+use crate::theme::Theme;
+use crate::widgets::Canvas;
+use ratatui::buffer::Buffer;
 use ttmem_api::ProcessState;
 
 const BUSY: World = World {
@@ -19,7 +22,7 @@ const BUSY: World = World {
 fn press(view: &mut Processes, keys: &[Key], data: &Data) {
     for key in keys {
         let outcome = view.handle(*key, data, &mut Chosen::default());
-        assert_eq!(outcome, Outcome::Taken, "{key:?}");
+        assert_eq!(outcome, Outcome::Handled, "{key:?}");
     }
 }
 
@@ -84,8 +87,7 @@ fn a_filter_is_typed_kept_and_cleared() {
 fn every_column_sorts_and_those_that_are_gone_come_last() {
     let data = BUSY.data();
     let mut view = Processes::default();
-    assert_eq!(COLUMNS.len(), SortedBy::ALL.len() + 1);
-    for _column in SortedBy::ALL {
+    for _column in 1..COLUMNS.len() {
         for _way in 0..2 {
             view.refresh(&data);
             assert_eq!(view.list.rows().len(), 40);
@@ -100,7 +102,7 @@ fn every_column_sorts_and_those_that_are_gone_come_last() {
         press(&mut view, &[Key::Char('s')], &data);
     }
     assert_eq!(view.order, Order::default());
-    view.order.by = SortedBy::Pid;
+    view.order.column = 0;
     view.order.downwards = false;
     view.refresh(&data);
     assert!(pids(&view, &data)[..35].is_sorted());
@@ -163,10 +165,10 @@ fn the_pointer_chooses_a_row() {
         };
         view.point(pointer, &data, &mut Chosen::default())
     };
-    assert_eq!(point(4, Gesture::Click), Outcome::Taken);
+    assert_eq!(point(4, Gesture::Click), Outcome::Handled);
     assert_eq!(point(0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(23, Gesture::Click), Outcome::Unused);
-    assert_eq!(point(0, Gesture::WheelDown), Outcome::Taken);
+    assert_eq!(point(0, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(view.cursor.row, 5);
 }
 
@@ -220,7 +222,12 @@ fn no_area_is_too_small() {
                 let mut canvas = Buffer::empty(area);
                 let mut view = Processes::default();
                 view.order.per_device = true;
-                view.draw(&mut canvas, area, &data, &Chosen::default(), LOOK);
+                view.draw(
+                    &mut Canvas::new(&mut canvas, THEME),
+                    area,
+                    &data,
+                    &Chosen::default(),
+                );
             }
         }
     }
@@ -230,10 +237,15 @@ fn no_area_is_too_small() {
 fn without_unicode_there_is_nothing_but_ascii() {
     let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
     let area = canvas.area;
-    let look = Look::new(ColourDepth::None, false);
+    let theme = Theme::new(ColourDepth::None, false);
     let mut view = Processes::default();
     view.order.per_device = true;
-    view.draw(&mut canvas, area, &BUSY.data(), &Chosen::default(), look);
+    view.draw(
+        &mut Canvas::new(&mut canvas, theme),
+        area,
+        &BUSY.data(),
+        &Chosen::default(),
+    );
     let screen = lines(&canvas);
     assert_eq!(screen.chars().find(|character| !character.is_ascii()), None);
 }

@@ -6,9 +6,9 @@
 
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::Theme;
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -51,7 +51,6 @@ const COLUMNS_OF_SOME: &[Column] = &[
 /// The columns that rows can be sorted by, in the order of the key.
 pub(super) const SORTS: [usize; 7] = [6, 7, 8, 9, 10, 4, 0];
 
-/// A kernel and all programs that have it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     /// The place of its first row in the document.
@@ -62,7 +61,6 @@ pub(super) struct Kernel {
     dispatches: u64,
 }
 
-/// The kernels of a document.
 #[derive(Debug, Default)]
 pub(super) struct Kernels {
     made: Option<Instant>,
@@ -118,20 +116,18 @@ pub(super) fn compare(
     }
 }
 
-/// The cells of a row.
-pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
-    let name = row.name.as_deref().unwrap_or(look.unknown());
+pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, theme: Theme) -> Vec<Cell> {
+    let name = row.name.as_deref().unwrap_or(theme.unknown());
     vec![
         Cell::new(end_of_path(name)),
-        faint(owner(row.pid, row.instance.as_deref(), data, look)),
-        faint(row.kind.to_string()),
-        faint(known(row.core_type, look)),
-        Cell::new(known_bytes(row.binary_bytes, look)),
-        Cell::new(known(row.cores, look)),
+        Cell::faint(owner(row.pid, row.instance.as_deref(), data, theme)),
+        Cell::faint(row.kind.to_string()),
+        Cell::faint(known(row.core_type, theme)),
+        Cell::new(known_bytes(row.binary_bytes, theme)),
+        Cell::new(known(row.cores, theme)),
         Cell::new(format::bytes(kernel.total_bytes)),
         Cell::new(format::bytes(kernel.unique_bytes)),
-        faint(format::bytes(kernel.total_bytes - kernel.unique_bytes)),
+        Cell::faint(format::bytes(kernel.total_bytes - kernel.unique_bytes)),
         Cell::new(format::count(kernel.programs)),
         Cell::new(format::count(kernel.dispatches)),
     ]

@@ -2,10 +2,9 @@
 
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
-use crate::widgets::pane::Fact;
-use crate::widgets::table::{Cell, Column};
+use crate::widgets::{Cell, Column, Fact};
 use std::cmp::Ordering;
 use ttmem_api::{BinaryState, ProgramDevice, ProgramRow};
 
@@ -50,47 +49,47 @@ pub(super) fn compare(sort: usize, one: &ProgramRow, other: &ProgramRow) -> Orde
     }
 }
 
-/// The cells of a row.
-pub(super) fn cells(row: &ProgramRow, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
-    let (binary, ink) = binaries(row, look);
-    let count = |count: Option<u64>| known(count.map(format::count), look);
+pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
+    let (binary, ink) = binaries(row, theme);
+    let count = |count: Option<u64>| known(count.map(format::count), theme);
     vec![
-        Cell::new(name(row, look)),
-        faint(owner(row.pid, row.instance.as_deref(), data, look)),
-        faint(known(row.kind, look)),
-        Cell::new(known(row.cores, look)),
-        Cell::new(known_bytes(row.text_bytes, look)),
+        Cell::new(name(row, theme)),
+        Cell::faint(owner(row.pid, row.instance.as_deref(), data, theme)),
+        Cell::faint(known(row.kind, theme)),
+        Cell::new(known(row.cores, theme)),
+        Cell::new(known_bytes(row.text_bytes, theme)),
         Cell::new(format::bytes(row.cb_bytes)),
-        faint(format::count(row.kernels)),
+        Cell::faint(format::count(row.kernels)),
         Cell::inked(binary, ink),
         Cell::new(format::count(row.dispatches)),
-        faint(count(most(row, |on| on.program_cache_hits))),
-        faint(count(most(row, |on| on.binary_reuses))),
-        Cell::new(age(row.last_run, data, look)),
-        faint(known(row.program, look)),
+        Cell::faint(count(most(row, |on| on.program_cache_hits))),
+        Cell::faint(count(most(row, |on| on.binary_reuses))),
+        Cell::new(age(row.last_run, data, theme)),
+        Cell::faint(known(row.program, theme)),
     ]
 }
 
-/// All that is known of a program.
-pub(super) fn facts(row: &ProgramRow, data: &Data, look: Look) -> Vec<Fact> {
+pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
-    let count = |count: Option<u64>| known(count.map(format::count), look);
+    let count = |count: Option<u64>| known(count.map(format::count), theme);
     let mut facts = vec![
-        text("program", name(row, look)),
-        text("owner", owner(row.pid, row.instance.as_deref(), data, look)),
-        text("binary", binary_everywhere(row, look)),
-        text("size", known_bytes(row.binary_bytes, look)),
-        text("number", known(row.program, look)),
-        text("runtime id", known(row.runtime_id, look)),
-        text("kind", known(row.kind, look)),
+        text("program", name(row, theme)),
+        text(
+            "owner",
+            owner(row.pid, row.instance.as_deref(), data, theme),
+        ),
+        text("binary", binary_everywhere(row, theme)),
+        text("size", known_bytes(row.binary_bytes, theme)),
+        text("number", known(row.program, theme)),
+        text("runtime id", known(row.runtime_id, theme)),
+        text("kind", known(row.kind, theme)),
         text(
             "built",
-            format!("{} ago", age(Some(row.created), data, look)),
+            format!("{} ago", age(Some(row.created), data, theme)),
         ),
-        text("cores", known(row.cores, look)),
-        text("text", known_bytes(row.text_bytes, look)),
-        text("config", known_bytes(row.config_bytes, look)),
+        text("cores", known(row.cores, theme)),
+        text("text", known_bytes(row.text_bytes, theme)),
+        text("config", known_bytes(row.config_bytes, theme)),
         text("CBs", format::bytes(row.cb_bytes)),
         text(
             "kernels",
@@ -102,18 +101,18 @@ pub(super) fn facts(row: &ProgramRow, data: &Data, look: Look) -> Vec<Fact> {
         ),
         text("from disk", format::counted(row.jit_disk_hits, "kernel")),
         text("runs", format::count(row.dispatches)),
-        text("first run", age(row.first_run, data, look)),
-        text("last run", age(row.last_run, data, look)),
+        text("first run", age(row.first_run, data, theme)),
+        text("last run", age(row.last_run, data, theme)),
         text("cache hits", count(most(row, |on| on.program_cache_hits))),
         text("misses", count(most(row, |on| on.program_cache_misses))),
         text("reuses", count(most(row, |on| on.binary_reuses))),
         text("", String::new()),
     ];
-    facts.extend(row.devices.iter().map(|on| on_device(on, look)));
+    facts.extend(row.devices.iter().map(|on| on_device(on, theme)));
     facts
 }
 
-fn on_device(on: &ProgramDevice, look: Look) -> Fact {
+fn on_device(on: &ProgramDevice, theme: Theme) -> Fact {
     let resident = if on.resident_cores > 0 {
         format!(
             ", the last on {}",
@@ -122,7 +121,7 @@ fn on_device(on: &ProgramDevice, look: Look) -> Fact {
     } else {
         String::new()
     };
-    let sent = known_bytes(on.sent_bytes, look);
+    let sent = known_bytes(on.sent_bytes, theme);
     let line = format!(
         "device {:<3} {:<9} {:>9} sent {:>6} runs{resident}",
         on.id,
@@ -133,16 +132,14 @@ fn on_device(on: &ProgramDevice, look: Look) -> Fact {
     ("", line, state_ink(on.binary))
 }
 
-/// What a program is called.
-pub(super) fn name(row: &ProgramRow, look: Look) -> String {
+pub(super) fn name(row: &ProgramRow, theme: Theme) -> String {
     match (&row.name, row.program) {
         (Some(name), _) => name.clone(),
         (None, Some(number)) => format!("program {number}"),
-        (None, None) => look.unknown().to_owned(),
+        (None, None) => theme.unknown().to_owned(),
     }
 }
 
-/// The states of a binary, those furthest from running first.
 const STATES: [BinaryState; 4] = [
     BinaryState::Other,
     BinaryState::NotSent,
@@ -151,18 +148,18 @@ const STATES: [BinaryState; 4] = [
 ];
 
 /// On how many devices its binary is, of the state that is furthest from running.
-fn binaries(row: &ProgramRow, look: Look) -> (String, Ink) {
+fn binaries(row: &ProgramRow, theme: Theme) -> (String, Ink) {
     for known in STATES {
         let count = row.devices.iter().filter(|on| on.binary == known).count();
         if count > 0 {
             return (format!("{count} {}", state(known)), state_ink(known));
         }
     }
-    (look.unknown().to_owned(), Ink::Faint)
+    (theme.unknown().to_owned(), Ink::Faint)
 }
 
 /// The devices on which its binary is, by state.
-fn binary_everywhere(row: &ProgramRow, look: Look) -> String {
+fn binary_everywhere(row: &ProgramRow, theme: Theme) -> String {
     let mut parts = Vec::new();
     for known in STATES {
         let on = row.devices.iter().filter(|on| on.binary == known);
@@ -172,7 +169,7 @@ fn binary_everywhere(row: &ProgramRow, look: Look) -> String {
         }
     }
     if parts.is_empty() {
-        return look.unknown().to_owned();
+        return theme.unknown().to_owned();
     }
     parts.join(", ")
 }

@@ -18,20 +18,14 @@ use self::rings::Rings;
 use self::timeline::Timeline;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::look::{Ink, Look};
-use crate::wants::Wants;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::pane::{self, Pane};
-use crate::widgets::prompt::Prompt;
-use crate::widgets::table::Table;
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Canvas, Cursor, Pane, Prompt, Table, below, pane, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::ProgramRow;
 
-/// Programs, kernels and where they lie.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     page: Page,
@@ -43,10 +37,7 @@ pub(crate) struct Programs {
     timeline_cursor: Cursor,
     rings: Rings,
     pane: Pane,
-    /// Where the names of the pages were drawn.
     titles: Rect,
-    /// Where the rows were drawn.
-    drawn: Rect,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,11 +69,11 @@ impl Page {
 
 impl Programs {
     /// Brings what is kept of the documents up to date with them.
-    fn take(&mut self, data: &Data, chosen: &Chosen, look: Look) {
+    fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
         match &data.programs {
             Some(document) => {
-                self.timeline.take(document, data, look);
+                self.timeline.take(document, data, theme);
                 let rows = &document.document.rows;
                 self.list.arrange(
                     (document.received, rows.len()),
@@ -116,26 +107,12 @@ impl Programs {
         }
     }
 
-    /// The cursor of the page, and how many rows it has.
-    fn cursor(&mut self, data: &Data, chosen: &Chosen) -> (&mut Cursor, u64) {
+    const fn cursor(&mut self) -> &mut Cursor {
         match self.page {
-            Page::Programs => {
-                let rows = self.list.rows();
-                (&mut self.list.cursor, rows)
-            }
-            Page::Kernels => {
-                let rows = self.kernel_list.rows();
-                (&mut self.kernel_list.cursor, rows)
-            }
-            Page::Timeline => {
-                let rows = self.timeline.rows(&self.filter, chosen.pid);
-                (&mut self.timeline_cursor, rows)
-            }
-            Page::Rings => {
-                let device = chosen.device(data);
-                let rows = device.map_or(0, |device| device.ring.len() as u64);
-                (&mut self.rings.cursor, rows)
-            }
+            Page::Programs => &mut self.list.cursor,
+            Page::Kernels => &mut self.kernel_list.cursor,
+            Page::Timeline => &mut self.timeline_cursor,
+            Page::Rings => &mut self.rings.cursor,
         }
     }
 
@@ -150,23 +127,23 @@ impl Programs {
         } else {
             list.ascending = !list.ascending;
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    /// Goes back one step: the pane, the filters.
     fn back(&mut self, chosen: &mut Chosen) -> Outcome {
         if self.page == Page::Programs && self.pane.close() {
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         if !self.filter.text().is_empty() || chosen.pid.is_some() {
             self.filter.clear();
             chosen.pid = None;
-            return Outcome::Taken;
+            return Outcome::Handled;
         }
         Outcome::Unused
     }
 
-    fn draw_titles(&mut self, canvas: &mut Buffer, area: Rect, chosen: &Chosen, look: Look) {
+    fn draw_titles(&mut self, canvas: &mut Canvas<'_>, area: Rect, chosen: &Chosen) {
+        let theme = canvas.theme;
         let mut parts: Vec<(String, Ink)> = Vec::new();
         for page in Page::ALL {
             let part = if page == self.page {
@@ -181,7 +158,7 @@ impl Programs {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
         if self.filter.is_typing() {
-            let caret = look.caret();
+            let caret = theme.caret();
             parts.push((
                 format!("  name has: {}{caret}", self.filter.text()),
                 Ink::Key,
@@ -189,7 +166,7 @@ impl Programs {
         } else if !self.filter.text().is_empty() {
             parts.push((format!("  name has \"{}\"", self.filter.text()), Ink::Key));
         }
-        draw_line(canvas, self.titles, &parts, look);
+        canvas.line(self.titles, &parts);
     }
 
     /// The page whose name lies at a column.
@@ -203,9 +180,9 @@ impl Programs {
         })
     }
 
-    fn draw_programs(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
+    fn draw_programs(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
         let (list_area, room) = self.pane.split(area);
-        self.drawn = list_area;
         let table = Table {
             columns: list::COLUMNS,
             sorted: list::sorted(self.list.sort, self.list.ascending),
@@ -217,20 +194,20 @@ impl Programs {
         let mut cursor = self.list.cursor;
         let list = &self.list;
         let row = |row: u64| rows.get(list.place(row)?);
-        table.draw(canvas, list_area, &mut cursor, list.rows(), look, |at| {
-            Some(list::cells(row(at)?, data, look))
+        table.draw(canvas, list_area, &mut cursor, list.rows(), |at| {
+            Some(list::cells(row(at)?, data, theme))
         });
         if let Some(room) = room {
-            let inside = room.draw_frame(canvas, "program", look);
+            let inside = room.draw_frame(canvas, "program");
             if let Some(row) = row(cursor.row) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, look), look);
+                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
             }
         }
         self.list.cursor = cursor;
     }
 
-    fn draw_kernels(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, look: Look) {
-        self.drawn = area;
+    fn draw_kernels(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
         let sort = kernels::SORTS.get(self.kernel_list.sort);
         let document = data.kernels.as_ref().map(|fresh| &fresh.document);
         let table = Table {
@@ -240,9 +217,9 @@ impl Programs {
         let rows = document.map_or(&[][..], |listed| &listed.rows);
         let mut cursor = self.kernel_list.cursor;
         let (list, each) = (&self.kernel_list, &self.kernels.each);
-        table.draw(canvas, area, &mut cursor, list.rows(), look, |at| {
+        table.draw(canvas, area, &mut cursor, list.rows(), |at| {
             let kernel = each.get(list.place(at)?)?;
-            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, look))
+            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, theme))
         });
         self.kernel_list.cursor = cursor;
     }
@@ -276,29 +253,26 @@ impl View for Programs {
         ]
     }
 
-    fn wants(&self, _data: &Data, _chosen: &Chosen) -> Wants {
-        Wants {
-            // On every page: the timeline goes on, and rings name their entries.
-            programs: true,
-            kernels: self.page == Page::Kernels,
-            ..Wants::default()
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        // Programs on every page: the timeline goes on, and rings name their entries.
+        match self.page {
+            Page::Kernels => vec![Document::Programs, Document::Kernels],
+            Page::Programs | Page::Timeline | Page::Rings => vec![Document::Programs],
         }
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         if self.filter.is_typing() {
-            // What it did to the text is seen when it is drawn.
-            let _typed = self.filter.handle(key);
-            return Outcome::Taken;
+            self.filter.handle(key);
+            return Outcome::Handled;
         }
         // By pages through the entries, row by row through the rings.
         if self.page == Page::Rings && matches!(key, Key::PageUp | Key::PageDown) {
-            self.rings.entries.handle(key, u64::MAX);
-            return Outcome::Taken;
+            self.rings.entries.handle(key);
+            return Outcome::Handled;
         }
-        let (cursor, rows) = self.cursor(data, chosen);
-        if cursor.handle(key, rows) {
-            return Outcome::Taken;
+        if self.cursor().handle(key) {
+            return Outcome::Handled;
         }
         match key {
             Key::Char('p') => self.page = self.page.next(),
@@ -310,49 +284,45 @@ impl View for Programs {
             Key::Char(']') | Key::Right => chosen.step(true, data),
             _other => return Outcome::Unused,
         }
-        Outcome::Taken
+        Outcome::Handled
     }
 
-    fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
-        let drawn = self.drawn;
+    fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
         let clicked = pointer.did == Gesture::Click;
         if clicked && pointer.row == self.titles.y {
             let page = self.title_at(pointer.column);
             self.page = page.unwrap_or(self.page);
             return Outcome::if_used(page.is_some());
         }
-        let (cursor, rows) = match self.page {
+        let cursor = match self.page {
             // The wheel goes through the entries of a ring, a click chooses a ring.
-            Page::Rings if !clicked => (&mut self.rings.entries, u64::MAX),
-            _other => self.cursor(data, chosen),
+            Page::Rings if !clicked => &mut self.rings.entries,
+            _other => self.cursor(),
         };
-        Outcome::if_used(Table::point(drawn, cursor, pointer, rows))
+        Outcome::if_used(cursor.point(pointer))
     }
 
-    fn draw(&mut self, canvas: &mut Buffer, area: Rect, data: &Data, chosen: &Chosen, look: Look) {
-        self.take(data, chosen, look);
-        self.draw_titles(canvas, area, chosen, look);
-        let summary = self.summary(data, chosen, look);
-        draw_line(canvas, row_of(area, 1), &summary, look);
+    fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+        let theme = canvas.theme;
+        self.take(data, chosen, theme);
+        self.draw_titles(canvas, area, chosen);
+        let summary = self.summary(data, chosen, theme);
+        canvas.line(row_of(area, 1), &summary);
         let area = below(area, 2);
         match self.page {
-            Page::Programs => self.draw_programs(canvas, area, data, look),
-            Page::Kernels => self.draw_kernels(canvas, area, data, look),
+            Page::Programs => self.draw_programs(canvas, area, data),
+            Page::Kernels => self.draw_kernels(canvas, area, data),
             Page::Timeline => {
-                self.drawn = area;
                 let (timeline, cursor) = (&self.timeline, &mut self.timeline_cursor);
-                timeline.draw(canvas, area, cursor, (&self.filter, chosen.pid), data, look);
+                timeline.draw(canvas, area, cursor, (&self.filter, chosen.pid), data);
             }
-            Page::Rings => {
-                self.drawn = area;
-                match chosen.device(data) {
-                    Some(device) => self.rings.draw(canvas, area, device, data, look),
-                    None => {
-                        let words = [("no device is known", Ink::Faint)];
-                        draw_line(canvas, row_of(area, 0), &words, look);
-                    }
+            Page::Rings => match chosen.device(data) {
+                Some(device) => self.rings.draw(canvas, area, device, data),
+                None => {
+                    let words = [("no device is known", Ink::Faint)];
+                    canvas.line(row_of(area, 0), &words);
                 }
-            }
+            },
         }
     }
 

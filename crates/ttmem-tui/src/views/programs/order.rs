@@ -1,7 +1,7 @@
 //! The order of the rows of a list, worked out only when rows, order or filter changed.
 
 use super::super::Chosen;
-use crate::widgets::cursor::Cursor;
+use crate::widgets::Cursor;
 use std::cmp::Ordering;
 use std::time::Instant;
 
@@ -11,13 +11,11 @@ pub(super) struct Ordered {
     pub(super) cursor: Cursor,
     /// The place of the order in the list of those that there are.
     pub(super) sort: usize,
-    /// The smallest first.
     pub(super) ascending: bool,
     made: Option<Made>,
     places: Vec<usize>,
 }
 
-/// What an order was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Made {
     received: Instant,
@@ -28,13 +26,11 @@ struct Made {
 }
 
 impl Ordered {
-    /// The next order, of so many.
     pub(super) const fn next_sort(&mut self, sorts: usize) {
         self.sort = (self.sort + 1) % sorts;
         self.ascending = false;
     }
 
-    /// How many rows there are.
     pub(super) fn rows(&self) -> u64 {
         self.places.len() as u64
     }

@@ -7,20 +7,15 @@
 use super::list;
 use crate::data::Data;
 use crate::format;
-use crate::look::{Ink, Look};
+use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::bar::Bar;
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{above, below, draw_line, row_of};
-use crate::widgets::share::{Share, percent};
-use crate::widgets::table::{Cell, Column, Table};
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::widgets::{
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, percent, row_of,
+};
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use ttmem_api::{CoreType, Device, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
 
-/// Rings whose lowest address is remembered.
 const RINGS: usize = 1_024;
 
 const COLUMNS: &[Column] = &[
@@ -62,11 +57,9 @@ type Key = (
     Option<u32>,
 );
 
-/// Which ring is looked at.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     pub(super) cursor: Cursor,
-    /// The chosen entry of it.
     pub(super) entries: Cursor,
     /// The lowest address of an entry, of every ring that ever had one.
     lowest: BTreeMap<Key, u64>,
@@ -83,36 +76,32 @@ impl Rings {
     /// Draws the rings of a device, the chosen one by address, and the prefetcher caches.
     pub(super) fn draw(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         device: &Device,
         data: &Data,
-        look: Look,
     ) {
+        let theme = canvas.theme;
         let rings = device.ring.len() as u64;
         let most = (area.height / 4).max(2);
         let high = u16::try_from(rings + 1).unwrap_or(most).clamp(2, most);
         let table = Table::of(COLUMNS);
-        table.draw(
-            canvas,
-            above(area, high),
-            &mut self.cursor,
-            rings,
-            look,
-            |row| Some(ring_cells(ring_at(device, row)?, data, look)),
-        );
+        let cursor = &mut self.cursor;
+        table.draw_all(canvas, above(area, high), cursor, &device.ring, |ring| {
+            ring_cells(ring, data, theme)
+        });
         let mut rest = below(area, high);
         match ring_at(device, self.cursor.row) {
             Some(ring) => {
                 let stretches = self.stretches(device, ring);
-                rest = draw_picture(canvas, below(rest, 1), ring, &stretches, look);
-                rest = draw_caches(canvas, rest, &device.prefetch, data, look);
-                self.draw_entries(canvas, rest, ring, &stretches, data, look);
+                rest = draw_picture(canvas, below(rest, 1), ring, &stretches);
+                rest = draw_caches(canvas, rest, &device.prefetch, data);
+                self.draw_entries(canvas, rest, ring, &stretches, data);
             }
             None => {
                 let words = [("no config ring is known on this device", Ink::Faint)];
-                draw_line(canvas, row_of(above(area, high), 1), &words, look);
-                draw_caches(canvas, below(rest, 1), &device.prefetch, data, look);
+                canvas.line(row_of(above(area, high), 1), &words);
+                draw_caches(canvas, below(rest, 1), &device.prefetch, data);
             }
         }
     }
@@ -167,22 +156,20 @@ impl Rings {
 
     fn draw_entries(
         &mut self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         ring: &RingUsage,
         stretches: &[Stretch<'_>],
         data: &Data,
-        look: Look,
     ) {
+        let theme = canvas.theme;
         let table = Table::of(ENTRY_COLUMNS);
-        let rows = stretches.len() as u64;
         let area = Rect {
             width: area.width.min(ENTRIES),
             ..area
         };
-        table.draw(canvas, area, &mut self.entries, rows, look, |row| {
-            let stretch = stretches.get(usize::try_from(row).ok()?)?;
-            Some(entry_cells(stretch, ring.pid, data, look))
+        table.draw_all(canvas, area, &mut self.entries, stretches, |stretch| {
+            entry_cells(stretch, ring.pid, data, theme)
         });
     }
 }
@@ -191,8 +178,7 @@ fn ring_at(device: &Device, row: u64) -> Option<&RingUsage> {
     device.ring.get(usize::try_from(row).ok()?)
 }
 
-fn ring_cells(ring: &RingUsage, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
+fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
     let share = Share::of(ring.used_bytes, ring.capacity_bytes);
     // One in a hundred is worth a look: the program waits for the device.
     let stalls = if ring.stalls.saturating_mul(100) > ring.reserves {
@@ -201,36 +187,36 @@ fn ring_cells(ring: &RingUsage, data: &Data, look: Look) -> Vec<Cell> {
         Ink::Text
     };
     vec![
-        Cell::new(owner(ring.pid, None, data, look)),
+        Cell::new(owner(ring.pid, None, data, theme)),
         Cell::new(ring.core_type.as_str()),
-        faint(known(ring.mesh, look)),
-        faint(known(ring.sub_device, look)),
+        Cell::faint(known(ring.mesh, theme)),
+        Cell::faint(known(ring.sub_device, theme)),
         Cell::new(format::bytes(ring.used_bytes)),
-        faint(known_bytes(ring.capacity_bytes, look)),
-        Cell::new(percent(share, look.unknown())),
+        Cell::faint(known_bytes(ring.capacity_bytes, theme)),
+        Cell::new(percent(share, theme.unknown())),
         Cell::new(format::count(ring.entry_count)),
         Cell::new(format::count(ring.wraps)),
         Cell::new(format::count(ring.evictions)),
         Cell::inked(format::count(ring.stalls), stalls),
-        faint(format::count(ring.reserves)),
+        Cell::faint(format::count(ring.reserves)),
     ]
 }
 
 /// Draws a ring by address; what is left below.
 fn draw_picture(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     area: Rect,
     ring: &RingUsage,
     stretches: &[Stretch<'_>],
-    look: Look,
 ) -> Rect {
-    let dot = look.between();
+    let theme = canvas.theme;
+    let dot = theme.between();
     let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
     let largest = holes().map(|hole| hole.size_bytes).max();
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
         let words = [("nothing lies in this ring", Ink::Faint)];
-        draw_line(canvas, row_of(area, 0), &words, look);
+        canvas.line(row_of(area, 0), &words);
         return below(area, 2);
     };
     let from = first.address;
@@ -248,7 +234,7 @@ fn draw_picture(
             Ink::Text,
         ),
         (
-            format!("{dot}largest {}", known_bytes(largest, look)),
+            format!("{dot}largest {}", known_bytes(largest, theme)),
             Ink::Text,
         ),
     ];
@@ -260,19 +246,19 @@ fn draw_picture(
         );
         parts.push((words, Ink::Warning));
     }
-    draw_line(canvas, row_of(area, 0), &parts, look);
-    draw_stretches(canvas, row_of(area, 1), stretches, (from, to), look);
+    canvas.line(row_of(area, 0), &parts);
+    draw_stretches(canvas, row_of(area, 1), stretches, (from, to));
     below(area, 3)
 }
 
 /// One row: a cell for every part of the ring, the number of the program at its beginning.
 fn draw_stretches(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     row: Rect,
     stretches: &[Stretch<'_>],
     (from, to): (u64, u64),
-    look: Look,
 ) {
+    let theme = canvas.theme;
     let row = row.intersection(canvas.area);
     let whole = u128::from(to.saturating_sub(from).max(1));
     let cell = |address: u64| -> u16 {
@@ -298,42 +284,42 @@ fn draw_stretches(
         };
         for column in begin..end.min(row.width) {
             let cell = &mut canvas[(row.x + column, row.y)];
-            cell.set_char(look.fill(ink));
-            cell.set_style(look.style(ink));
+            cell.set_char(theme.fill(ink));
+            cell.set_style(theme.style(ink));
         }
         let number = stretch.entry.and_then(|entry| entry.program);
         let Some(number) = number.map(|number| number.to_string()) else {
             continue;
         };
         if number.len() < usize::from(end.saturating_sub(begin)) {
-            let style = look.style(ink);
-            text::put(canvas, (row.x + begin, row.y), &number, number.len(), style);
+            let style = theme.style(ink);
+            canvas.put_styled((row.x + begin, row.y), &number, number.len(), style);
         }
     }
 }
 
 /// Draws the prefetcher caches; what is left below.
 fn draw_caches(
-    canvas: &mut Buffer,
+    canvas: &mut Canvas<'_>,
     mut area: Rect,
     caches: &[PrefetchUsage],
     data: &Data,
-    look: Look,
 ) -> Rect {
-    let dot = look.between();
+    let theme = canvas.theme;
+    let dot = theme.between();
     // Half of what is left is for the entries of the ring.
     let most = usize::from(area.height / 6).max(1);
     for cache in caches.iter().take(most) {
         let share = Share::of(cache.used_bytes, cache.capacity_bytes);
         let asked = cache.hits.saturating_add(cache.misses);
-        let hits = percent(Share::of(cache.hits, Some(asked)), look.unknown());
+        let hits = percent(Share::of(cache.hits, Some(asked)), theme.unknown());
         let line = [
             ("prefetcher cache".to_owned(), Ink::Strong),
             (
                 format!(
                     "{dot}{}{dot}mesh {}",
-                    owner(cache.pid, None, data, look),
-                    known(cache.mesh, look)
+                    owner(cache.pid, None, data, theme),
+                    known(cache.mesh, theme)
                 ),
                 Ink::Faint,
             ),
@@ -341,13 +327,13 @@ fn draw_caches(
                 format!(
                     "{dot}{} of {} {}",
                     format::bytes(cache.used_bytes),
-                    known_bytes(cache.capacity_bytes, look),
-                    percent(share, look.unknown()).trim_start(),
+                    known_bytes(cache.capacity_bytes, theme),
+                    percent(share, theme.unknown()).trim_start(),
                 ),
                 Ink::Text,
             ),
         ];
-        draw_line(canvas, row_of(area, 0), &line, look);
+        canvas.line(row_of(area, 0), &line);
         let bar = Bar {
             parts: &[(Ink::Kernel, cache.used_bytes)],
             whole: cache.capacity_bytes,
@@ -356,7 +342,7 @@ fn draw_caches(
         let at = row_of(area, 1);
         let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
         if at.height > 0 {
-            bar.draw(canvas, (at.x, at.y), bar_width, look);
+            bar.draw(canvas, (at.x, at.y), bar_width);
         }
         let figures = Rect {
             x: at.x + bar_width + 1,
@@ -372,47 +358,49 @@ fn draw_caches(
             format::count(cache.evictions),
             format::counted(cache.resets, "reset"),
         );
-        draw_line(canvas, figures, &[(words, Ink::Text)], look);
+        canvas.text(figures, words, Ink::Text);
         area = below(area, 2);
     }
     let more = caches.len().saturating_sub(most);
     if more > 0 {
         let words = format!("and {more} more of other processes or meshes");
-        draw_line(canvas, row_of(area, 0), &[(words, Ink::Faint)], look);
+        canvas.text(row_of(area, 0), words, Ink::Faint);
         area = below(area, 1);
     }
     below(area, 1)
 }
 
-fn entry_cells(stretch: &Stretch<'_>, pid: Option<u32>, data: &Data, look: Look) -> Vec<Cell> {
-    let faint = |text: String| Cell::inked(text, Ink::Faint);
+fn entry_cells(stretch: &Stretch<'_>, pid: Option<u32>, data: &Data, theme: Theme) -> Vec<Cell> {
     let size = format::bytes(stretch.size_bytes);
-    let address = faint(format!("{:#x}", stretch.address));
+    let address = Cell::faint(format!("{:#x}", stretch.address));
     let Some(entry) = stretch.entry else {
         let blank = Cell::new("");
         return vec![
             address,
-            faint(size),
+            Cell::faint(size),
             blank.clone(),
-            faint("hole".to_owned()),
+            Cell::faint("hole".to_owned()),
             blank,
         ];
     };
     let name = entry
         .program
-        .and_then(|number| name_of(number, pid, data, look));
+        .and_then(|number| name_of(number, pid, data, theme));
     vec![
         address,
         Cell::new(size),
-        Cell::new(known(entry.program, look)),
-        Cell::new(known(name, look)),
-        faint(known(entry.sync, look)),
+        Cell::new(known(entry.program, theme)),
+        Cell::new(known(name, theme)),
+        Cell::faint(known(entry.sync, theme)),
     ]
 }
 
 /// What a process calls one of its programs, if it still has it.
-fn name_of(number: u64, pid: Option<u32>, data: &Data, look: Look) -> Option<String> {
+fn name_of(number: u64, pid: Option<u32>, data: &Data, theme: Theme) -> Option<String> {
     let programs = &data.programs.as_ref()?.document.rows;
     let is_it = |row: &&ProgramRow| row.program == Some(number) && row.pid == pid;
-    programs.iter().find(is_it).map(|row| list::name(row, look))
+    programs
+        .iter()
+        .find(is_it)
+        .map(|row| list::name(row, theme))
 }

@@ -1,53 +1,51 @@
 //! The line above every page: how many there are, and what the chosen device says of them itself.
 
 use super::super::Chosen;
-use super::super::age;
 use super::super::naming::{known, known_bytes, short};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
-use crate::look::{Ink, Look};
-use crate::widgets::share::{Share, percent};
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Share, percent};
 use ttmem_api::Device;
 
 /// Texts and what they mean, one behind the other.
 type Parts = Vec<(String, Ink)>;
 
 impl Programs {
-    /// The line above the page.
-    pub(super) fn summary(&self, data: &Data, chosen: &Chosen, look: Look) -> Parts {
+    pub(super) fn summary(&self, data: &Data, chosen: &Chosen, theme: Theme) -> Parts {
         let device = chosen.device(data);
-        let dot = look.between();
+        let dot = theme.between();
         let mut parts = match self.page {
             Page::Programs => {
                 let count = format::counted(self.list.rows(), "program");
-                listed(data.programs.as_ref(), count, data, look)
+                listed(data.programs.as_ref(), count, data, theme)
             }
             Page::Kernels => {
                 let count = format::counted(self.kernel_list.rows(), "kernel");
-                listed(data.kernels.as_ref(), count, data, look)
+                listed(data.kernels.as_ref(), count, data, theme)
             }
             Page::Timeline => {
                 let rows = self.timeline.rows(&self.filter, chosen.pid);
                 let count = format::counted(rows, "program");
-                let mut parts = listed(data.programs.as_ref(), count, data, look);
-                parts.push((dot.to_owned() + &timeline::legend(look), Ink::Faint));
+                let mut parts = listed(data.programs.as_ref(), count, data, theme);
+                parts.push((dot.to_owned() + &timeline::legend(theme), Ink::Faint));
                 return parts;
             }
             Page::Rings => {
-                let title = device.map(|device| format!("device {}", short(device, look)));
-                let mut parts = vec![(known(title, look), Ink::Strong)];
-                parts.extend(device.map(|device| (caches(device, look), Ink::Text)));
+                let title = device.map(|device| format!("device {}", short(device, theme)));
+                let mut parts = vec![(known(title, theme), Ink::Strong)];
+                parts.extend(device.map(|device| (caches(device, theme), Ink::Text)));
                 return parts;
             }
         };
         if let Some(device) = device {
             let words = if self.page == Page::Programs {
-                caches(device, look)
+                caches(device, theme)
             } else {
-                code(device, look)
+                code(device, theme)
             };
-            parts.push((format!("{dot}device {}", short(device, look)), Ink::Faint));
+            parts.push((format!("{dot}device {}", short(device, theme)), Ink::Faint));
             parts.push((words, Ink::Text));
         }
         parts
@@ -55,34 +53,38 @@ impl Programs {
 }
 
 /// How many rows of a document are shown, how old it is, and whether the server has more.
-fn listed<R>(document: Option<&Fresh<Listed<R>>>, count: String, data: &Data, look: Look) -> Parts {
+fn listed<R>(
+    document: Option<&Fresh<Listed<R>>>,
+    count: String,
+    data: &Data,
+    theme: Theme,
+) -> Parts {
     let Some(Fresh { document, received }) = document else {
         return vec![("asking…".to_owned(), Ink::Faint)];
     };
     let mut parts = vec![(count, Ink::Strong)];
-    let age = age::note(data, *received);
-    parts.extend(age.map(|age| (look.between().to_owned() + &age, Ink::Faint)));
+    let age = data.age_note(*received);
+    parts.extend(age.map(|age| (theme.between().to_owned() + &age, Ink::Faint)));
     if document.has_more {
         let first = format::count(document.rows.len() as u64);
         let words = format!(
             "{}of the first {first}; the server has more",
-            look.between()
+            theme.between()
         );
         parts.push((words, Ink::Warning));
     }
     parts
 }
 
-/// What the caches of a device saved.
-fn caches(device: &Device, look: Look) -> String {
-    let dot = look.between();
-    let count = |count: Option<u64>| known(count.map(format::count), look);
+fn caches(device: &Device, theme: Theme) -> String {
+    let dot = theme.between();
+    let count = |count: Option<u64>| known(count.map(format::count), theme);
     let found = |hits: Option<u64>, misses: Option<u64>| {
         let asked = hits
             .zip(misses)
             .map(|(hits, misses)| hits.saturating_add(misses));
         let share = hits.and_then(|hits| Share::of(hits, asked));
-        percent(share, look.unknown()).trim_start().to_owned()
+        percent(share, theme.unknown()).trim_start().to_owned()
     };
     let counts = &device.caches;
     format!(
@@ -97,8 +99,8 @@ fn caches(device: &Device, look: Look) -> String {
 }
 
 /// What code a device has, by the device itself rather than by the rows that are listed.
-fn code(device: &Device, look: Look) -> String {
-    let dot = look.between();
+fn code(device: &Device, theme: Theme) -> String {
+    let dot = theme.between();
     let kernel = &device.kernel;
     format!(
         "{dot}registered {}{dot}unique {}{dot}shared {}{dot}resident {}{dot}application {}{dot}\
@@ -106,7 +108,7 @@ fn code(device: &Device, look: Look) -> String {
         format::bytes(kernel.registered_bytes),
         format::bytes(kernel.unique_bytes),
         format::bytes(kernel.shared_bytes),
-        known_bytes(kernel.resident_bytes, look),
+        known_bytes(kernel.resident_bytes, theme),
         format::bytes(kernel.application_bytes),
         format::bytes(kernel.fabric_bytes),
         format::bytes(kernel.dispatch_bytes),

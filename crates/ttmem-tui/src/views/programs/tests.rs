@@ -1,5 +1,6 @@
 use super::*;
 use crate::data::Update;
+use crate::testing;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn press(view: &mut Programs, data: &Data, chosen: &mut Chosen, keys: &str) {
         } else {
             Key::Char(key)
         };
-        assert_eq!(view.handle(key, data, chosen), Outcome::Taken, "{key:?}");
+        assert_eq!(view.handle(key, data, chosen), Outcome::Handled, "{key:?}");
     }
 }
 
@@ -103,7 +104,10 @@ fn rows_are_sorted_filtered_and_of_the_chosen_process() {
     press(&mut view, &data, &mut chosen, "\n");
     chosen.pid = Some(1);
     assert!(names(&drawn(&mut view, &data, &chosen, SIZES[0])).is_empty());
-    assert_eq!(view.handle(Key::Escape, &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.handle(Key::Escape, &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(chosen.pid, None);
     assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("72 programs"));
     assert_eq!(
@@ -115,9 +119,9 @@ fn rows_are_sorted_filtered_and_of_the_chosen_process() {
 #[test]
 fn pages_follow_each_other_and_devices_too() {
     let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
-    assert!(!view.wants(&data, &chosen).kernels);
+    assert!(!testing::needed(&view, &data, &chosen).kernels);
     press(&mut view, &data, &mut chosen, "pp");
-    assert!(view.wants(&data, &chosen).kernels);
+    assert!(testing::needed(&view, &data, &chosen).kernels);
     press(&mut view, &data, &mut chosen, "p]");
     let rings = drawn(&mut view, &data, &chosen, SIZES[0]);
     assert!(
@@ -141,9 +145,15 @@ fn pages_follow_each_other_and_devices_too() {
         did: Gesture::Click,
     };
     drawn(&mut view, &data, &chosen, SIZES[0]);
-    assert_eq!(view.point(click(5, 6), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.point(click(5, 6), &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(view.list.cursor.row, 3);
-    assert_eq!(view.point(click(12, 0), &data, &mut chosen), Outcome::Taken);
+    assert_eq!(
+        view.point(click(12, 0), &data, &mut chosen),
+        Outcome::Handled
+    );
     assert_eq!(view.page, Page::Timeline);
     assert_eq!(
         view.point(click(79, 0), &data, &mut chosen),
@@ -173,7 +183,7 @@ fn the_timeline_tells_runs_from_answer_to_answer_and_is_bounded() {
         let mut listed = data.programs.take().unwrap().document;
         change(&mut listed.rows);
         data.apply(Update::Programs(listed), data.now);
-        timeline.take(data.programs.as_ref().unwrap(), &data, screen::LOOK);
+        timeline.take(data.programs.as_ref().unwrap(), &data, screen::THEME);
         timeline.rows(&none, None)
     };
     // What ran before the first answer is not told as if it had run now.

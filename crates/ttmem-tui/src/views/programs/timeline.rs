@@ -8,12 +8,8 @@
 use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
-use crate::look::{Ink, Look};
-use crate::widgets::cursor::Cursor;
-use crate::widgets::line::{below, draw_line, row_of};
-use crate::widgets::prompt::Prompt;
-use crate::widgets::text;
-use ratatui::buffer::Buffer;
+use crate::theme::{Ink, Theme};
+use crate::widgets::{Canvas, Cursor, Prompt, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -38,7 +34,6 @@ const ASCII_LEVELS: [char; 8] = ['1', '2', '4', '8', 'h', 'H', '#', '@'];
 /// A program, in whatever order the server lists it.
 type Key = (Option<u32>, Option<u64>, Timestamp);
 
-/// How often programs ran of late.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// The answers that are kept; the newest last.
@@ -56,7 +51,6 @@ pub(super) struct Timeline {
     watched: bool,
 }
 
-/// An answer of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Poll {
     received: Instant,
@@ -87,7 +81,7 @@ impl Track {
 
 impl Timeline {
     /// Takes in an answer, if it is a new one.
-    pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, look: Look) {
+    pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, theme: Theme) {
         let follows = self.watch(data);
         let received = document.received;
         if self
@@ -116,7 +110,7 @@ impl Timeline {
             let runs = row.dispatches.saturating_sub(before);
             if runs > 0 {
                 let track = self.tracks.entry(key).or_insert_with(|| Track {
-                    name: list::name(row, look),
+                    name: list::name(row, theme),
                     number: row.program,
                     pid: row.pid,
                     runs: VecDeque::new(),
@@ -171,14 +165,12 @@ impl Timeline {
         (self.newest + 1).saturating_sub(self.polls.len() as u64)
     }
 
-    /// The programs to be seen.
     fn shown(&self, filter: &Prompt, pid: Option<u32>) -> Vec<&Track> {
         let tracks = self.tracks.values();
         let of = tracks.filter(|track| pid.is_none() || track.pid == pid);
         of.filter(|track| filter.matches(&track.name)).collect()
     }
 
-    /// How many programs there are to be seen.
     pub(super) fn rows(&self, filter: &Prompt, pid: Option<u32>) -> u64 {
         self.shown(filter, pid).len() as u64
     }
@@ -186,20 +178,19 @@ impl Timeline {
     /// Draws a row per program, a cell per answer, the newest at the right.
     pub(super) fn draw(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         cursor: &mut Cursor,
         (filter, pid): (&Prompt, Option<u32>),
         data: &Data,
-        look: Look,
     ) {
         let tracks = self.shown(filter, pid);
         let name = NAME.max(area.width / 6);
         let begin = name + RUNS + 2;
         let cells = area.width.saturating_sub(begin).min(POLLS);
-        self.draw_heading(canvas, area, (name, begin, cells), data, look);
+        self.draw_heading(canvas, area, (name, begin, cells), data);
         let rows = below(area, 1);
-        cursor.keep_inside(tracks.len() as u64, u64::from(rows.height));
+        cursor.keep_inside(area, tracks.len() as u64);
         let top = usize::try_from(cursor.top).unwrap_or(usize::MAX);
         for (line, track) in (0..rows.height).zip(tracks.iter().skip(top)) {
             let at = row_of(rows, line);
@@ -211,8 +202,8 @@ impl Timeline {
                 .fold(0_u64, |sum, (_, runs)| sum.saturating_add(*runs));
             let words = track.title(usize::from(name), area.width >= WIDE)
                 + &text::right(&format::count(sum), usize::from(RUNS) + 1);
-            draw_line(canvas, at, &[(words, ink)], look);
-            self.draw_track(canvas, at, (begin, cells), track, look);
+            canvas.text(at, words, ink);
+            self.draw_track(canvas, at, (begin, cells), track);
         }
         if tracks.is_empty() {
             let words = if self.polls.len() < 2 {
@@ -220,21 +211,20 @@ impl Timeline {
             } else {
                 "no program ran while this was open"
             };
-            draw_line(canvas, row_of(rows, 0), &[(words, Ink::Faint)], look);
+            canvas.text(row_of(rows, 0), words, Ink::Faint);
         }
     }
 
     fn draw_heading(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         area: Rect,
         (name, begin, cells): (u16, u16, u16),
         data: &Data,
-        look: Look,
     ) {
         let title =
             text::left("PROGRAM", usize::from(name)) + &text::right("RUNS", usize::from(RUNS) + 1);
-        draw_line(canvas, row_of(area, 0), &[(title, Ink::Faint)], look);
+        canvas.text(row_of(area, 0), title, Ink::Faint);
         // Over the cells that there are, which are at the right.
         let back = u16::try_from(self.polls.len()).unwrap_or(cells).min(cells);
         let place = self.polls.len().checked_sub(usize::from(back));
@@ -254,34 +244,34 @@ impl Timeline {
             width: back,
             ..row_of(area, 0)
         };
-        draw_line(canvas, axis, &[(line, Ink::Faint)], look);
+        canvas.text(axis, line, Ink::Faint);
     }
 
     fn draw_track(
         &self,
-        canvas: &mut Buffer,
+        canvas: &mut Canvas<'_>,
         row: Rect,
         (begin, cells): (u16, u16),
         track: &Track,
-        look: Look,
     ) {
+        let theme = canvas.theme;
         let mut runs = track.runs.iter().rev().peekable();
-        let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+        let levels = if theme.unicode() {
+            LEVELS
+        } else {
+            ASCII_LEVELS
+        };
         for (back, poll) in (0..cells).zip(self.polls.iter().rev()) {
             let number = self.newest.saturating_sub(u64::from(back));
             let ran = runs.next_if(|(at, _)| *at == number);
             let (sign, ink) = match ran {
                 Some((_, count)) => (levels[level(*count)], Ink::Kernel),
-                None if poll.follows => (look.fill(Ink::Free), Ink::Free),
+                None if poll.follows => (theme.fill(Ink::Free), Ink::Free),
                 // What ran before the first answer, or since one long before, is not known.
-                None => (gap(look), Ink::Faint),
+                None => (gap(theme), Ink::Faint),
             };
             let column = row.x.saturating_add(begin).saturating_add(cells - 1 - back);
-            if canvas.area.contains((column, row.y).into()) {
-                let cell = &mut canvas[(column, row.y)];
-                cell.set_char(sign);
-                cell.set_style(look.style(ink));
-            }
+            canvas.cell((column, row.y), sign, ink);
         }
     }
 }
@@ -292,17 +282,21 @@ fn level(runs: u64) -> usize {
 }
 
 /// The sign of a time that was not watched.
-const fn gap(look: Look) -> char {
-    if look.unicode() { '┊' } else { ':' }
+const fn gap(theme: Theme) -> char {
+    if theme.unicode() { '┊' } else { ':' }
 }
 
-pub(super) fn legend(look: Look) -> String {
-    let levels = if look.unicode() { LEVELS } else { ASCII_LEVELS };
+pub(super) fn legend(theme: Theme) -> String {
+    let levels = if theme.unicode() {
+        LEVELS
+    } else {
+        ASCII_LEVELS
+    };
     format!(
         "{} ran once  {} 16 times  {} 128 or more  {} not watched before",
         levels[0],
         levels[4],
         levels[7],
-        gap(look)
+        gap(theme)
     )
 }

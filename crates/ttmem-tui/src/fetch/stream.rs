@@ -1,7 +1,7 @@
 //! Listens to every event while a view shows them.
 
 use super::RETRY;
-use super::orders::Orders;
+use super::settings::SharedSettings;
 use crate::data::{Source, TAIL_EVENTS, Update};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -25,31 +25,34 @@ const LOOK_BACK: u64 = 500;
 #[derive(Debug)]
 pub(super) struct Listener {
     client: ApiClient,
-    orders: Arc<Orders>,
+    settings: Arc<SharedSettings>,
     updates: SyncSender<Update>,
     /// The event behind which the stream goes on.
     after: Option<u64>,
     /// The start of the server whose ids these are.
     started: Option<Timestamp>,
-    /// Why the stream does not come, as was told.
+    /// Whether the app knows that the server refuses the stream.
     refused: bool,
 }
 
-/// Why listening to a stream ended.
 enum Ended {
     /// Something else is wanted, or from elsewhere.
     Otherwise,
     /// The server is gone, or ended it.
     Broken,
     /// Nobody takes updates any more.
-    Unheard,
+    AppGone,
 }
 
 impl Listener {
-    pub(super) fn new(client: ApiClient, orders: Arc<Orders>, updates: SyncSender<Update>) -> Self {
+    pub(super) fn new(
+        client: ApiClient,
+        settings: Arc<SharedSettings>,
+        updates: SyncSender<Update>,
+    ) -> Self {
         Self {
             client,
-            orders,
+            settings,
             updates,
             after: None,
             started: None,
@@ -57,57 +60,52 @@ impl Listener {
         }
     }
 
-    /// Listens until nobody wants to know.
     pub(super) fn run(mut self) {
-        loop {
-            let order = self.orders.now();
-            if order.ended {
-                return;
-            }
-            if !order.wants.tail {
-                if self.tell_trouble(None).is_err() {
+        while let Some(settings) = self.settings.get() {
+            if !settings.streams_events {
+                if self.send_trouble(None).is_err() {
                     return;
                 }
-                self.orders.wait_until(Instant::now() + IDLE, &order);
+                self.settings.wait_until(Instant::now() + IDLE, &settings);
                 continue;
             }
             let ended = match self.client.events(Pace::Raw, self.after) {
-                Ok(mut reader) => match self.tell_trouble(None) {
+                Ok(mut reader) => match self.send_trouble(None) {
                     Ok(()) => self.listen(&mut reader),
                     Err(ended) => ended,
                 },
                 Err(error @ ApiRequestError::Status { .. }) => {
-                    let told = self.tell_trouble(Some(error.to_string()));
-                    told.err().unwrap_or(Ended::Broken)
+                    let sent = self.send_trouble(Some(error.to_string()));
+                    sent.err().unwrap_or(Ended::Broken)
                 }
                 // The other thread tells the user that the server is gone.
                 Err(_unreachable) => Ended::Broken,
             };
             match ended {
                 Ended::Otherwise => {}
-                Ended::Broken => self.orders.wait_until(Instant::now() + RETRY, &order),
-                Ended::Unheard => return,
+                Ended::Broken => self.settings.wait_until(Instant::now() + RETRY, &settings),
+                Ended::AppGone => return,
             }
         }
     }
 
-    /// Tells why there is no stream, or that there is one again.
-    fn tell_trouble(&mut self, reason: Option<String>) -> Result<(), Ended> {
+    /// Says why there is no stream, or that there is one again.
+    fn send_trouble(&mut self, reason: Option<String>) -> Result<(), Ended> {
         let refused = reason.is_some();
         if !refused && !self.refused {
             return Ok(());
         }
         self.refused = refused;
         let sent = self.updates.send(Update::Trouble(Source::Stream, reason));
-        sent.map_err(|_gone| Ended::Unheard)
+        sent.map_err(|_gone| Ended::AppGone)
     }
 
     fn listen(&mut self, reader: &mut EventReader) -> Ended {
         let mut events: Vec<StreamEvent> = Vec::new();
         let mut handed_over = Instant::now();
         loop {
-            let order = self.orders.now();
-            if order.ended || !order.wants.tail {
+            let settings = self.settings.get();
+            if settings.is_none_or(|settings| !settings.streams_events) {
                 return Ended::Otherwise;
             }
             loop {
@@ -129,7 +127,7 @@ impl Listener {
                 self.after = Some(last.id);
                 let events = std::mem::take(&mut events);
                 if self.updates.send(Update::Events(events)).is_err() {
-                    return Ended::Unheard;
+                    return Ended::AppGone;
                 }
             }
         }
@@ -154,7 +152,7 @@ impl Listener {
             StreamMessage::Gap(gap) => {
                 let missed = gap.resumes.saturating_sub(gap.after.saturating_add(1));
                 let sent = self.updates.send(Update::Missed(missed));
-                sent.map_err(|_gone| Ended::Unheard)
+                sent.map_err(|_gone| Ended::AppGone)
             }
             // Totals are the snapshot's.
             StreamMessage::Hello(_) | StreamMessage::Changes(_) => Ok(()),
@@ -163,7 +161,7 @@ impl Listener {
 }
 
 /// The last events, for those who look once.
-pub(crate) fn listen_briefly(
+pub(crate) fn fetch_last_events(
     client: &ApiClient,
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {

@@ -10,14 +10,11 @@ use ratatui::symbols::border;
 use std::ffi::OsStr;
 use unicode_width::UnicodeWidthStr;
 
-/// How many colours a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColourDepth {
     /// None: bold, dim and reversed only.
     None,
-    /// The sixteen that every terminal has.
     Sixteen,
-    /// A palette of 256.
     Palette,
     True,
 }
@@ -33,15 +30,12 @@ pub(crate) enum Ink {
     Frame,
     /// The row or cell that is chosen.
     Chosen,
-    /// The name of a key.
     Key,
     Good,
     Warning,
     /// Something is wrong, or about to be.
     Danger,
-    /// The highest value so far.
     Peak,
-    /// Memory that nothing lies in.
     Free,
     /// Memory that the runtime takes before any allocator.
     Reserved,
@@ -49,19 +43,16 @@ pub(crate) enum Ink {
     Kernel,
     /// Circular buffers, dataflow buffers, scratchpads.
     Storage,
-    /// Buffers in L1.
     L1,
-    /// Buffers in the small region of L1.
     L1Small,
     Dram,
-    /// Buffers in the trace region.
     Trace,
     System,
 }
 
 /// How things look on this terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Theme {
     depth: ColourDepth,
     unicode: bool,
 }
@@ -81,7 +72,7 @@ const HEAT: [(u8, u8, u8); 8] = [
 /// The same in the palette of 256.
 const HEAT_PALETTE: [u8; 8] = [17, 24, 60, 243, 101, 137, 178, 221];
 
-impl Look {
+impl Theme {
     /// How things look with so many colours, with or without signs beyond ASCII.
     #[must_use]
     pub const fn new(depth: ColourDepth, unicode: bool) -> Self {
@@ -210,7 +201,6 @@ impl Look {
         }
     }
 
-    /// What stands between parts of a line.
     pub(crate) const fn between(self) -> &'static str {
         if self.unicode { " · " } else { " | " }
     }
@@ -220,7 +210,6 @@ impl Look {
         if self.unicode { "▏" } else { "_" }
     }
 
-    /// A line of so many columns.
     pub(crate) fn rule(self, columns: u16) -> String {
         let sign = if self.unicode { "─" } else { "-" };
         sign.repeat(usize::from(columns))
@@ -311,10 +300,11 @@ mod tests {
     use crate::testing::screen::{SIZES, text};
     use crate::testing::world;
     use crate::views::{Chosen, Tab};
+    use crate::widgets::Canvas;
     use ratatui::layout::Rect;
 
-    fn detected(variables: &[(&str, &str)]) -> Look {
-        Look::detect(|name| {
+    fn detected(variables: &[(&str, &str)]) -> Theme {
+        Theme::detect(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -348,7 +338,7 @@ mod tests {
     #[test]
     fn without_colours_kinds_of_memory_differ_by_their_sign() {
         for unicode in [false, true] {
-            let look = Look::new(ColourDepth::None, unicode);
+            let theme = Theme::new(ColourDepth::None, unicode);
             let inks = [
                 Ink::Free,
                 Ink::Reserved,
@@ -357,13 +347,13 @@ mod tests {
                 Ink::L1,
                 Ink::L1Small,
             ];
-            let mut signs: Vec<char> = inks.map(|ink| look.fill(ink)).to_vec();
+            let mut signs: Vec<char> = inks.map(|ink| theme.fill(ink)).to_vec();
             signs.sort_unstable();
             signs.dedup();
             assert_eq!(signs.len(), inks.len());
             assert!(unicode || signs.iter().all(char::is_ascii));
             for ink in inks {
-                assert_eq!(look.style(ink).fg, None);
+                assert_eq!(theme.style(ink).fg, None);
             }
         }
     }
@@ -374,15 +364,15 @@ mod tests {
         canvas.set_string(0, 0, "ab模型cé…", Style::new());
         canvas.set_string(0, 1, "\u{fffd}≥ – x    模", Style::new());
         let before = text(&canvas);
-        Look::new(ColourDepth::None, true).ascii(&mut canvas);
+        Theme::new(ColourDepth::None, true).ascii(&mut canvas);
         assert_eq!(text(&canvas), before);
-        Look::new(ColourDepth::None, false).ascii(&mut canvas);
+        Theme::new(ColourDepth::None, false).ascii(&mut canvas);
         assert_eq!(text(&canvas), "ab????c?~\n?> - x    ??\n");
     }
 
     #[test]
     fn without_unicode_there_is_nothing_but_ascii_in_any_view() {
-        let look = Look::new(ColourDepth::None, false);
+        let theme = Theme::new(ColourDepth::None, false);
         let mut replaced = 0;
         for tab in Tab::ALL {
             for (world, data) in world::all() {
@@ -390,9 +380,14 @@ mod tests {
                     let mut canvas = Buffer::empty(Rect::new(0, 0, width, height));
                     let area = canvas.area;
                     let mut view = tab.view();
-                    view.draw(&mut canvas, area, &data, &Chosen::default(), look);
+                    view.draw(
+                        &mut Canvas::new(&mut canvas, theme),
+                        area,
+                        &data,
+                        &Chosen::default(),
+                    );
                     replaced += usize::from(!text(&canvas).is_ascii());
-                    look.ascii(&mut canvas);
+                    theme.ascii(&mut canvas);
                     let screen = text(&canvas);
                     assert!(screen.is_ascii(), "{tab:?} {world}\n{screen}");
                 }
@@ -404,9 +399,9 @@ mod tests {
 
     #[test]
     fn heat_grows_with_the_share_and_takes_any_number() {
-        let look = Look::new(ColourDepth::None, true);
-        assert_eq!(look.heat(0).0, "  ");
-        assert_eq!(look.heat(1000).0, "██");
-        assert_eq!(look.heat(u16::MAX).0, "██");
+        let theme = Theme::new(ColourDepth::None, true);
+        assert_eq!(theme.heat(0).0, "  ");
+        assert_eq!(theme.heat(1000).0, "██");
+        assert_eq!(theme.heat(u16::MAX).0, "██");
     }
 }

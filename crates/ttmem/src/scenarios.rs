@@ -21,15 +21,14 @@ pub(crate) const DEFAULT: &str = "transformer-8b";
 /// Scenario files are short: what is larger was not meant to be one.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A scenario that can be played.
 #[derive(Clone, Debug)]
-pub(crate) struct Story {
+pub(crate) struct ChosenScenario {
     scenario: Arc<Scenario>,
-    /// How it was asked for: another process finds the same story by it.
+    /// How it was asked for: another process finds the same one by it.
     asked: String,
 }
 
-impl Story {
+impl ChosenScenario {
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }
@@ -55,20 +54,19 @@ impl Story {
     }
 }
 
-/// The story of that name, or in that file.
-pub(crate) fn parse(asked: &str) -> Result<Story, String> {
+/// The scenario of that name, or in that file.
+pub(crate) fn parse(asked: &str) -> Result<ChosenScenario, String> {
     let scenario = match Scenario::find(asked) {
         Some(built_in) => built_in.scenario().map_err(|error| error.to_string())?,
         None if is_path(asked) => read(Path::new(asked))?,
         None => return Err(unknown()),
     };
-    Ok(Story {
+    Ok(ChosenScenario {
         scenario: Arc::new(scenario),
         asked: asked.to_owned(),
     })
 }
 
-/// A board of the catalogue.
 pub(crate) fn board(text: &str) -> Result<BoardKind, String> {
     BoardKind::from_name(text)
         .ok_or_else(|| format!("the known boards are {}", names(&BoardKind::ALL)))
@@ -79,7 +77,6 @@ fn names(boards: &[BoardKind]) -> String {
     names.join(", ")
 }
 
-/// What there is to play.
 pub(crate) fn list() -> Vec<Listed> {
     let readable = |built_in: &BuiltIn| built_in.scenario().ok();
     let scenarios = Scenario::built_in().iter().filter_map(readable);

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Look, Tab, TopOptions, format, top};
+use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, format, top};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
@@ -42,7 +42,7 @@ pub(super) fn obstacle() -> Option<&'static str> {
 
 /// What becomes of a program's output while the view has the terminal.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct CapturedOutput {
     output: PipeReader,
     input: PipeWriter,
     kept: Mutex<Kept>,
@@ -60,8 +60,7 @@ struct Kept {
     passes: bool,
 }
 
-impl Beside {
-    /// Makes room for the output of a program.
+impl CapturedOutput {
     pub(super) fn new(title: String) -> Result<Self> {
         let (output, input) = io::pipe().context("cannot make a pipe for the program")?;
         Ok(Self {
@@ -98,8 +97,8 @@ impl Beside {
         drop(input);
         let ended = OnceLock::new();
         std::thread::scope(|scope| {
-            let keeper = std::thread::Builder::new().name("ttmem-output".to_owned());
-            let keeping = keeper.spawn_scoped(scope, || keep(output, &kept, &ended));
+            let thread = std::thread::Builder::new().name("ttmem-output".to_owned());
+            let keeping = thread.spawn_scoped(scope, || keep(output, &kept, &ended));
             keeping.context("cannot start a thread for the program's output")?;
             let waiter = std::thread::Builder::new().name("ttmem-wait".to_owned());
             let waiting = waiter.spawn_scoped(scope, || {
@@ -119,12 +118,12 @@ impl Beside {
                 address: server.server().to_string(),
                 interval: INTERVAL,
                 tab: Tab::Overview,
-                look: Look::detect(|name| std::env::var_os(name)),
+                theme: Theme::detect(|name| std::env::var_os(name)),
                 companion: Some(&running),
             });
             lock(&kept).pass();
             if let Err(error) = shown {
-                let _unheard = writeln!(io::stderr(), "ttmem: no view: {error}");
+                let _closed = writeln!(io::stderr(), "ttmem: no view: {error}");
             }
             let outcome = waiting.join();
             outcome.map_err(|_panic| anyhow!("the thread that waits has failed"))?
@@ -209,7 +208,6 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program, as the view knows it.
 struct Running<'a> {
     title: &'a str,
     begun: Instant,

@@ -1,7 +1,7 @@
 //! What memory is taken by, for every view that draws or writes it: so that all say the same.
 
 use crate::format;
-use crate::look::Ink;
+use crate::theme::Ink;
 use ttmem_api::{ClassUsage, Device};
 
 /// What *occupied* of L1 consists of, in the order in which it lies there; none if it is not known.
@@ -29,7 +29,7 @@ pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
 /// A warning for each memory of which more is taken than there is.
 ///
 /// Bars and percentages end at 100 %, which alone would look like memory that is just full.
-pub(super) fn beyond(device: &Device) -> Vec<(&'static str, String)> {
+pub(super) fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
     let l1 = device.l1.class();
     let charged = |class: &ClassUsage| (class.used_bytes(), class.capacity_bytes);
     let memories = [
@@ -94,14 +94,17 @@ mod tests {
     #[test]
     fn more_than_there_is_is_told_with_both_figures() {
         let mut device = device();
-        assert!(beyond(&device).is_empty());
+        assert!(over_capacity(&device).is_empty());
         device.dram.capacity_bytes = Some(10 << 30);
         device.dram.union_bytes = Some(10 << 30);
-        assert!(beyond(&device).is_empty());
+        assert!(over_capacity(&device).is_empty());
         device.dram.union_bytes = Some(12 << 30);
         device.l1.physical_bytes = Some(90 << 20);
         device.l1.occupied_bytes = Some(95 << 20);
-        let told: Vec<String> = beyond(&device).into_iter().map(|(_, text)| text).collect();
+        let told: Vec<String> = over_capacity(&device)
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
         assert_eq!(
             told,
             [
@@ -110,6 +113,6 @@ mod tests {
             ]
         );
         device.dram.capacity_bytes = None;
-        assert_eq!(beyond(&device).len(), 1);
+        assert_eq!(over_capacity(&device).len(), 1);
     }
 }

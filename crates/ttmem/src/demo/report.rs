@@ -1,13 +1,13 @@
-//! What happened in a story: the server's account of it, held against what was recorded.
+//! What happened in a scenario: the server's account of it, held against what was recorded.
 //!
 //! Every figure is the server's, read through its API; what the model and the tracker counted is
 //! only compared with it. [`Report::problems`] says what does not agree, and is what makes the
 //! command fail.
 
-use super::player::{Performance, Piece};
-use super::witness::RingCounts;
+use super::observed::RingCounts;
+use super::player::{PlayOptions, Played};
 use crate::render::{as_map, in_seconds};
-use crate::story;
+use crate::scenarios;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -16,7 +16,6 @@ use ttmem_api::{CacheCounts, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_sim::runtime::FailureKind;
 
-/// One device of a report.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct DeviceReport {
     pub(crate) id: u32,
@@ -35,7 +34,6 @@ pub(crate) struct Compared {
     #[serde(skip)]
     pub(crate) name: &'static str,
     pub(crate) recorded: u64,
-    /// As the server counts it.
     pub(crate) server: u64,
 }
 
@@ -49,7 +47,6 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
     /// The user ended it early.
     pub(crate) interrupted: bool,
-    /// What the devices held and ran.
     pub(crate) devices: Vec<DeviceReport>,
     /// The kinds of failure that the scenario plants.
     #[serde(rename = "planted_failures", serialize_with = "as_names")]
@@ -68,31 +65,30 @@ pub(crate) struct Report {
     pub(crate) lost_events: u64,
     /// Events that the account has, and the history has not.
     pub(crate) elided_events: u64,
-    /// Bytes held after the story.
     pub(crate) live_bytes: u64,
-    /// Bytes held after the program said goodbye.
+    /// Bytes held after the program disconnected.
     pub(crate) left_bytes: u64,
     #[serde(serialize_with = "by_name")]
     pub(crate) compared: Vec<Compared>,
 }
 
 impl Report {
-    /// Puts together what is known after a story.
+    /// Puts together what is known after a scenario.
     pub(super) fn new(
-        piece: &Piece,
-        performance: Performance,
+        options: &PlayOptions,
+        played: Played,
         statistics: Statistics,
-        after_story: &Snapshot,
+        after_play: &Snapshot,
         after_close: &Snapshot,
     ) -> Self {
-        let Performance {
+        let Played {
             outcome,
-            testimony,
+            observed,
             took,
-        } = performance;
-        let mut rings = testimony.rings;
-        rings.take(after_story);
-        let devices = after_story.devices.iter();
+        } = played;
+        let mut rings = observed.rings;
+        rings.take(after_play);
+        let devices = after_play.devices.iter();
         let devices: Vec<DeviceReport> = devices
             .map(|device| DeviceReport {
                 id: device.id,
@@ -109,9 +105,9 @@ impl Report {
             recorded,
             server,
         };
-        let recorded = testimony.recorded;
+        let recorded = observed.recorded;
         let compared = vec![
-            compare("events", recorded.events, after_story.server.events_applied),
+            compare("events", recorded.events, after_play.server.events_applied),
             compare("dispatches", recorded.dispatches, sum(|on| on.dispatches)),
             compare(
                 "dispatches of the model",
@@ -128,19 +124,19 @@ impl Report {
                 recorded.trace_replays,
                 sum(|on| on.trace_replays),
             ),
-            compare("failures", recorded.failures, testimony.failures_confirmed),
+            compare("failures", recorded.failures, observed.failures_confirmed),
         ];
         // The server is this program's own: every process in it is this one.
         let process = |figure: fn(&ttmem_api::Process) -> u64| {
-            after_story.processes.iter().map(figure).sum::<u64>()
+            after_play.processes.iter().map(figure).sum::<u64>()
         };
         Self {
-            scenario: piece.story.scenario().name.clone(),
-            board: piece.board.name(),
-            seed: piece.seed,
+            scenario: options.scenario.scenario().name.clone(),
+            board: options.board.name(),
+            seed: options.seed,
             took,
             interrupted: outcome.interrupted,
-            planted: story::planted_failures(piece.story.scenario()),
+            planted: scenarios::planted_failures(options.scenario.scenario()),
             failures: outcome
                 .failures
                 .into_iter()
@@ -158,7 +154,7 @@ impl Report {
                 .collect(),
             lost_events: process(|process| process.lost_events).max(statistics.lost_events),
             elided_events: process(|process| process.elided_events).max(statistics.elided_events),
-            live_bytes: held_bytes(after_story),
+            live_bytes: held_bytes(after_play),
             left_bytes: held_bytes(after_close),
             devices,
             compared,

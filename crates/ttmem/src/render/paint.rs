@@ -1,40 +1,6 @@
-//! Cells of fixed width, wrapped paragraphs, and colour.
+//! Paragraphs, and colour.
 
-pub(super) use ttmem_tui::text::{clip, left, right};
-
-use ttmem_tui::text::width as columns;
-
-/// Words filled into lines of `width`, all but the first indented; the last line is ended too.
-///
-/// `first` begins the first line. A word is never broken, and may hold spaces of its own.
-pub(super) fn paragraph<'a>(
-    first: &str,
-    indent: usize,
-    words: impl IntoIterator<Item = &'a str>,
-    width: usize,
-) -> String {
-    let mut lines = String::new();
-    let mut line = clip(first, width);
-    let mut line_has_words = false;
-    for word in words {
-        let word = clip(word, width.saturating_sub(indent));
-        if line_has_words {
-            if columns(&line) + 1 + columns(&word) > width {
-                lines.push_str(&clip(&line, width));
-                lines.push('\n');
-                line = " ".repeat(indent);
-            } else {
-                line.push(' ');
-            }
-        }
-        line.push_str(&word);
-        line_has_words = true;
-    }
-    // Cut rather than broken: a word too long for its first line.
-    lines.push_str(&clip(&line, width));
-    lines.push('\n');
-    lines
-}
+use ttmem_tui::text::paragraph;
 
 /// A paragraph of ordinary text that hangs by four.
 pub(super) fn sentence(first: &str, text: &str, width: usize) -> String {
@@ -101,37 +67,6 @@ impl Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paragraphs_fill_lines_and_hang() {
-        assert_eq!(
-            paragraph("  a: ", 4, "one two three four".split(' '), 12),
-            "  a: one two\n    three\n    four\n"
-        );
-        assert_eq!(paragraph("", 0, [], 12), "\n");
-        assert_eq!(
-            paragraph("", 1, ["peak 1 B,", "free 2 B"], 14),
-            "peak 1 B,\n free 2 B\n"
-        );
-        let long = paragraph(
-            "  first: ",
-            4,
-            ["xxxxxxxxx", "two", "xxxxxxxxxxxxxxxxxxx"],
-            12,
-        );
-        assert!(
-            long.lines().all(|line| line.chars().count() <= 12),
-            "{long}"
-        );
-    }
-
-    #[test]
-    fn signs_of_two_columns_do_not_push_a_line_out() {
-        let words = ["模型推論", "メモリ", "模型推論模型"];
-        let text = paragraph("  a: ", 4, words, 14);
-        assert_eq!(text, "  a: 模型推論\n    メモリ\n    模型推論…\n");
-        assert!(text.lines().all(|line| columns(line) <= 14));
-    }
 
     #[test]
     fn colour_stays_within_its_line() {

@@ -5,7 +5,7 @@
 //! the latest events only (failures): those are asked for at the moment they can be had.
 
 use super::progress::SharedProgress;
-use crate::overheard::{FLUSH_TIMEOUT, Listener};
+use crate::observer::{FLUSH_TIMEOUT, Observer};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use ttmem_api::{ApiClient, Snapshot, Timestamp};
@@ -26,7 +26,6 @@ pub(crate) struct Recorded {
     pub(crate) failures: u64,
 }
 
-/// What a ring has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct RingCounts {
     /// How often it began anew.
@@ -65,7 +64,6 @@ impl Rings {
         }
     }
 
-    /// The rings of a device together.
     pub(crate) fn of(&self, device: u32) -> RingCounts {
         let mut sum = RingCounts::default();
         for (_key, ring) in self.0.iter().filter(|(key, _ring)| key.0 == device) {
@@ -77,38 +75,38 @@ impl Rings {
     }
 }
 
-/// Listens to a story and asks the server about it.
+/// Counts what a scenario records, and asks the server about it.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct DemoObserver {
     tracker: Tracker,
     server: ApiClient,
     meshes: BTreeMap<MeshId, u64>,
-    testimony: Testimony,
+    observed: Observed,
     /// Failures that the server was asked about.
     failures_asked: u64,
     last_failure: Option<Timestamp>,
-    /// Where failures are shown while the story goes on.
+    /// Where failures are shown while the scenario goes on.
     progress: SharedProgress,
     /// Why the server could not be asked.
     failed: Option<anyhow::Error>,
 }
 
-/// What a witness can tell after the story.
+/// What was recorded, and what the server knew on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Testimony {
+pub(crate) struct Observed {
     pub(crate) recorded: Recorded,
     pub(crate) rings: Rings,
-    /// Failures that the server has told of.
+    /// Failures that the server knows of.
     pub(crate) failures_confirmed: u64,
 }
 
-impl Witness {
+impl DemoObserver {
     pub(crate) fn new(tracker: Tracker, server: ApiClient, progress: SharedProgress) -> Self {
         Self {
             tracker,
             server,
             meshes: BTreeMap::new(),
-            testimony: Testimony::default(),
+            observed: Observed::default(),
             failures_asked: 0,
             last_failure: None,
             progress,
@@ -116,17 +114,16 @@ impl Witness {
         }
     }
 
-    /// What it heard and saw.
-    pub(crate) fn testify(&mut self) -> Result<Testimony> {
+    pub(crate) fn finish(&mut self) -> Result<Observed> {
         match self.failed.take() {
             Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut self.testimony)),
+            None => Ok(std::mem::take(&mut self.observed)),
         }
     }
 
     /// Looks whether the server knows of failures that were recorded since it last looked.
     fn confirm_failures(&mut self) -> Result<()> {
-        self.failures_asked = self.testimony.recorded.failures;
+        self.failures_asked = self.observed.recorded.failures;
         self.tracker
             .flush(FLUSH_TIMEOUT)
             .context("the server did not confirm a failure")?;
@@ -135,7 +132,7 @@ impl Witness {
             let is_failure = matches!(event.event.as_str(), "allocation_failed" | "clashed");
             if is_failure && self.last_failure.is_none_or(|known| event.time > known) {
                 self.last_failure = Some(event.time);
-                self.testimony.failures_confirmed += 1;
+                self.observed.failures_confirmed += 1;
             }
         }
         Ok(())
@@ -145,7 +142,7 @@ impl Witness {
         self.tracker
             .flush(FLUSH_TIMEOUT)
             .context("the server did not confirm a mesh that closes")?;
-        self.testimony.rings.take(&self.server.snapshot()?);
+        self.observed.rings.take(&self.server.snapshot()?);
         Ok(())
     }
 
@@ -160,7 +157,7 @@ impl Witness {
     }
 }
 
-impl Listener for Witness {
+impl Observer for DemoObserver {
     fn mesh(&mut self, id: MeshId, mesh: &MeshDefinition) {
         let devices = u64::try_from(mesh.devices.len()).unwrap_or(u64::MAX);
         self.meshes.insert(id, devices);
@@ -168,19 +165,19 @@ impl Listener for Witness {
 
     fn before(&mut self, kind: &EventKind) -> u64 {
         // Now a failure is the last event that the server has: soon it will be forgotten.
-        if self.testimony.recorded.failures > self.failures_asked {
+        if self.observed.recorded.failures > self.failures_asked {
             let outcome = self.confirm_failures();
             self.remember(outcome);
         }
         match *kind {
             EventKind::Dispatched { mesh, .. } => {
-                self.testimony.recorded.dispatches += self.devices(mesh)
+                self.observed.recorded.dispatches += self.devices(mesh)
             }
             EventKind::TraceReplayed { mesh, .. } => {
-                self.testimony.recorded.trace_replays += self.devices(mesh)
+                self.observed.recorded.trace_replays += self.devices(mesh)
             }
             EventKind::AllocationFailed { .. } | EventKind::Clashed { .. } => {
-                self.testimony.recorded.failures += 1;
+                self.observed.recorded.failures += 1;
                 self.progress.failed(kind);
             }
             EventKind::MeshClosed { .. } => {
@@ -189,7 +186,7 @@ impl Listener for Witness {
             }
             _other => {}
         }
-        self.testimony.recorded.events += 1;
-        self.testimony.recorded.events - 1
+        self.observed.recorded.events += 1;
+        self.observed.recorded.events - 1
     }
 }

@@ -1,7 +1,6 @@
-//! The questions to the server, each answered by one update.
+//! The documents that the server is asked for, each answered by one update.
 
 use crate::data::{Listed, Update, Window};
-use crate::wants::Wants;
 use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page};
 
 /// How far the small curves reach back.
@@ -10,8 +9,9 @@ const RECENT_SECONDS: u32 = 600;
 /// Programs and kernels that are asked for at once: more than anybody scrolls through.
 const LIST_LIMIT: u32 = 2_000;
 
+/// A document of the server, and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Question {
+pub(crate) enum Document {
     Snapshot,
     /// The last ten minutes.
     Recent,
@@ -23,31 +23,17 @@ pub(super) enum Question {
     Blocks(DeviceKey, MemoryClass, u32),
     Programs,
     Kernels,
+    /// Buffers; offset and limit say which rows.
     Buffers(BufferQuery),
+    /// Buffers summed up; `by` says by what.
     Groups(BufferQuery),
 }
 
-/// What is wanted, at most one question of each kind.
-pub(super) fn wanted(wants: &Wants) -> impl Iterator<Item = Question> {
-    let wants = wants.clone();
-    let questions = [
-        wants.history_seconds.map(Question::History),
-        wants
-            .l1map
-            .map(|(device, core)| Question::L1Map(device, core)),
-        wants
-            .blocks
-            .map(|(device, class, cells)| Question::Blocks(device, class, cells)),
-        wants.programs.then_some(Question::Programs),
-        wants.kernels.then_some(Question::Kernels),
-        wants.buffers.map(Question::Buffers),
-        wants.groups.map(Question::Groups),
-    ];
-    questions.into_iter().flatten()
-}
+impl Document {
+    /// The totals and the small curves, which every view shows.
+    pub(crate) const TOTALS: [Self; 2] = [Self::Snapshot, Self::Recent];
 
-impl Question {
-    pub(super) fn ask(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
+    pub(super) fn fetch(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
         Ok(match self {
             Self::Snapshot => Update::Snapshot(Box::new(client.snapshot()?)),
             Self::Recent => Update::Recent(client.history(RECENT_SECONDS)?),
@@ -71,25 +57,13 @@ impl Question {
     }
 }
 
-/// Asks everything once, in turn.
-pub(crate) fn ask_all(
+pub(crate) fn fetch_all(
     client: &ApiClient,
-    wants: &Wants,
+    documents: &[Document],
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {
-    for question in wanted(wants) {
-        take(question.ask(client)?);
-    }
-    Ok(())
-}
-
-/// The totals and the small curves, which every view has.
-pub(crate) fn ask_totals(
-    client: &ApiClient,
-    mut take: impl FnMut(Update),
-) -> Result<(), ApiRequestError> {
-    for question in [Question::Snapshot, Question::Recent] {
-        take(question.ask(client)?);
+    for document in documents {
+        take(document.fetch(client)?);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The tracker of this process with somebody who listens in.
+//! The tracker of this process with an observer.
 //!
 //! The demo counts what was recorded, to hold the server's account against it; the load generator
 //! keeps to its rate. Both want to see every event just before it is recorded, on the thread that
@@ -14,7 +14,7 @@ use ttmem_event::{
 };
 use ttmem_sim::hooks::Hooks;
 
-/// Events after which a story waits for the server.
+/// Events after which a scenario waits for the server.
 ///
 /// A quarter of what the client keeps for a server that is slow: history is never elided.
 const EVENTS_AHEAD: u64 = 128 << 10;
@@ -22,8 +22,8 @@ const EVENTS_AHEAD: u64 = 128 << 10;
 /// How long a server may take to confirm what it was sent.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who wants to know what a story reports.
-pub(crate) trait Listener {
+/// Sees every event just before it is recorded.
+pub(crate) trait Observer {
     /// A mesh got its id.
     fn mesh(&mut self, _id: MeshId, _mesh: &MeshDefinition) {}
 
@@ -31,7 +31,7 @@ pub(crate) trait Listener {
     fn before(&mut self, event: &EventKind) -> u64;
 }
 
-impl<L: Listener> Listener for Rc<RefCell<L>> {
+impl<O: Observer> Observer for Rc<RefCell<O>> {
     fn mesh(&mut self, id: MeshId, mesh: &MeshDefinition) {
         self.borrow_mut().mesh(id, mesh);
     }
@@ -42,21 +42,20 @@ impl<L: Listener> Listener for Rc<RefCell<L>> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Overheard<L> {
+pub(crate) struct ObservedTracker<O> {
     tracker: Tracker,
-    listener: L,
+    observer: O,
 }
 
-impl<L: Listener> Overheard<L> {
-    /// The tracker, with a listener.
-    pub(crate) const fn new(tracker: Tracker, listener: L) -> Self {
-        Self { tracker, listener }
+impl<O: Observer> ObservedTracker<O> {
+    pub(crate) const fn new(tracker: Tracker, observer: O) -> Self {
+        Self { tracker, observer }
     }
 }
 
-impl<L: Listener> Hooks for Overheard<L> {
+impl<O: Observer> Hooks for ObservedTracker<O> {
     fn track(&mut self, event: EventKind) {
-        let before = self.listener.before(&event);
+        let before = self.observer.before(&event);
         self.tracker.track(event);
         if (before + 1).is_multiple_of(EVENTS_AHEAD) {
             // Whether everything arrived is asked again at the end, where it can be told.
@@ -78,7 +77,7 @@ impl<L: Listener> Hooks for Overheard<L> {
 
     fn mesh(&mut self, mesh: &MeshDefinition) -> MeshId {
         let id = self.tracker.mesh(mesh);
-        self.listener.mesh(id, mesh);
+        self.observer.mesh(id, mesh);
         id
     }
 

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 pub(crate) use connection::Deadline;
 pub use error::ApiRequestError;
+pub(crate) use exchange::undecodable;
 
 use crate::{
     Address, BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, EventReader,
-    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, PeakContents,
-    PeakOf, Processes, ProgramPage, Snapshot, Token, routes,
+    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, PeakContents, PeakOf,
+    Processes, ProgramPage, Snapshot, Token, routes,
 };
 use target::{of_device, with_query};
 
@@ -151,8 +152,8 @@ impl ApiClient {
 
     /// L1 of a device, named as for [`device`](Self::device), and of one core of it: x and y.
     pub fn l1_map(&self, name: &str, core: Option<(u16, u16)>) -> Result<L1Map, ApiRequestError> {
-        let core = core.map_or(Vec::new(), |(x, y)| vec![("x", x), ("y", y)]);
-        self.get(&of_device(routes::L1_MAP, name), &core)
+        let (x, y) = core.unzip();
+        self.get(&of_device(routes::L1_MAP, name), &[("x", x), ("y", y)])
     }
 
     /// The banks of a class of a device, named as for [`device`](Self::device).
@@ -164,11 +165,7 @@ impl ApiClient {
         class: MemoryClass,
         cells: Option<u32>,
     ) -> Result<BlockMap, ApiRequestError> {
-        let cells = cells.map(|cells| ("cells", cells.to_string()));
-        let query: Vec<_> = [("class", class.to_string())]
-            .into_iter()
-            .chain(cells)
-            .collect();
+        let query = (("class", class), ("cells", cells));
         self.get(&of_device(routes::BLOCKS, name), &query)
     }
 
@@ -180,8 +177,7 @@ impl ApiClient {
         of: PeakOf,
         pid: Option<u32>,
     ) -> Result<PeakContents, ApiRequestError> {
-        let pid = pid.map(|pid| ("pid", pid.to_string()));
-        let query: Vec<_> = [("of", of.to_string())].into_iter().chain(pid).collect();
+        let query = (("of", of), ("pid", pid));
         self.get(&of_device(routes::PEAK, name), &query)
     }
 
@@ -191,21 +187,15 @@ impl ApiClient {
     }
 
     /// Follows what happens, from now on or from behind an id.
-    pub fn events(&self, pace: Pace, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
-        let after = after.map(|after| ("after", after.to_string()));
-        let query: Vec<_> = [("pace", pace.to_string())]
-            .into_iter()
-            .chain(after)
-            .collect();
-        let body = self.open("GET", &with_query(routes::EVENTS, &query), u64::MAX)?;
+    pub fn events(&self, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
+        let target = with_query(routes::EVENTS, &[("after", after)]);
+        let body = self.open("GET", &target, u64::MAX)?;
         Ok(EventReader::new(self.server.clone(), body))
     }
 
     /// The last `count` events, of one process or of all.
     pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
-        let of = pid.map(|pid| ("pid", pid));
-        let query: Vec<_> = [("count", count)].into_iter().chain(of).collect();
-        self.get(routes::LAST, &query)
+        self.get(routes::LAST, &(("count", count), ("pid", pid)))
     }
 
     /// Makes the server drop everything a process holds.

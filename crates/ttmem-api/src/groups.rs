@@ -1,14 +1,15 @@
-//! Live buffers summed up by what they have in common.
+//! Groups of live buffers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupBy, Timestamp};
+use crate::{GroupBy, SchemaVersion, Timestamp};
 
-/// The answer of [`routes::BUFFER_GROUPS`](crate::routes::BUFFER_GROUPS).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Live buffers summed up by what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferGroups {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When this held.
     pub time: Timestamp,
     /// What the groups have in common.
@@ -24,7 +25,7 @@ pub struct BufferGroups {
 }
 
 /// Buffers with something in common.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferGroup {
     /// What they have in common; `null` where it is not known.
     pub key: Option<String>,

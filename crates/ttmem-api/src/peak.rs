@@ -1,13 +1,14 @@
 //! What was live when a device, or a process on it, held most.
 
-use crate::{HexId, PeakOf, Timestamp};
+use crate::{HexId, PeakOf, SchemaVersion, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The answer of [`routes::PEAK`](crate::routes::PEAK) with a device: a peak and what it was made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A peak of a device, or of a process on it, and what it was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeakContents {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When this was asked.
     pub time: Timestamp,
     /// The device's logical id.
@@ -27,7 +28,7 @@ pub struct PeakContents {
 }
 
 /// What one process had of a peak for one purpose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeakGroup {
     /// The process; `null` where it is not known, and of small groups that are put together.
     pub pid: Option<u32>,

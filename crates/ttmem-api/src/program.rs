@@ -1,11 +1,12 @@
 //! Programs: what was built, where it lies, and how often it ran.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{BinaryState, HexId, KernelKind, Timestamp};
 
 /// One live program; its byte figures are per device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -50,7 +51,7 @@ pub struct ProgramRow {
 }
 
 /// One program on one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramDevice {
     /// The device's logical id in this process.
     pub id: u32,

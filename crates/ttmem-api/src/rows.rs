@@ -2,43 +2,44 @@
 //!
 //! A row that names several devices exists on each of them; its byte figures are per device.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramRow, Timestamp,
+    BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramRow, SchemaVersion,
+    Timestamp,
 };
 
 /// Some rows, and where the next ones begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{R}Page")]
 pub struct Page<R> {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// The rows.
     pub rows: Vec<R>,
     /// Opaque: pass it as `cursor` to get what follows; `null` on the last page.
     pub next: Option<String>,
     /// Rows that match, on all pages; `null` where they were not counted.
-    #[serde(default)]
     pub matched: Option<u64>,
     /// What they take, on each device they lie on; `null` where they were not counted.
-    #[serde(default)]
     pub matched_bytes: Option<u64>,
 }
 
-/// The answer of [`routes::BUFFERS`](crate::routes::BUFFERS).
+/// A page of live buffers.
 pub type BufferPage = Page<BufferRow>;
 
-/// The answer of [`routes::CBS`](crate::routes::CBS).
+/// A page of live circular buffers.
 pub type CbPage = Page<CbRow>;
 
-/// The answer of [`routes::KERNELS`](crate::routes::KERNELS).
+/// A page of live kernels.
 pub type KernelPage = Page<KernelRow>;
 
-/// The answer of [`routes::PROGRAMS`](crate::routes::PROGRAMS).
+/// A page of live programs.
 pub type ProgramPage = Page<ProgramRow>;
 
 /// One live buffer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -70,14 +71,13 @@ pub struct BufferRow {
     pub time: Option<Timestamp>,
     /// The operation it was allocated for.
     pub operation: Option<String>,
-    /// The native call stack it was allocated under, where stacks are told: the innermost frame
+    /// The native call stack it was allocated under, where stacks are reported: the innermost frame
     /// first, each as `library+0xoffset symbol`, symbols as the linker has them.
-    #[serde(default)]
     pub stack: Option<Vec<String>>,
 }
 
 /// One kernel of a live program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -110,7 +110,7 @@ pub struct KernelRow {
 }
 
 /// One circular buffer, dataflow buffer or scratchpad of a live program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CbRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,

@@ -8,7 +8,7 @@ use crate::journal::Journal;
 use crate::keeper::{self, Command, KeeperConfig, LedgerHandle};
 use crate::log::{Log, LogHandle, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
+    BindHttpError, BoundHttp, GeometryCache, HttpLimits, HttpThread, ReadState, ServerFacts,
     StartHttpError,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, bind};
@@ -149,16 +149,16 @@ impl Server {
         let urls = tcp.iter().map(|tcp| tcp.url().to_string());
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
         let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
-        let (histories, places) = (Histories::default(), Places::default());
+        let (histories, geometry) = (Histories::default(), GeometryCache::default());
         let sampler = Sampler::start(
             ledger.clone(),
             histories.clone(),
-            places.clone(),
+            geometry.clone(),
             crate::clock::unix_nanos,
         )
         .map_err(system("the history's thread"))?;
-        let state = ReadState::new(ledger.clone(), source, reader, histories, places);
-        let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
+        let state = ReadState::new(ledger.clone(), source, reader, histories, geometry);
+        let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
         let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
         log.handle().note(Note::Started {
             sockets: places_to_reach,

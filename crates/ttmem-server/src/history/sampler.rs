@@ -3,7 +3,7 @@
 use super::Histories;
 use super::sample::Sample;
 use crate::keeper::LedgerHandle;
-use crate::read::Places;
+use crate::read::GeometryCache;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::HashMap;
 use std::io;
@@ -33,7 +33,7 @@ impl Sampler {
     pub(crate) fn start(
         ledger: LedgerHandle,
         histories: Histories,
-        places: Places,
+        places: GeometryCache,
         now: fn() -> u64,
     ) -> io::Result<Self> {
         let (stop, stopped) = bounded::<()>(0);
@@ -75,7 +75,11 @@ struct Look {
 }
 
 impl Look {
-    fn at(&mut self, view: &View, places: &Places) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
+    fn at(
+        &mut self,
+        view: &View,
+        places: &GeometryCache,
+    ) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
         let geometry = self.geometry(view, places);
         let devices = view.devices.iter().enumerate();
         let found = devices.map(|(index, device)| {
@@ -113,7 +117,7 @@ impl Look {
     }
 
     /// Where everything lies, unless that took long and was worked out just now.
-    fn geometry(&mut self, view: &View, places: &Places) -> Option<Arc<Geometry>> {
+    fn geometry(&mut self, view: &View, places: &GeometryCache) -> Option<Arc<Geometry>> {
         let begun = Instant::now();
         if self.rests_until.is_some_and(|until| begun < until) {
             return None;

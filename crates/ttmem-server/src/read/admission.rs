@@ -34,7 +34,7 @@ impl Who {
     pub(super) fn user(self) -> Result<u32, Refusal> {
         match self {
             Self::User(uid) => Ok(uid),
-            Self::Guest | Self::Bearer => Err(not_allowed(
+            Self::Guest | Self::Bearer => Err(Refusal::not_allowed(
                 "over TCP nobody's process is forgotten, for there is no user at the other end: \
                  use the server's socket",
             )),
@@ -45,16 +45,12 @@ impl Who {
     pub(super) fn may_mark(self) -> Result<(), Refusal> {
         match self {
             Self::User(_) | Self::Bearer => Ok(()),
-            Self::Guest => Err(not_allowed(
+            Self::Guest => Err(Refusal::not_allowed(
                 "over TCP nothing is changed without a token: use the server's socket, or start \
                  the server with --http-token-file",
             )),
         }
     }
-}
-
-fn not_allowed(detail: &'static str) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail)
 }
 
 /// The rules of one TCP listener.
@@ -273,7 +269,7 @@ mod tests {
         let from = |sites: &[&str]| {
             let sites = sites.iter().map(|site| ("sec-fetch-site", *site));
             let headers: Vec<_> = std::iter::once(own).chain(sites).collect();
-            asked(None, "/api/v1/events?pace=raw", &headers)
+            asked(None, "/api/v1/events", &headers)
         };
         for site in ["same-origin", "none"] {
             assert_eq!(from(&[site]), Ok(Who::Guest), "{site}");

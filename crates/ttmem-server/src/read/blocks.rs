@@ -1,7 +1,7 @@
 //! One class of a device bank by bank: how full, by what, and where the holes are.
 
 use super::l1map::block;
-use super::words;
+use super::vocabulary;
 use std::cmp::Reverse;
 use ttmem_api::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 use ttmem_event::Class;
@@ -46,7 +46,7 @@ pub(super) fn block_map(
         schema: SCHEMA,
         time,
         device: view.devices[index].facts.logical_id,
-        class: words::class(class),
+        class: vocabulary::class(class),
         banks: capacity.map(|capacity| capacity.banks),
         base: capacity.map(|capacity| capacity.base),
         per_bank_bytes: capacity.map(|capacity| capacity.per_bank_bytes),

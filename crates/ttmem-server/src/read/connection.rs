@@ -7,9 +7,10 @@
 //! hold its permit only until its deadline.
 
 use super::admission::{Admission, Who};
-use super::heads::Head;
-use super::http::{ReadState, Refusal, busy_body, router};
+use super::http::{ReadState, Refusal, busy_body};
 use super::limits::{HttpLimits, Permits};
+use super::pending::Pending;
+use super::routes::router;
 use super::tcp::BoundHttp;
 use crate::stream::StreamEnd;
 use axum::Router;
@@ -148,7 +149,7 @@ impl Drop for HttpThread {
 pub fn refuse(mut stream: UnixStream) {
     // An empty socket buffer takes this much at once; a reader that cannot even be told
     // sees its connection end.
-    let _told = stream
+    let _sent = stream
         .set_nonblocking(true)
         .and_then(|()| stream.write(&busy_answer()));
 }
@@ -234,7 +235,7 @@ pub(super) enum Stage {
     /// No request was admitted: only over TCP.
     Waiting {
         #[expect(dead_code, reason = "held until a request is admitted")]
-        head: Head,
+        pending: Pending,
         /// There was one, and the reader learns why it was not.
         is_refused: bool,
     },
@@ -306,8 +307,8 @@ impl Connection {
         }
     }
 
-    /// Serves one request until the connection ends, its time is over, or its place goes to another
-    /// one before it said what it wants.
+    /// Serves one request until the connection ends, its time is over, or it has to go for a newer one
+    /// before it said what it wants.
     pub(super) async fn serve(
         self: Arc<Self>,
         router: Router,
@@ -337,7 +338,7 @@ impl Connection {
         // never asked for.
         let mut serving = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.permits.limits.head_timeout)
+            .header_read_timeout(self.permits.limits.header_timeout)
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
             .keep_alive(false)
@@ -369,5 +370,5 @@ async fn part_from(mut stream: impl AsyncWrite + Unpin) {
         stream.shutdown().await
     };
     // An empty socket buffer takes this much at once; who cannot be told sees its connection end.
-    let _told = tokio::time::timeout(GRACE, parting).await;
+    let _sent = tokio::time::timeout(GRACE, parting).await;
 }

@@ -3,9 +3,10 @@
 //! Every row is looked at once; only those of the page are made. A page of a million buffers
 //! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
 
-use super::rows::{self, DEFAULT_LIMIT, MAX_LIMIT, PageBytes, PageRequest, PageRequestError};
-use super::words;
+use super::rows::{self, PageBytes, PageRequest, PageRequestError};
+use super::vocabulary;
 use std::collections::HashMap;
+use std::hash::Hash;
 use ttmem_api::{
     BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, SortBy,
     Timestamp,
@@ -18,7 +19,7 @@ const MAX_GROUPS: usize = 1000;
 
 /// Why buffers cannot be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SelectError {
+pub(super) enum SelectError {
     /// The page is none.
     #[error(transparent)]
     Page(#[from] PageRequestError),
@@ -32,12 +33,12 @@ pub enum SelectError {
 
 /// Which buffers, and which of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub(super) struct Selection {
     filter: Filter,
     order: Order,
     after: Option<Place>,
     offset: u64,
-    limit: u32,
+    limit: usize,
     /// The question without filter and order, for which not every row is looked at.
     plain: Option<PageRequest>,
 }
@@ -71,33 +72,23 @@ struct Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{CURSOR_LETTER}-{}-{}-{}",
-            self.key, self.process, self.slot
-        )
+        let Self { key, process, slot } = self;
+        write!(f, "{CURSOR_PREFIX}{key}-{process}-{slot}")
     }
 }
 
 /// What a cursor of this module begins with; those of plain pages begin with a digit.
-const CURSOR_LETTER: &str = "k";
+const CURSOR_PREFIX: &str = "k-";
 
 impl Place {
     fn parse(text: &str) -> Result<Self, PageRequestError> {
-        let mut parts = text.split('-');
-        let mut part = || parts.next().ok_or(PageRequestError::Cursor);
-        let (letter, key, process, slot) = (part()?, part()?, part()?, part()?);
-        let plain = [key, process, slot]
-            .iter()
-            .all(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        if letter != CURSOR_LETTER || !plain || parts.next().is_some() {
-            return Err(PageRequestError::Cursor);
-        }
-        let bad = |_error| PageRequestError::Cursor;
+        let numbers = text.strip_prefix(CURSOR_PREFIX).and_then(super::dashed);
+        let [key, process, slot] = numbers.ok_or(PageRequestError::Cursor)?;
+        let number = |number| u32::try_from(number).map_err(|_error| PageRequestError::Cursor);
         Ok(Self {
-            key: key.parse().map_err(bad)?,
-            process: process.parse().map_err(bad)?,
-            slot: slot.parse().map_err(bad)?,
+            key,
+            process: number(process)?,
+            slot: number(slot)?,
         })
     }
 }
@@ -107,13 +98,16 @@ impl Selection {
     ///
     /// # Errors
     /// When it asks for something that is not there.
-    pub fn of(query: &BufferQuery) -> Result<Self, SelectError> {
-        let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(PageRequestError::Limit(limit).into());
-        }
-        if query.class == Some(MemoryClass::Other) {
-            return Err(SelectError::Word("class"));
+    pub(super) fn of(query: &BufferQuery) -> Result<Self, SelectError> {
+        let limit = rows::page_rows(query.limit)?;
+        for (parameter, is_known) in [
+            ("class", query.class != Some(MemoryClass::Other)),
+            ("sort", query.sort != Some(SortBy::Other)),
+            ("by", query.by != Some(GroupBy::Other)),
+        ] {
+            if !is_known {
+                return Err(SelectError::Word(parameter));
+            }
         }
         if query.cursor.is_some() && query.offset.is_some() {
             return Err(SelectError::TwoBeginnings);
@@ -122,9 +116,6 @@ impl Selection {
             by: query.sort.unwrap_or(SortBy::Place),
             descending: query.descending,
         };
-        if order.by == SortBy::Other {
-            return Err(SelectError::Word("sort"));
-        }
         let filter = Filter {
             pid: query.pid,
             device: query.device,
@@ -139,9 +130,9 @@ impl Selection {
         let is_plain = filter == Filter::default()
             && order == Order::AS_IT_IS
             && query.offset.is_none()
-            && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_LETTER));
+            && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_PREFIX));
         let (plain, after) = if is_plain {
-            let request = PageRequest::new(cursor, Some(limit))?;
+            let request = PageRequest::new(cursor, query.limit)?;
             (Some(request), None)
         } else {
             let after = cursor.map(Place::parse).transpose()?;
@@ -159,8 +150,7 @@ impl Selection {
 }
 
 /// A page of the buffers that were asked for.
-#[must_use]
-pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
+pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     if let Some(request) = selection.plain {
         return rows::buffers(view, request);
     }
@@ -210,7 +200,7 @@ struct Part<'p> {
 }
 
 /// The places from an offset on, sorted; the others are left in any order.
-fn part_of(places: &mut [Place], offset: u64, limit: u32) -> Part<'_> {
+fn part_of(places: &mut [Place], offset: u64, limit: usize) -> Part<'_> {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     if offset >= places.len() {
         return Part {
@@ -222,7 +212,7 @@ fn part_of(places: &mut [Place], offset: u64, limit: u32) -> Part<'_> {
         places.select_nth_unstable(offset);
     }
     let rest = &mut places[offset..];
-    let count = rest.len().min(limit as usize);
+    let count = rest.len().min(limit);
     let more = rest.len() > count;
     if more {
         rest.select_nth_unstable(count);
@@ -288,7 +278,7 @@ fn matching<'v>(
                 && row.time >= filter.since
                 && filter
                     .class
-                    .is_none_or(|class| words::class(row.class) == class)
+                    .is_none_or(|class| vocabulary::class(row.class) == class)
                 && meshes
                     .as_ref()
                     .is_none_or(|on| on.get(row.mesh as usize).copied().unwrap_or(false))
@@ -324,7 +314,7 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
 }
 
 /// What buffers of one group have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Number(u64),
     /// A process of the view and a text of it.
@@ -333,54 +323,47 @@ enum Key {
 }
 
 /// The buffers that were asked for, put together.
-#[must_use]
-pub fn groups(view: &View, selection: &Selection, by: GroupBy, time: Timestamp) -> BufferGroups {
+pub(super) fn groups(
+    view: &View,
+    selection: &Selection,
+    by: GroupBy,
+    time: Timestamp,
+) -> BufferGroups {
     let mut found: HashMap<Key, BufferGroup> = HashMap::new();
-    let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
     for (process, _slot, row) in matching(view, &selection.filter) {
-        let bytes = row.charged_bytes();
-        matched += 1;
-        matched_bytes = matched_bytes.saturating_add(bytes);
+        let charged_bytes = row.charged_bytes();
         let key = match by {
-            GroupBy::Size => Key::Number(bytes),
+            GroupBy::Size => Key::Number(charged_bytes),
             GroupBy::Process => Key::Number(u64::from(process.index)),
-            GroupBy::Class => Key::Word(Some(words::class(row.class).as_str())),
-            GroupBy::Layout => Key::Word(words::layout(row.layout).map(|layout| layout.as_str())),
+            GroupBy::Class => Key::Word(Some(vocabulary::class(row.class).as_str())),
+            GroupBy::Layout => Key::Word(vocabulary::layout(row.layout).map(|word| word.as_str())),
             GroupBy::Operation | GroupBy::Other => Key::Text(process.index, row.operation),
         };
         let allocated = Some(Timestamp::from_unix_nanos(row.time));
-        let group = found.entry(key).or_insert_with(|| BufferGroup {
+        let one = BufferGroup {
             key: None,
-            buffers: 0,
-            charged_bytes: 0,
-            requested_bytes: 0,
+            buffers: 1,
+            charged_bytes,
+            requested_bytes: row.requested_bytes,
             oldest: allocated,
             newest: allocated,
-        });
-        group.buffers += 1;
-        group.charged_bytes = group.charged_bytes.saturating_add(bytes);
-        group.requested_bytes = group.requested_bytes.saturating_add(row.requested_bytes);
-        group.oldest = group.oldest.min(allocated);
-        group.newest = group.newest.max(allocated);
+        };
+        add(&mut found, key, one);
     }
     // The same text of two processes is one group.
-    let named = found.into_iter().map(|(key, group)| {
+    let mut named: HashMap<Option<String>, BufferGroup> = HashMap::new();
+    found.into_iter().for_each(|(key, group)| {
         let key = name_of(view, &key, by);
-        BufferGroup { key, ..group }
+        add(&mut named, key.clone(), BufferGroup { key, ..group });
     });
-    let mut named: Vec<BufferGroup> = named.collect();
-    named.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-    let mut groups: Vec<BufferGroup> = Vec::with_capacity(named.len());
-    for group in named {
-        match groups.last_mut() {
-            Some(last) if last.key == group.key => join(last, &group),
-            _other => groups.push(group),
-        }
-    }
-    groups.sort_by(|one, other| {
+    let mut groups: Vec<BufferGroup> = named.into_values().collect();
+    groups.sort_unstable_by(|one, other| {
         let bytes = other.charged_bytes.cmp(&one.charged_bytes);
         bytes.then_with(|| one.key.cmp(&other.key))
     });
+    let buffers = groups.iter().map(|group| group.buffers).sum();
+    let bytes = groups.iter().map(|group| group.charged_bytes);
+    let charged_bytes = bytes.fold(0, u64::saturating_add);
     let left_out = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     BufferGroups {
@@ -389,18 +372,22 @@ pub fn groups(view: &View, selection: &Selection, by: GroupBy, time: Timestamp) 
         by,
         groups,
         left_out: left_out as u64,
-        buffers: matched,
-        charged_bytes: matched_bytes,
+        buffers,
+        charged_bytes,
     }
 }
 
-/// Adds one group to another.
-fn join(group: &mut BufferGroup, other: &BufferGroup) {
-    group.buffers += other.buffers;
-    group.charged_bytes = group.charged_bytes.saturating_add(other.charged_bytes);
-    group.requested_bytes = group.requested_bytes.saturating_add(other.requested_bytes);
-    group.oldest = group.oldest.min(other.oldest);
-    group.newest = group.newest.max(other.newest);
+/// Adds buffers to those with the same key.
+fn add<K: Eq + Hash>(groups: &mut HashMap<K, BufferGroup>, key: K, added: BufferGroup) {
+    let Some(group) = groups.get_mut(&key) else {
+        groups.insert(key, added);
+        return;
+    };
+    group.buffers += added.buffers;
+    group.charged_bytes = group.charged_bytes.saturating_add(added.charged_bytes);
+    group.requested_bytes = group.requested_bytes.saturating_add(added.requested_bytes);
+    group.oldest = group.oldest.min(added.oldest);
+    group.newest = group.newest.max(added.newest);
 }
 
 fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
@@ -408,7 +395,7 @@ fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
         Key::Number(index) if by == GroupBy::Process => {
             let process = view.process(u32::try_from(*index).ok()?)?;
             let identity = &process.facts.identity;
-            let name = words::text(&identity.name);
+            let name = vocabulary::text(&identity.name);
             Some(match identity.pid {
                 Some(pid) => format!("{pid} {name}"),
                 None => name,

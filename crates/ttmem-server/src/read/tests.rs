@@ -12,7 +12,7 @@ mod stalls;
 mod streams;
 mod tcp;
 
-use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
+use super::{GeometryCache, HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
 use crate::journal::{Batch, Journal, JournalReader};
 use crate::keeper::{Command, ForgetError, LedgerHandle};
@@ -229,7 +229,7 @@ fn state(
         Arc::new(facts),
         JournalReader::default(),
         histories,
-        Places::default(),
+        GeometryCache::default(),
     )
 }
 

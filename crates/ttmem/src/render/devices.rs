@@ -62,7 +62,7 @@ fn doubts(device: &Device, snapshot: &Snapshot) -> Vec<&'static str> {
 fn overlap_bytes(device: &Device) -> u64 {
     [
         device.dram,
-        device.l1.class(),
+        device.l1,
         device.l1_small,
         device.trace,
         device.system,
@@ -116,7 +116,7 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             right(&device.id.to_string(), 4),
             left(device.board.as_deref().unwrap_or("unknown"), 7),
             usage(&device.dram),
-            usage(&device.l1.class()),
+            usage(&device.l1),
             right(&bytes(device.cb.registered_bytes), SIZE_WIDTH),
             right(&bytes(device.kernel.registered_bytes), SIZE_WIDTH),
             if doubts.is_empty() { "" } else { " !" },
@@ -191,7 +191,7 @@ impl Block<'_> {
         } = self.device;
         let mut text = self.header();
         text.push_str(&self.class("DRAM", dram));
-        text.push_str(&self.class("L1", &l1.class()));
+        text.push_str(&self.class("L1", l1));
         text.push_str(&self.occupied());
         for (label, class) in [("L1_SMALL", l1_small), ("TRACE", trace), ("SYSTEM", system)] {
             if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {

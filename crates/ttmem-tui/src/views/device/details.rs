@@ -53,7 +53,7 @@ pub(super) fn classes(device: &Device) -> Vec<Line<'_>> {
     let mut lines = vec![
         Line::ClassHead,
         Line::Class("DRAM", Ink::Dram, device.dram),
-        Line::Class("L1", Ink::L1, device.l1.class()),
+        Line::Class("L1", Ink::L1, device.l1),
         Line::Class("L1_SMALL", Ink::L1Small, device.l1_small),
         Line::Class("TRACE", Ink::Trace, device.trace),
         Line::Class("SYSTEM", Ink::System, device.system),

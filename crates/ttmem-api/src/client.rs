@@ -88,7 +88,7 @@ impl ApiClient {
 
     /// All totals.
     pub fn snapshot(&self) -> Result<Snapshot, ApiRequestError> {
-        self.get(routes::SNAPSHOT, &())
+        self.document("GET", routes::SNAPSHOT, &())
     }
 
     /// A page of live buffers: the first, or the one a cursor points to.
@@ -127,12 +127,12 @@ impl ApiClient {
 
     /// One device, named by its logical id or by its unique id in hex.
     pub fn device(&self, name: &str) -> Result<DeviceDetail, ApiRequestError> {
-        self.get(&of_device(routes::DEVICES, name), &())
+        self.document("GET", &of_device(routes::DEVICES, name), &())
     }
 
     /// Every process.
     pub fn processes(&self) -> Result<Processes, ApiRequestError> {
-        self.get(routes::PROCESSES, &())
+        self.document("GET", routes::PROCESSES, &())
     }
 
     /// A page of the live buffers that a query asks for.
@@ -142,18 +142,22 @@ impl ApiClient {
 
     /// The live buffers that a query asks for, put together by what it says.
     pub fn buffer_groups(&self, query: &BufferQuery) -> Result<BufferGroups, ApiRequestError> {
-        self.get(routes::BUFFER_GROUPS, query)
+        self.document("GET", routes::BUFFER_GROUPS, query)
     }
 
     /// Totals over time, so many seconds back.
     pub fn history(&self, seconds: u32) -> Result<History, ApiRequestError> {
-        self.get(routes::HISTORY, &[("seconds", seconds)])
+        self.document("GET", routes::HISTORY, &[("seconds", seconds)])
     }
 
     /// L1 of a device, named as for [`device`](Self::device), and of one core of it: x and y.
     pub fn l1_map(&self, name: &str, core: Option<(u16, u16)>) -> Result<L1Map, ApiRequestError> {
         let (x, y) = core.unzip();
-        self.get(&of_device(routes::L1_MAP, name), &[("x", x), ("y", y)])
+        self.document(
+            "GET",
+            &of_device(routes::L1_MAP, name),
+            &[("x", x), ("y", y)],
+        )
     }
 
     /// The banks of a class of a device, named as for [`device`](Self::device).
@@ -166,7 +170,7 @@ impl ApiClient {
         cells: Option<u32>,
     ) -> Result<BlockMap, ApiRequestError> {
         let query = (("class", class), ("cells", cells));
-        self.get(&of_device(routes::BLOCKS, name), &query)
+        self.document("GET", &of_device(routes::BLOCKS, name), &query)
     }
 
     /// A peak of a device, named as for [`device`](Self::device), or of a process on it, and what
@@ -178,12 +182,12 @@ impl ApiClient {
         pid: Option<u32>,
     ) -> Result<PeakContents, ApiRequestError> {
         let query = (("of", of), ("pid", pid));
-        self.get(&of_device(routes::PEAK, name), &query)
+        self.document("GET", &of_device(routes::PEAK, name), &query)
     }
 
     /// Sets a mark, from which peaks are counted as well.
     pub fn mark(&self, name: &str) -> Result<Marked, ApiRequestError> {
-        self.post(routes::MARK, &[("name", name)])
+        self.document("POST", routes::MARK, &[("name", name)])
     }
 
     /// Follows what happens, from now on or from behind an id.
@@ -195,12 +199,12 @@ impl ApiClient {
 
     /// The last `count` events, of one process or of all.
     pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
-        self.get(routes::LAST, &(("count", count), ("pid", pid)))
+        self.document("GET", routes::LAST, &(("count", count), ("pid", pid)))
     }
 
     /// Makes the server drop everything a process holds.
     pub fn forget(&self, pid: u32) -> Result<Forgotten, ApiRequestError> {
-        self.post(routes::FORGET, &[("pid", pid)])
+        self.document("POST", routes::FORGET, &[("pid", pid)])
     }
 
     /// Whether the server answers at all.

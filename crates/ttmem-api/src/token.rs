@@ -27,10 +27,8 @@ pub struct Token(String);
 /// Why a text is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseTokenError {
-    /// There is nothing.
     #[error("it is empty")]
     Empty,
-    /// It is longer than any token.
     #[error("a token has at most {MAX_TOKEN_BYTES} characters")]
     TooLong,
     /// It has characters that a header cannot carry.
@@ -41,42 +39,17 @@ pub enum ParseTokenError {
 /// Why a file has no token.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadTokenError {
-    /// The file cannot be read.
     #[error("cannot read the token file {}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is a folder, a pipe or a device.
+    Io { path: PathBuf, source: io::Error },
     #[error("the token file {} is not a regular file", path.display())]
-    NotRegular {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Others can get at it.
+    NotRegular { path: PathBuf },
     #[error("the token file {} can be used by others (mode {mode:04o}): chmod 600", path.display())]
-    NotPrivate {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It is somebody else's.
+    NotPrivate { path: PathBuf, mode: u32 },
     #[error("the token file {} belongs to user {uid}, not to this one or root", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-    },
-    /// What is in it is no token.
+    NotOurs { path: PathBuf, uid: u32 },
     #[error("the token file {} has no token", path.display())]
     Content {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         source: ParseTokenError,
     },
 }

@@ -159,7 +159,7 @@ impl Server {
         .map_err(system("the history's thread"))?;
         let state = ReadState::new(ledger.clone(), source, reader, histories, geometry);
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
-        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
+        let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
         log.handle().note(Note::Started {
             sockets: places_to_reach,
             devices: noted_devices,
@@ -272,14 +272,18 @@ fn facts_source(
     Arc::new(move || ServerFacts {
         time: Timestamp::from(SystemTime::now()),
         host: host.clone(),
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started,
-        sockets: sockets.clone(),
-        clients: traffic.clients.load(Ordering::Relaxed),
-        clients_limit,
-        clients_refused: traffic.refused.load(Ordering::Relaxed),
-        log_lines_elided: log.elided(),
+        server: ttmem_api::Server {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started,
+            uptime_seconds: 0,
+            sockets: sockets.clone(),
+            clients: traffic.clients.load(Ordering::Relaxed),
+            clients_limit,
+            clients_refused: traffic.refused.load(Ordering::Relaxed),
+            events_applied: 0,
+            log_lines_elided: log.elided(),
+        },
         errors: Vec::new(),
     })
 }

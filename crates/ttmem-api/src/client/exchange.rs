@@ -21,24 +21,6 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const NO_HOST: &str = "ttmem";
 
 impl ApiClient {
-    /// The document of a path, asked for with the fields of `query`.
-    pub(super) fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &impl Serialize,
-    ) -> Result<T, ApiRequestError> {
-        self.document("GET", &with_query(path, query))
-    }
-
-    /// What the server answers to having done something.
-    pub(super) fn post<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &impl Serialize,
-    ) -> Result<T, ApiRequestError> {
-        self.document("POST", &with_query(path, query))
-    }
-
     /// A page of a list.
     ///
     /// It does not point to itself: whoever follows cursors would never get to the end.
@@ -47,20 +29,21 @@ impl ApiClient {
         route: &str,
         query: &BufferQuery,
     ) -> Result<Page<R>, ApiRequestError> {
-        let page: Page<R> = self.get(route, query)?;
+        let page: Page<R> = self.document("GET", route, query)?;
         if page.next.is_some() && page.next == query.cursor {
             return Err(self.malformed("the page points to itself"));
         }
         Ok(page)
     }
 
-    /// The document that a request is answered with.
-    fn document<T: DeserializeOwned>(
+    /// The document of a path, asked for with the fields of `query`.
+    pub(super) fn document<T: DeserializeOwned>(
         &self,
         method: &str,
-        target: &str,
+        path: &str,
+        query: &impl Serialize,
     ) -> Result<T, ApiRequestError> {
-        let body = self.exchange(method, target)?;
+        let body = self.exchange(method, &with_query(path, query))?;
         let decoded = serde_json::from_slice(&body);
         decoded.map_err(|error| undecodable(&self.server, &body, &error))
     }
@@ -78,7 +61,10 @@ impl ApiClient {
         target: &str,
         limit_bytes: u64,
     ) -> Result<Body<BufReader<Deadline>>, ApiRequestError> {
-        let (answer, sent) = self.send(method, target)?;
+        let mut connection = Connection::open(&self.server, self.timeout)
+            .map_err(|source| self.not_connected(source))?;
+        let sent = connection.write_all(self.request(method, target).as_bytes());
+        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
         let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
         // A server that is full answers and closes without reading: its reason is worth more
         // than our broken pipe.
@@ -99,19 +85,6 @@ impl ApiClient {
                 })
             }
         }
-    }
-
-    /// Connects and sends a request: where its answer comes, and whether all of it was sent.
-    fn send(
-        &self,
-        method: &str,
-        target: &str,
-    ) -> Result<(Deadline, io::Result<()>), ApiRequestError> {
-        let mut connection = Connection::open(&self.server, self.timeout)
-            .map_err(|source| self.not_connected(source))?;
-        let sent = connection.write_all(self.request(method, target).as_bytes());
-        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
-        Ok((answer, sent))
     }
 
     /// The text of a request.

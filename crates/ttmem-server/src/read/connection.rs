@@ -7,7 +7,7 @@
 //! hold its permit only until its deadline.
 
 use super::admission::{Admission, Who};
-use super::http::{ReadState, Refusal, busy_body};
+use super::http::{ReadState, Refusal};
 use super::limits::{HttpLimits, Permits};
 use super::pending::Pending;
 use super::routes::router;
@@ -70,19 +70,11 @@ pub struct HttpThread {
 }
 
 impl HttpThread {
-    /// Starts the thread, for connections that are handed over.
+    /// Starts the thread, for connections that are handed over and for those over TCP, if any.
     ///
     /// # Errors
     /// When the system has no thread or no event queue for it.
-    pub fn start(state: ReadState, limits: HttpLimits) -> Result<Self, StartHttpError> {
-        Self::start_with_tcp(state, limits, None)
-    }
-
-    /// Starts the thread, which also takes connections over TCP.
-    ///
-    /// # Errors
-    /// When the system has no thread or no event queue for it.
-    pub fn start_with_tcp(
+    pub fn start(
         state: ReadState,
         limits: HttpLimits,
         tcp: Option<(BoundHttp, HttpLimits)>,
@@ -156,7 +148,7 @@ pub fn refuse(mut stream: UnixStream) {
 
 /// All that a reader gets who is one too many.
 pub(super) fn busy_answer() -> Vec<u8> {
-    let body = busy_body();
+    let body = Refusal::busy().body();
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -302,7 +294,7 @@ impl Connection {
         if let Some(ended) = ended {
             // A stream ends when its reader takes nothing any more. What is on its way then has a
             // moment to arrive: who never takes it would keep the connection for ever.
-            ended.await;
+            let _closed = ended.await;
             tokio::time::sleep(GRACE).await;
         }
     }

@@ -80,8 +80,7 @@ fn page<T>(
     query: &PageQuery,
     rows: fn(&View, PageRequest) -> T,
 ) -> Result<T, Refusal> {
-    let request = PageRequest::new(query.cursor.as_deref(), query.limit);
-    let request = request.map_err(Refusal::bad_request)?;
+    let request = PageRequest::new(query.cursor.as_deref(), query.limit)?;
     Ok(rows(&*context.view()?, request))
 }
 
@@ -98,7 +97,7 @@ pub(super) fn get_programs(context: &Context, query: PageQuery) -> Result<Progra
 }
 
 pub(super) fn get_buffers(context: &Context, query: BufferQuery) -> Result<BufferPage, Refusal> {
-    let selection = Selection::of(&query).map_err(Refusal::bad_request)?;
+    let selection = Selection::of(&query)?;
     Ok(select::buffers(&*context.view()?, &selection))
 }
 
@@ -106,7 +105,7 @@ pub(super) fn get_buffer_groups(
     context: &Context,
     query: BufferQuery,
 ) -> Result<BufferGroups, Refusal> {
-    let selection = Selection::of(&query).map_err(Refusal::bad_request)?;
+    let selection = Selection::of(&query)?;
     let by = query.by.unwrap_or(GroupBy::Operation);
     let view = context.view()?;
     Ok(select::groups(&view, &selection, by, context.time()))
@@ -319,7 +318,7 @@ pub(super) async fn get_events(
     let after = query.after.or(known);
     let permits = &asker.connection.permits;
     let (permit, timeout) = (permits.stream()?, permits.limits.stream_timeout);
-    let started = (state.facts)().started;
+    let started = (state.facts)().server.started;
     let (body, ended) = state.streams.open(after, started, permit, timeout);
     asker.connection.stream(ended);
     let mut response = Response::new(Body::new(body));

@@ -113,41 +113,33 @@ impl Refusal {
     }
 
     /// The body, also for those who write it without a router.
-    fn problem(&self) -> Problem {
-        Problem {
+    pub(super) fn body(&self) -> Vec<u8> {
+        let problem = Problem {
             schema: SCHEMA,
             error: self.error.to_owned(),
             detail: self.detail.clone(),
-        }
+        };
+        // Two strings and a number always have a JSON form.
+        serde_json::to_vec(&problem).unwrap_or_default()
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        // Three strings and a number always have a JSON form.
-        let body = serde_json::to_vec(&self.problem()).unwrap_or_default();
-        let mut response = json(self.code, body);
-        let later = [
-            StatusCode::SERVICE_UNAVAILABLE,
-            StatusCode::TOO_MANY_REQUESTS,
-        ];
-        if later.contains(&self.code) {
-            let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        if self.code == StatusCode::UNAUTHORIZED {
-            let wanted = HeaderValue::from_static("Bearer realm=\"ttmem\"");
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, wanted);
-        }
+        let mut response = json(self.code, self.body());
+        let header = match self.code {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                (header::RETRY_AFTER, "1")
+            }
+            StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer realm=\"ttmem\""),
+            _other => return response,
+        };
+        let (name, value) = header;
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
         response
     }
-}
-
-/// The body of the refusal for those who are too many.
-pub(super) fn busy_body() -> Vec<u8> {
-    serde_json::to_vec(&Refusal::busy().problem()).unwrap_or_default()
 }
 
 pub(super) fn json(code: StatusCode, body: impl Into<Body>) -> Response {

@@ -5,6 +5,7 @@
 //! the ledger goes on: a buffer that lives through the whole walk is given exactly once, and so
 //! are the rows of a program that does not change meanwhile.
 
+use super::http::Refusal;
 use super::row_length::RowLength;
 use super::vocabulary;
 use std::str::FromStr;
@@ -53,6 +54,12 @@ pub(super) enum PageRequestError {
     /// The limit is out of range.
     #[error("limit {0} is not between 1 and {MAX_PAGE_ROWS}")]
     Limit(u32),
+}
+
+impl From<PageRequestError> for Refusal {
+    fn from(error: PageRequestError) -> Self {
+        Self::bad_request(error)
+    }
 }
 
 impl PageRequest {

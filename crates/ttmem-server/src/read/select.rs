@@ -3,6 +3,7 @@
 //! Every row is looked at once; only those of the page are made. A page of a million buffers
 //! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
 
+use super::http::Refusal;
 use super::rows::{self, PageBytes, PageRequest, PageRequestError};
 use super::vocabulary;
 use std::collections::HashMap;
@@ -16,20 +17,6 @@ use ttmem_ledger::{ProcessView, View};
 
 /// The most groups of an answer; the rest is counted.
 const MAX_GROUPS: usize = 1000;
-
-/// Why buffers cannot be given.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SelectError {
-    /// The page is none.
-    #[error(transparent)]
-    Page(#[from] PageRequestError),
-    /// A word is not one of those that are known.
-    #[error("{0} is not known here")]
-    Word(&'static str),
-    /// Two ways to say where to begin.
-    #[error("a cursor and an offset say two different things")]
-    TwoBeginnings,
-}
 
 /// Which buffers, and which of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +85,7 @@ impl Selection {
     ///
     /// # Errors
     /// When it asks for something that is not there.
-    pub(super) fn of(query: &BufferQuery) -> Result<Self, SelectError> {
+    pub(super) fn of(query: &BufferQuery) -> Result<Self, Refusal> {
         let limit = rows::page_rows(query.limit)?;
         for (parameter, is_known) in [
             ("class", query.class != Some(MemoryClass::Other)),
@@ -106,11 +93,12 @@ impl Selection {
             ("by", query.by != Some(GroupBy::Other)),
         ] {
             if !is_known {
-                return Err(SelectError::Word(parameter));
+                return Err(Refusal::unknown_word(parameter));
             }
         }
         if query.cursor.is_some() && query.offset.is_some() {
-            return Err(SelectError::TwoBeginnings);
+            let detail = "a cursor and an offset say two different things";
+            return Err(Refusal::bad_request(detail));
         }
         let order = Order {
             by: query.sort.unwrap_or(SortBy::Place),
@@ -164,12 +152,11 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
             places.push(place);
         }
     }
-    let page = part_of(&mut places, selection.offset, selection.limit);
+    let (page, mut more) = part_of(&mut places, selection.offset, selection.limit);
     let mut made = Vec::new();
     let mut bytes = PageBytes::default();
     let mut last = None;
-    let mut more = page.more;
-    for place in page.places {
+    for place in page {
         if !bytes.have_room() {
             more = true;
             break;
@@ -193,20 +180,12 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     }
 }
 
-/// Some places in their order, and whether there are more behind them.
-struct Part<'p> {
-    places: &'p [Place],
-    more: bool,
-}
-
-/// The places from an offset on, sorted; the others are left in any order.
-fn part_of(places: &mut [Place], offset: u64, limit: usize) -> Part<'_> {
+/// Places from an offset on, sorted, and whether there are more behind them; the others are left in
+/// any order.
+fn part_of(places: &mut [Place], offset: u64, limit: usize) -> (&[Place], bool) {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     if offset >= places.len() {
-        return Part {
-            places: &[],
-            more: false,
-        };
+        return (&[], false);
     }
     if offset > 0 {
         places.select_nth_unstable(offset);
@@ -219,7 +198,7 @@ fn part_of(places: &mut [Place], offset: u64, limit: usize) -> Part<'_> {
     }
     let page = &mut rest[..count];
     page.sort_unstable();
-    Part { places: page, more }
+    (page, more)
 }
 
 impl Order {

@@ -23,18 +23,8 @@ pub(super) const MAX_LISTED: usize = 65_536;
 pub struct ServerFacts {
     pub time: Timestamp,
     pub host: String,
-    pub pid: u32,
-    pub version: String,
-    /// When it started.
-    pub started: Timestamp,
-    /// Where it listens: paths of sockets, and the URL for readers over TCP.
-    pub sockets: Vec<String>,
-    pub clients: u64,
-    /// How many it accepts at once.
-    pub clients_limit: Option<u64>,
-    pub clients_refused: u64,
-    /// Lines left out of the event log.
-    pub log_lines_elided: u64,
+    /// All but its uptime and the events, which a snapshot fills in.
+    pub server: Server,
     /// What the server failed to do and a reader should know of.
     pub errors: Vec<String>,
 }
@@ -71,8 +61,16 @@ impl Budget {
 }
 
 /// Every total of a view.
-pub(super) fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapshot {
-    let mut errors = server.errors;
+pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> Snapshot {
+    let ServerFacts {
+        time,
+        host,
+        server,
+        mut errors,
+    } = facts;
+    let uptime_nanos = time
+        .unix_nanos()
+        .saturating_sub(server.started.unix_nanos());
     let Listings {
         on_device,
         complaints,
@@ -87,23 +85,12 @@ pub(super) fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) ->
 
     Snapshot {
         schema: SCHEMA,
-        time: server.time,
-        host: server.host,
+        time,
+        host,
         server: Server {
-            pid: server.pid,
-            version: server.version,
-            started: server.started,
-            uptime_seconds: server
-                .time
-                .unix_nanos()
-                .saturating_sub(server.started.unix_nanos())
-                / 1_000_000_000,
-            sockets: server.sockets,
-            clients: server.clients,
-            clients_limit: server.clients_limit,
-            clients_refused: server.clients_refused,
+            uptime_seconds: uptime_nanos / 1_000_000_000,
             events_applied: view.events,
-            log_lines_elided: server.log_lines_elided,
+            ..server
         },
         devices,
         processes,

@@ -45,14 +45,18 @@ fn facts() -> ServerFacts {
     ServerFacts {
         time: Timestamp::from_unix_nanos(NOW),
         host: "host".to_owned(),
-        pid: 7,
-        version: "0.1.0".to_owned(),
-        started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),
-        sockets: vec!["/run/ttmem/ttmem.sock".to_owned()],
-        clients: 2,
-        clients_limit: Some(4096),
-        clients_refused: 1,
-        log_lines_elided: 3,
+        server: ttmem_api::Server {
+            pid: 7,
+            version: "0.1.0".to_owned(),
+            started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),
+            uptime_seconds: 0,
+            sockets: vec!["/run/ttmem/ttmem.sock".to_owned()],
+            clients: 2,
+            clients_limit: Some(4096),
+            clients_refused: 1,
+            events_applied: 0,
+            log_lines_elided: 3,
+        },
         errors: vec!["the log is full".to_owned()],
     }
 }
@@ -192,7 +196,7 @@ impl Served {
     }
 
     fn from(state: ReadState, limits: HttpLimits) -> Self {
-        Self::by(HttpThread::start(state, limits).unwrap())
+        Self::by(HttpThread::start(state, limits, None).unwrap())
     }
 
     /// By a thread that the test started.

@@ -12,9 +12,7 @@ use crate::journal::{Batch, JournalReader, Names};
 use crate::keeper::LedgerHandle;
 use axum::body::Bytes;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp};
@@ -65,7 +63,7 @@ impl Streams {
                 streams.serve(reader, after).await;
             }
         });
-        (StreamBody::new(receiver), StreamEnd(ended))
+        (StreamBody::new(receiver), ended)
     }
 
     /// Sends events to a reader until it is gone or the server stops.
@@ -159,18 +157,8 @@ impl Behind {
     }
 }
 
-/// Comes when a stream has ended, because its reader went or was given up.
-#[derive(Debug)]
-pub(crate) struct StreamEnd(oneshot::Receiver<Infallible>);
-
-impl Future for StreamEnd {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // Nothing is ever sent: the other end is dropped.
-        Pin::new(&mut self.0).poll(context).map(drop)
-    }
-}
+/// Closed when a stream has ended, because its reader went or was given up; nothing is ever sent.
+pub(crate) type StreamEnd = oneshot::Receiver<Infallible>;
 
 /// One reader, and the permit that it holds.
 struct Reader {

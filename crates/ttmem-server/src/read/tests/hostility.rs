@@ -179,7 +179,7 @@ fn a_server_that_stops_says_so() {
     let (ledger, publisher) = LedgerHandle::to(commands);
     drop(publisher);
     let state = state(ledger, facts);
-    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\n\r\n")
@@ -317,7 +317,7 @@ fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
 #[test]
 fn stopping_does_not_wait_for_idle_connections() {
     let state = state(keeper(empty_ledger()), facts);
-    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /").unwrap();

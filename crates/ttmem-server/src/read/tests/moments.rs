@@ -159,7 +159,7 @@ fn ready_while_the_ledger_answers() {
     let (commands, queue) = bounded(1);
     drop(queue);
     let (ledger, _publisher) = LedgerHandle::to(commands);
-    let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET, None).unwrap();
     for (path, code) in [("/readyz", 503), ("/healthz", 200), ("/api/v1/mark", 405)] {
         let (mut near, far) = UnixStream::pair().unwrap();
         http.serve(far, UID).unwrap();

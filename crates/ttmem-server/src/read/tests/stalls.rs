@@ -19,7 +19,7 @@ fn runtime() -> Runtime {
 
 fn open(live: &Live, permits: &Permits) -> (StreamBody, StreamEnd) {
     let (permit, timeout) = (permits.stream().unwrap(), permits.limits.stream_timeout);
-    let started = facts().started;
+    let started = facts().server.started;
     live.streams.open(None, started, permit, timeout)
 }
 
@@ -80,7 +80,7 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
         for (_body, end) in &mut stalled {
             loop {
                 tokio::select! {
-                    () = &mut *end => break,
+                    _closed = &mut *end => break,
                     () = tokio::time::sleep(Duration::from_millis(10)) => happen(),
                 };
             }

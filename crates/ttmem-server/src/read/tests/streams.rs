@@ -68,7 +68,7 @@ impl Live {
         let mut reader = self.served.client().events(after).unwrap();
         match next(&mut reader) {
             StreamMessage::Hello(hello) => {
-                assert_eq!(hello.started, facts().started);
+                assert_eq!(hello.started, facts().server.started);
             }
             other => panic!("{other:?}"),
         }
@@ -327,7 +327,12 @@ fn readers_that_stay_take_no_permit_of_others() {
 
 #[test]
 fn a_server_that_stops_ends_its_streams() {
-    let http = HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(
+        state(keeper(empty_ledger()), facts),
+        HttpLimits::SOCKET,
+        None,
+    )
+    .unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     near.set_read_timeout(Some(WATCHDOG)).unwrap();
     http.serve(far, UID).unwrap();

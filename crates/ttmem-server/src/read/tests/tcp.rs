@@ -40,7 +40,7 @@ impl Both {
         let mut ledger = empty_ledger();
         joined(&mut ledger, 4001);
         let state = state(keeper(ledger), facts);
-        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, Some((bound, limits)));
+        let http = HttpThread::start(state, HttpLimits::SOCKET, Some((bound, limits)));
         Self {
             unix: Served::by(http.unwrap()),
             url,
@@ -379,7 +379,7 @@ fn stopping_ends_listening_and_what_is_idle() {
     let address: SocketAddr = bound.url().authority().parse().unwrap();
     let state = state(keeper(empty_ledger()), facts);
     let tcp = Some((bound, HttpLimits::TCP));
-    let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET, tcp).unwrap();
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();

@@ -1,7 +1,7 @@
 //! Where a server is: its Unix socket, or a URL.
 //!
-//! A URL is `http://HOST:PORT` and nothing more. What else URLs can say is refused with a sentence
-//! that tells what to do instead: users type these.
+//! A URL is `http://HOST:PORT` and nothing more. What else URLs can have is refused with a sentence
+//! about what to do instead: users type these.
 
 use std::fmt;
 use std::io;
@@ -68,7 +68,7 @@ pub enum ParseHttpUrlError {
     Https,
     #[error("a URL is no place for a name or a password: put a token into a file")]
     UserInfo,
-    #[error("only host and port can be said, such as http://127.0.0.1:9400")]
+    #[error("a URL has only host and port here, such as http://127.0.0.1:9400")]
     Path,
     #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets")]
     Host,

@@ -16,7 +16,7 @@ use crate::{Address, StreamMessage};
 /// An event takes a few hundred bytes; texts of clients are bounded.
 const MESSAGE_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The server says something every 15 seconds: after this long it hangs.
+/// The server sends something every 15 seconds: after this long it hangs.
 const SILENCE: Duration = Duration::from_secs(45);
 
 /// What came of waiting for a message.
@@ -42,7 +42,7 @@ pub struct EventReader {
     /// The data of the message that is arriving.
     data: Vec<u8>,
     was_greeted: bool,
-    heard: Instant,
+    last_received: Instant,
     is_over: bool,
 }
 
@@ -54,7 +54,7 @@ impl EventReader {
             line: Vec::new(),
             data: Vec::new(),
             was_greeted: false,
-            heard: Instant::now(),
+            last_received: Instant::now(),
             is_over: false,
         }
     }
@@ -86,7 +86,7 @@ impl EventReader {
             let outcome = rest.read_until(b'\n', &mut self.line);
             let is_too_long = rest.limit() == 0;
             if self.line.len() > had {
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
             }
             match outcome {
                 Ok(_count) if self.line.ends_with(b"\n") => {
@@ -120,7 +120,7 @@ impl EventReader {
     }
 
     fn nothing_came(&self) -> Result<Streamed, ApiRequestError> {
-        if self.heard.elapsed() < SILENCE {
+        if self.last_received.elapsed() < SILENCE {
             return Ok(Streamed::Quiet);
         }
         Err(ApiRequestError::Timeout {

@@ -232,7 +232,7 @@ pub struct BufferQuery {
     pub min_bytes: Option<u64>,
     /// Allocated at this time or later.
     pub since: Option<Timestamp>,
-    /// The order; as the server has them if not said.
+    /// The order; as the server has them by default.
     pub sort: Option<SortBy>,
     /// The other way round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -241,7 +241,7 @@ pub struct BufferQuery {
     pub offset: Option<u64>,
     /// Behind the row that a page ended with.
     pub cursor: Option<String>,
-    /// What groups have in common; only of groups, which are by operation if not said.
+    /// What groups have in common; only of groups, which are by operation by default.
     pub by: Option<GroupBy>,
     /// At most so many rows.
     #[schemars(range(min = 1, max = MAX_PAGE_ROWS))]

@@ -115,7 +115,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = (year_from_march / 400 * DAYS_PER_ERA + day_of_era).checked_sub(EPOCH_DAYS)?;
-    // A 30 February counts into March: the way back tells.
+    // A 30 February counts into March: the way back shows it.
     (civil_from_days(days) == (year, month, day)).then_some(days)
 }
 

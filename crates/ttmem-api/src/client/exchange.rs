@@ -17,7 +17,7 @@ const ANSWER_TIMEOUTS: u32 = 12;
 /// What is read from the socket at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What the header `Host` says to a Unix socket, where nobody looks at it.
+/// The header `Host` on a Unix socket, where nobody looks at it.
 const NO_HOST: &str = "ttmem";
 
 impl ApiClient {

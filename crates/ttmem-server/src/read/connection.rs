@@ -45,7 +45,7 @@ const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// Names a request can need many times over.
 const MAX_HEADERS: usize = 64;
 
-/// How long requests that are being answered may go on when the thread is told to end.
+/// How long requests that are being answered may go on when the thread has to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Why the thread could not start.
@@ -139,7 +139,7 @@ impl Drop for HttpThread {
 
 /// Tells a reader that the server has no room, without waiting for it.
 pub fn refuse(mut stream: UnixStream) {
-    // An empty socket buffer takes this much at once; a reader that cannot even be told
+    // An empty socket buffer takes this much at once; a reader that cannot even be refused
     // sees its connection end.
     let _sent = stream
         .set_nonblocking(true)
@@ -300,7 +300,7 @@ impl Connection {
     }
 
     /// Serves one request until the connection ends, its time is over, or it has to go for a newer one
-    /// before it said what it wants.
+    /// before its request came.
     pub(super) async fn serve(
         self: Arc<Self>,
         router: Router,
@@ -342,7 +342,7 @@ impl Connection {
                 _admitted => false,
             };
             if !is_silent(&self.stage()) {
-                // It said what it wants meanwhile, and is answered.
+                // Its request came meanwhile, and is answered.
                 std::future::pending::<()>().await;
             }
         };
@@ -354,13 +354,13 @@ impl Connection {
     }
 }
 
-/// Tells a reader that it was too slow to say what it wants.
+/// Refuses a reader whose request was too slow to come.
 async fn part_from(mut stream: impl AsyncWrite + Unpin) {
     let answer = busy_answer();
     let parting = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await
     };
-    // An empty socket buffer takes this much at once; who cannot be told sees its connection end.
+    // An empty socket buffer takes this much at once; a reader that takes nothing sees its connection end.
     let _sent = tokio::time::timeout(GRACE, parting).await;
 }

@@ -20,9 +20,9 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, Forgotten, GroupBy,
-    History, KernelPage, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, PeakContents,
-    PeakOf, Processes, ProgramPage, SCHEMA, Snapshot,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, Forgotten, History,
+    KernelPage, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, PeakContents, PeakOf,
+    Processes, ProgramPage, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -97,7 +97,7 @@ pub(super) fn get_programs(context: &Context, query: PageQuery) -> Result<Progra
 }
 
 pub(super) fn get_buffers(context: &Context, query: BufferQuery) -> Result<BufferPage, Refusal> {
-    let selection = Selection::of(&query)?;
+    let selection = Selection::of(query)?;
     Ok(select::buffers(&*context.view()?, &selection))
 }
 
@@ -105,10 +105,9 @@ pub(super) fn get_buffer_groups(
     context: &Context,
     query: BufferQuery,
 ) -> Result<BufferGroups, Refusal> {
-    let selection = Selection::of(&query)?;
-    let by = query.by.unwrap_or(GroupBy::Operation);
+    let selection = Selection::of(query)?;
     let view = context.view()?;
-    Ok(select::groups(&view, &selection, by, context.time()))
+    Ok(select::groups(&view, &selection, context.time()))
 }
 
 /// The query of an L1 map: a core to look at closely.
@@ -140,9 +139,9 @@ pub(super) fn get_l1_map(context: &Context, query: L1MapQuery) -> Result<L1Map, 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlocksQuery {
-    /// The class; `dram` if not said.
+    /// The class; `dram` by default.
     class: Option<MemoryClass>,
-    /// At most so many cells of equal width; 256 if not said.
+    /// At most so many cells of equal width; 256 by default.
     #[schemars(range(min = 1, max = blocks::MAX_CELLS))]
     cells: Option<u32>,
 }
@@ -168,9 +167,9 @@ pub(super) fn get_blocks(context: &Context, query: BlocksQuery) -> Result<BlockM
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeakQuery {
-    /// Of what the peak is; of `dram` if not said.
+    /// Of what the peak is; of `dram` by default.
     of: Option<PeakOf>,
-    /// Of this process; of the device over all processes if not said.
+    /// Of this process; of the device over all processes by default.
     pid: Option<u32>,
 }
 
@@ -189,14 +188,14 @@ pub(super) fn get_peak(context: &Context, query: PeakQuery) -> Result<PeakConten
     })
 }
 
-/// Seconds of history that a reader gets who does not say how many.
+/// Seconds of history by default.
 const DEFAULT_HISTORY: u32 = 600;
 
 /// The query of a history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
-    /// How far back; 600 if not said.
+    /// How far back; 600 by default.
     #[schemars(range(min = 1, max = Histories::longest_seconds()))]
     seconds: Option<u32>,
 }
@@ -207,20 +206,20 @@ pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<Hist
     Ok(context.state.histories.document(context.time(), seconds))
 }
 
-/// Events that a reader gets who does not say how many.
+/// Events by default.
 const DEFAULT_LAST: u32 = 100;
 
-/// The most events that a reader gets.
+/// The most events of an answer.
 const MAX_LAST: u32 = 10_000;
 
 /// The query of the last events.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastQuery {
-    /// How many at most; 100 if not said.
+    /// How many at most; 100 by default.
     #[schemars(range(min = 1, max = MAX_LAST))]
     count: Option<u32>,
-    /// Of this process; of all if not said.
+    /// Of this process; of all by default.
     pid: Option<u32>,
 }
 

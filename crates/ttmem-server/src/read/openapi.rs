@@ -163,10 +163,11 @@ fn query_parameters(query: &Value) -> Vec<Value> {
 
 /// Takes null out of what a schema allows, and says whether it was there.
 fn remove_null(schema: &mut Value) -> bool {
-    if let Some(kinds) = schema["type"].as_array_mut() {
-        let before = kinds.len();
-        kinds.retain(|kind| kind != "null");
-        return kinds.len() < before;
+    if let Some([known, null]) = schema["type"].as_array().map(Vec::as_slice)
+        && null == "null"
+    {
+        schema["type"] = known.clone();
+        return true;
     }
     let Some([known, null]) = schema["anyOf"].as_array().map(Vec::as_slice) else {
         return false;

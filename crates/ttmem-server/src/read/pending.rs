@@ -1,6 +1,6 @@
 //! Connections over TCP whose request was not admitted yet.
 //!
-//! Anybody can connect and say nothing, so such connections take no permit of requests: their own
+//! Anybody can connect and send nothing, so such connections take no permit of requests: their own
 //! number is bounded here. At the bound the oldest is closed for a new one. Who sends its request at
 //! once is served then, however many are silent: to be in its way they would all have to come in the
 //! moment that it needs for its request.

@@ -14,7 +14,7 @@ use ttmem_event::{CoresId, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{ProcessView, View};
 
-/// Rows of a page when the reader does not say.
+/// Rows of a page by default.
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// The most bytes of JSON before a page ends early: call stacks and large meshes make rows long.
@@ -231,7 +231,7 @@ fn program_walk<E: Copy, K: Ord, R: RowLength>(
     }
 }
 
-/// An entry with what it is told apart by, and the device it is on.
+/// An entry with its key, and the device it is on.
 type Placed<'p, K, E> = (K, E, &'p ProgramOnDevice);
 
 /// The entries of a program, those that are equal but for their device together.

@@ -21,24 +21,13 @@ const MAX_GROUPS: usize = 1000;
 /// Which buffers, and which of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selection {
-    filter: Filter,
+    /// What filters, with the operation in lower case.
+    query: BufferQuery,
     order: Order,
     after: Option<Place>,
-    offset: u64,
     limit: usize,
     /// The question without filter and order, for which not every row is looked at.
     plain: Option<PageRequest>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Filter {
-    pid: Option<u32>,
-    device: Option<u32>,
-    unique_id: Option<u64>,
-    class: Option<MemoryClass>,
-    operation: Option<String>,
-    min_bytes: u64,
-    since: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +74,7 @@ impl Selection {
     ///
     /// # Errors
     /// When it asks for something that is not there.
-    pub(super) fn of(query: &BufferQuery) -> Result<Self, Refusal> {
+    pub(super) fn of(mut query: BufferQuery) -> Result<Self, Refusal> {
         let limit = rows::page_rows(query.limit)?;
         for (parameter, is_known) in [
             ("class", query.class != Some(MemoryClass::Other)),
@@ -104,20 +93,18 @@ impl Selection {
             by: query.sort.unwrap_or(SortBy::Place),
             descending: query.descending,
         };
-        let filter = Filter {
-            pid: query.pid,
-            device: query.device,
-            unique_id: query.unique_id.map(|id| id.0),
-            class: query.class,
-            operation: query.operation.as_deref().map(str::to_lowercase),
-            min_bytes: query.min_bytes.unwrap_or(0),
-            since: query.since.map_or(0, |since| since.unix_nanos()),
+        query.operation = query.operation.map(|text| text.to_lowercase());
+        let cursor = query.cursor.take();
+        let cursor = cursor.as_deref();
+        let unfiltered = BufferQuery {
+            sort: query.sort,
+            by: query.by,
+            limit: query.limit,
+            ..BufferQuery::default()
         };
         // Whoever began at an offset goes on with a cursor of that kind.
-        let cursor = query.cursor.as_deref();
-        let is_plain = filter == Filter::default()
+        let is_plain = query == unfiltered
             && order == Order::AS_IT_IS
-            && query.offset.is_none()
             && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_PREFIX));
         let (plain, after) = if is_plain {
             let request = PageRequest::new(cursor, query.limit)?;
@@ -127,10 +114,9 @@ impl Selection {
             (None, after)
         };
         Ok(Self {
-            filter,
+            query,
             order,
             after,
-            offset: query.offset.unwrap_or(0),
             limit,
             plain,
         })
@@ -144,7 +130,7 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     }
     let mut places = Vec::new();
     let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
-    for (process, slot, row) in matching(view, &selection.filter) {
+    for (process, slot, row) in matching(view, &selection.query) {
         matched += 1;
         matched_bytes = matched_bytes.saturating_add(row.charged_bytes());
         let place = selection.order.place(process.index, slot, row);
@@ -152,7 +138,7 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
             places.push(place);
         }
     }
-    let (page, mut more) = part_of(&mut places, selection.offset, selection.limit);
+    let (page, mut more) = part_of(&mut places, selection.query.offset, selection.limit);
     let mut made = Vec::new();
     let mut bytes = PageBytes::default();
     let mut last = None;
@@ -182,8 +168,8 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
 
 /// Places from an offset on, sorted, and whether there are more behind them; the others are left in
 /// any order.
-fn part_of(places: &mut [Place], offset: u64, limit: usize) -> (&[Place], bool) {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+fn part_of(places: &mut [Place], offset: Option<u64>, limit: usize) -> (&[Place], bool) {
+    let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
     if offset >= places.len() {
         return (&[], false);
     }
@@ -241,7 +227,7 @@ impl Order {
 /// The rows that a filter lets through, with their processes and slots.
 fn matching<'v>(
     view: &'v View,
-    filter: &'v Filter,
+    filter: &'v BufferQuery,
 ) -> impl Iterator<Item = (&'v ProcessView, u32, &'v ttmem_ledger::BufferRow)> {
     let processes = view
         .processes
@@ -253,8 +239,14 @@ fn matching<'v>(
         let mut operations: HashMap<TextId, bool> = HashMap::new();
         let rows = process.rows.buffers.iter();
         rows.filter_map(move |(slot, row)| {
-            let lets_through = row.charged_bytes() >= filter.min_bytes
-                && row.time >= filter.since
+            let is_large = filter
+                .min_bytes
+                .is_none_or(|least| row.charged_bytes() >= least);
+            let is_recent = filter
+                .since
+                .is_none_or(|since| row.time >= since.unix_nanos());
+            let lets_through = is_large
+                && is_recent
                 && filter
                     .class
                     .is_none_or(|class| vocabulary::class(row.class) == class)
@@ -273,7 +265,7 @@ fn matching<'v>(
 }
 
 /// Which meshes of a process lie on the device that was asked for; none if any device will do.
-fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Option<Vec<bool>> {
+fn meshes_on_device(view: &View, process: &ProcessView, filter: &BufferQuery) -> Option<Vec<bool>> {
     if filter.device.is_none() && filter.unique_id.is_none() {
         return None;
     }
@@ -285,7 +277,7 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
             filter.device.is_none_or(|id| facts.logical_id == id)
                 && filter
                     .unique_id
-                    .is_none_or(|id| facts.unique_id == Some(id))
+                    .is_none_or(|id| facts.unique_id == Some(id.0))
         })
     };
     let meshes = process.account.meshes.iter();
@@ -302,14 +294,10 @@ enum Key {
 }
 
 /// The buffers that were asked for, put together.
-pub(super) fn groups(
-    view: &View,
-    selection: &Selection,
-    by: GroupBy,
-    time: Timestamp,
-) -> BufferGroups {
+pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> BufferGroups {
+    let by = selection.query.by.unwrap_or(GroupBy::Operation);
     let mut found: HashMap<Key, BufferGroup> = HashMap::new();
-    for (process, _slot, row) in matching(view, &selection.filter) {
+    for (process, _slot, row) in matching(view, &selection.query) {
         let charged_bytes = row.charged_bytes();
         let key = match by {
             GroupBy::Size => Key::Number(charged_bytes),

@@ -1,6 +1,6 @@
 //! The read API over TCP: where it listens, and how connections are taken.
 //!
-//! Runs on the HTTP thread. Readers here have permits of their own, so that strangers never take those
+//! Runs on the HTTP thread. Readers here have permits of their own, so that they never take those
 //! of the socket; a request that is admitted and finds none is refused. Connections that were not
 //! admitted yet are counted apart, so that who only connects never takes a permit. On an address that other
 //! machines can reach nobody is answered without a token.

@@ -9,8 +9,11 @@ use ttmem_ledger::{Geometry, View};
 /// The geometry of the last view that somebody asked about.
 #[derive(Clone, Debug, Default)]
 pub struct GeometryCache {
-    last: Arc<Mutex<Option<(u64, Arc<Geometry>)>>>,
+    last: Arc<Mutex<Option<Known>>>,
 }
+
+/// A revision of the ledger, and its geometry.
+type Known = (u64, Arc<Geometry>);
 
 impl GeometryCache {
     /// The geometry of a view.
@@ -24,14 +27,14 @@ impl GeometryCache {
         // Not under the lock: askers about different states do not wait for each other.
         let geometry = Arc::new(view.geometry());
         let mut last = self.last();
-        let is_newer = |(revision, _older): &(u64, _)| *revision < view.revision;
-        if last.as_ref().is_none_or(is_newer) {
+        let is_older = |(revision, _geometry): &Known| *revision < view.revision;
+        if last.as_ref().is_none_or(is_older) {
             *last = Some((view.revision, Arc::clone(&geometry)));
         }
         geometry
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(u64, Arc<Geometry>)>> {
+    fn last(&self) -> MutexGuard<'_, Option<Known>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -158,7 +158,7 @@ fn legacy_device(id: u32) -> Device {
         source: Some(Source::Legacy),
         verified: None,
         dram: class(3 * GIB, 7),
-        l1: class(5 * MIB, 1).into(),
+        l1: class(5 * MIB, 1),
         l1_small: class(32 * KIB, 1),
         cb: CbUsage {
             registered_bytes: 256 * KIB,

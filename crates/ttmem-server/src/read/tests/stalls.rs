@@ -33,8 +33,8 @@ async fn take_bytes(body: &mut StreamBody) -> Option<Bytes> {
 /// The id of the last event that a piece of a stream has, if it has any.
 fn last_id(piece: &Bytes) -> Option<u64> {
     let text = std::str::from_utf8(piece).unwrap();
-    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
-    ids.last().map(|id| id.parse().unwrap())
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.next_back().map(|id| id.parse().unwrap())
 }
 
 #[test]

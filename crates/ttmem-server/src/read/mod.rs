@@ -1,11 +1,10 @@
 //! The read API: the ledger as JSON over HTTP, for every viewer.
 //!
 //! A connection whose first byte is that of an HTTP request is handed to the [`HttpThread`], which
-//! also takes connections over TCP if the server is configured so. Each request takes the view that the ledger
-//! thread has published, and turns it into a document on a thread of its own: [`snapshot`] for all
-//! totals, [`rows`] for single buffers, circular buffers and kernels; the last events come from the
-//! journal. Nothing here changes the ledger but `forget` and `mark`, and nothing here can hold up a
-//! session.
+//! also takes connections over TCP if the server is configured so. Each request takes the view that
+//! the ledger thread has published, and turns it into a document on a thread of its own; the last
+//! events come from the journal. Nothing here changes the ledger but `forget` and `mark`, and nothing
+//! here can hold up a session.
 
 mod admission;
 mod blocks;

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
-use ttmem_api::{ApiClient, HttpUrl, Pace, StreamMessage, Streamed, Token};
+use ttmem_api::{ApiClient, HttpUrl, StreamMessage, Streamed, Token};
 use ttmem_event::legacy::{Generation, RequestKind};
 
 const LOOPBACK: &[&str] = &["--http", "127.0.0.1:0"];
@@ -334,7 +334,7 @@ fn a_stream_goes_on_when_the_server_came_back() {
     let url = url(&server);
     let address = authority(&url).to_owned();
     let reader = ApiClient::at(url.parse::<HttpUrl>().expect("a URL"));
-    let mut stream = reader.events(Pace::Raw, Some(0)).expect("a stream");
+    let mut stream = reader.events(Some(0)).expect("a stream");
     let mut client = OldClient::connect(&server.socket(), Generation::G4);
     client.send(&request(RequestKind::Alloc, 0, 4096, 0, 0x1000));
     let event = |message: &StreamMessage| match message {
@@ -359,9 +359,7 @@ fn a_stream_goes_on_when_the_server_came_back() {
 
     // The same address at once, whatever the kernel remembers of the old connections.
     let again = TestServer::start_in(folder, &["--http", &address]);
-    let mut stream = reader
-        .events(Pace::Raw, Some(last + 1000))
-        .expect("a stream");
+    let mut stream = reader.events(Some(last + 1000)).expect("a stream");
     let gap = |message: &StreamMessage| match message {
         StreamMessage::Gap(gap) => Some(gap.resumes),
         _other => None,
@@ -388,7 +386,7 @@ fn a_server_with_readers_over_tcp_ends_when_it_is_told() {
     assert!(url.starts_with("http://[::1]:"), "{url}");
     let reader = ApiClient::at(url.parse::<HttpUrl>().expect("a URL"));
     let reader = reader.with_token(Token::new(TOKEN).expect("a token"));
-    let mut stream = reader.events(Pace::Changes, None).expect("a stream");
+    let mut stream = reader.events(None).expect("a stream");
     wait_for(&mut stream, |message| {
         matches!(message, StreamMessage::Hello(_)).then_some(())
     });

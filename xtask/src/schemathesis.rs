@@ -2,8 +2,8 @@
 //!
 //! schemathesis reads `/openapi.json` of a running server, makes questions of it, right ones and
 //! wrong ones, and holds every answer against it: codes, types, headers, schemas, that what is
-//! right is answered and what is wrong is refused. The server is given something to tell: the model
-//! plays into it all the while. The one path that is left out is `/api/v1/events`, whose answer has
+//! right is answered and what is wrong is refused. The server has something to answer: the model plays
+//! into it all the while. The one path that is left out is `/api/v1/events`, whose answer has
 //! no end; the tests of the server read it.
 
 mod bridge;

@@ -1,7 +1,7 @@
 //! Where a server is: its Unix socket, or a URL.
 //!
-//! A URL is `http://HOST:PORT` and nothing more. What else URLs can say is refused with a sentence
-//! that tells what to do instead: users type these.
+//! A URL is `http://HOST:PORT` and nothing more. What else URLs can have is refused with a sentence
+//! about what to do instead: users type these.
 
 use std::fmt;
 use std::io;
@@ -62,22 +62,16 @@ enum Host {
 /// Why a text is no URL of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseHttpUrlError {
-    /// It begins with something else.
     #[error("expected a URL such as http://127.0.0.1:9400")]
     Scheme,
-    /// It asks for encryption.
-    #[error("https is not spoken here: reach the server through a tunnel, such as ssh -L")]
+    #[error("https is not supported: reach the server through a tunnel, such as ssh -L")]
     Https,
-    /// It has a name or a password in it.
     #[error("a URL is no place for a name or a password: put a token into a file")]
     UserInfo,
-    /// There is something behind host and port.
-    #[error("only host and port can be said, such as http://127.0.0.1:9400")]
+    #[error("a URL has only host and port here, such as http://127.0.0.1:9400")]
     Path,
-    /// The host is none.
     #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
-    /// The port is none.
     #[error("expected a port from 1 to 65535")]
     Port,
 }

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 pub(crate) use connection::Deadline;
 pub use error::ApiRequestError;
+pub(crate) use exchange::undecodable;
 
 use crate::{
     Address, BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, EventReader,
-    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, Pace, PeakContents,
-    PeakOf, Processes, ProgramPage, Snapshot, Token, routes,
+    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, PeakContents, PeakOf,
+    Processes, ProgramPage, Snapshot, Token, routes,
 };
 use target::{of_device, with_query};
 
@@ -87,7 +88,7 @@ impl ApiClient {
 
     /// All totals.
     pub fn snapshot(&self) -> Result<Snapshot, ApiRequestError> {
-        self.get(routes::SNAPSHOT, &())
+        self.document("GET", routes::SNAPSHOT, &())
     }
 
     /// A page of live buffers: the first, or the one a cursor points to.
@@ -126,12 +127,12 @@ impl ApiClient {
 
     /// One device, named by its logical id or by its unique id in hex.
     pub fn device(&self, name: &str) -> Result<DeviceDetail, ApiRequestError> {
-        self.get(&of_device(routes::DEVICES, name), &())
+        self.document("GET", &of_device(routes::DEVICES, name), &())
     }
 
     /// Every process.
     pub fn processes(&self) -> Result<Processes, ApiRequestError> {
-        self.get(routes::PROCESSES, &())
+        self.document("GET", routes::PROCESSES, &())
     }
 
     /// A page of the live buffers that a query asks for.
@@ -141,18 +142,22 @@ impl ApiClient {
 
     /// The live buffers that a query asks for, put together by what it says.
     pub fn buffer_groups(&self, query: &BufferQuery) -> Result<BufferGroups, ApiRequestError> {
-        self.get(routes::BUFFER_GROUPS, query)
+        self.document("GET", routes::BUFFER_GROUPS, query)
     }
 
     /// Totals over time, so many seconds back.
     pub fn history(&self, seconds: u32) -> Result<History, ApiRequestError> {
-        self.get(routes::HISTORY, &[("seconds", seconds)])
+        self.document("GET", routes::HISTORY, &[("seconds", seconds)])
     }
 
     /// L1 of a device, named as for [`device`](Self::device), and of one core of it: x and y.
     pub fn l1_map(&self, name: &str, core: Option<(u16, u16)>) -> Result<L1Map, ApiRequestError> {
-        let core = core.map_or(Vec::new(), |(x, y)| vec![("x", x), ("y", y)]);
-        self.get(&of_device(routes::L1_MAP, name), &core)
+        let (x, y) = core.unzip();
+        self.document(
+            "GET",
+            &of_device(routes::L1_MAP, name),
+            &[("x", x), ("y", y)],
+        )
     }
 
     /// The banks of a class of a device, named as for [`device`](Self::device).
@@ -164,12 +169,8 @@ impl ApiClient {
         class: MemoryClass,
         cells: Option<u32>,
     ) -> Result<BlockMap, ApiRequestError> {
-        let cells = cells.map(|cells| ("cells", cells.to_string()));
-        let query: Vec<_> = [("class", class.to_string())]
-            .into_iter()
-            .chain(cells)
-            .collect();
-        self.get(&of_device(routes::BLOCKS, name), &query)
+        let query = (("class", class), ("cells", cells));
+        self.document("GET", &of_device(routes::BLOCKS, name), &query)
     }
 
     /// A peak of a device, named as for [`device`](Self::device), or of a process on it, and what
@@ -180,37 +181,30 @@ impl ApiClient {
         of: PeakOf,
         pid: Option<u32>,
     ) -> Result<PeakContents, ApiRequestError> {
-        let pid = pid.map(|pid| ("pid", pid.to_string()));
-        let query: Vec<_> = [("of", of.to_string())].into_iter().chain(pid).collect();
-        self.get(&of_device(routes::PEAK, name), &query)
+        let query = (("of", of), ("pid", pid));
+        self.document("GET", &of_device(routes::PEAK, name), &query)
     }
 
     /// Sets a mark, from which peaks are counted as well.
     pub fn mark(&self, name: &str) -> Result<Marked, ApiRequestError> {
-        self.post(routes::MARK, &[("name", name)])
+        self.document("POST", routes::MARK, &[("name", name)])
     }
 
     /// Follows what happens, from now on or from behind an id.
-    pub fn events(&self, pace: Pace, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
-        let after = after.map(|after| ("after", after.to_string()));
-        let query: Vec<_> = [("pace", pace.to_string())]
-            .into_iter()
-            .chain(after)
-            .collect();
-        let body = self.open("GET", &with_query(routes::EVENTS, &query), u64::MAX)?;
+    pub fn events(&self, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
+        let target = with_query(routes::EVENTS, &[("after", after)]);
+        let body = self.open("GET", &target, u64::MAX)?;
         Ok(EventReader::new(self.server.clone(), body))
     }
 
     /// The last `count` events, of one process or of all.
     pub fn last(&self, count: u32, pid: Option<u32>) -> Result<LastEvents, ApiRequestError> {
-        let of = pid.map(|pid| ("pid", pid));
-        let query: Vec<_> = [("count", count)].into_iter().chain(of).collect();
-        self.get(routes::LAST, &query)
+        self.document("GET", routes::LAST, &(("count", count), ("pid", pid)))
     }
 
     /// Makes the server drop everything a process holds.
     pub fn forget(&self, pid: u32) -> Result<Forgotten, ApiRequestError> {
-        self.post(routes::FORGET, &[("pid", pid)])
+        self.document("POST", routes::FORGET, &[("pid", pid)])
     }
 
     /// Whether the server answers at all.

@@ -4,12 +4,13 @@
 //! ledger's. Here is also the one definition of the bytes that a percentage is of, so that every
 //! viewer shows the same.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CoreType, HexId, MemoryClass, Process, Source, Timestamp};
+use crate::{CoreType, HexId, MemoryClass, PeakOf, Process, SchemaVersion, Source, Timestamp};
 
 /// One chip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Its logical id, as the runtime counts it.
     pub id: u32,
@@ -30,7 +31,7 @@ pub struct Device {
     /// DRAM, without the trace region.
     pub dram: ClassUsage,
     /// L1, without the small region.
-    pub l1: L1Usage,
+    pub l1: ClassUsage,
     /// The small region of L1.
     pub l1_small: ClassUsage,
     /// The trace region of DRAM.
@@ -57,11 +58,11 @@ pub struct Device {
     pub peaks_since_marks: Vec<PeakBytes>,
 }
 
-/// The answer of [`routes::DEVICES`](crate::routes::DEVICES) with a device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One device, and of each process what it has there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDetail {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When these figures held.
     pub time: Timestamp,
     /// The device.
@@ -71,7 +72,7 @@ pub struct DeviceDetail {
 }
 
 /// The highest value of each total over some time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeakBytes {
     /// Charged in DRAM.
     pub dram: u64,
@@ -130,7 +131,7 @@ impl Device {
 }
 
 /// One class of memory on one device, summed over its allocators.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassUsage {
     /// What an allocator can hand out: banks times bank size.
     pub capacity_bytes: Option<u64>,
@@ -152,6 +153,15 @@ pub struct ClassUsage {
     pub buffers: u64,
     /// Largest contiguous free block of a bank.
     pub largest_free_bytes_per_bank: Option<u64>,
+    /// Whether an allocator that is open now reports the capacity. `false`: it is the last one that
+    /// was reported, or the one the server was configured with.
+    pub capacity_is_current: Option<bool>,
+    /// Only of L1, what is there: compute cores times L1 per core.
+    pub physical_bytes: Option<u64>,
+    /// Only of L1, taken by the runtime before any allocator, on all cores.
+    pub reserved_bytes: Option<u64>,
+    /// Only of L1, the union of reserved, buffers and resident circular buffers; at most physical.
+    pub occupied_bytes: Option<u64>,
 }
 
 impl ClassUsage {
@@ -162,79 +172,8 @@ impl ClassUsage {
     }
 }
 
-/// L1 of one device: a class, and what else lies in the same memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct L1Usage {
-    /// What an allocator can hand out: banks times bank size.
-    pub capacity_bytes: Option<u64>,
-    /// Banks.
-    pub banks: Option<u32>,
-    /// What callers asked for.
-    pub requested_bytes: u64,
-    /// What the allocators take; above the union when allocators overlap.
-    pub charged_bytes: u64,
-    /// Bytes at least one allocator takes.
-    pub union_bytes: Option<u64>,
-    /// Charged beyond the union: the same bytes handed out twice.
-    pub overlap_bytes: Option<u64>,
-    /// Highest charged value since the server saw the device.
-    pub peak_bytes: u64,
-    /// When that was.
-    pub peak_time: Option<Timestamp>,
-    /// Live buffers.
-    pub buffers: u64,
-    /// Largest contiguous free block of a bank.
-    pub largest_free_bytes_per_bank: Option<u64>,
-    /// What is there: compute cores times L1 per core.
-    pub physical_bytes: Option<u64>,
-    /// Taken by the runtime before any allocator, on all cores.
-    pub reserved_bytes: Option<u64>,
-    /// Union of reserved, buffers and resident circular buffers; at most physical.
-    pub occupied_bytes: Option<u64>,
-}
-
-impl L1Usage {
-    /// The part that every class has.
-    #[must_use]
-    pub const fn class(&self) -> ClassUsage {
-        ClassUsage {
-            capacity_bytes: self.capacity_bytes,
-            banks: self.banks,
-            requested_bytes: self.requested_bytes,
-            charged_bytes: self.charged_bytes,
-            union_bytes: self.union_bytes,
-            overlap_bytes: self.overlap_bytes,
-            peak_bytes: self.peak_bytes,
-            peak_time: self.peak_time,
-            buffers: self.buffers,
-            largest_free_bytes_per_bank: self.largest_free_bytes_per_bank,
-        }
-    }
-}
-
-/// A class whose memory beyond the allocators is not known.
-impl From<ClassUsage> for L1Usage {
-    fn from(class: ClassUsage) -> Self {
-        Self {
-            capacity_bytes: class.capacity_bytes,
-            banks: class.banks,
-            requested_bytes: class.requested_bytes,
-            charged_bytes: class.charged_bytes,
-            union_bytes: class.union_bytes,
-            overlap_bytes: class.overlap_bytes,
-            peak_bytes: class.peak_bytes,
-            peak_time: class.peak_time,
-            buffers: class.buffers,
-            largest_free_bytes_per_bank: class.largest_free_bytes_per_bank,
-            physical_bytes: None,
-            reserved_bytes: None,
-            occupied_bytes: None,
-        }
-    }
-}
-
 /// Circular buffers of one device; the parts are of `registered_bytes`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CbUsage {
     /// Bytes times cores over every live program, cached ones included.
     pub registered_bytes: u64,
@@ -259,7 +198,7 @@ pub struct CbUsage {
 }
 
 /// Kernel code of one device; the parts by kind and by core type are of `registered_bytes`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelUsage {
     /// Bytes times cores over every live program, cached ones included.
     pub registered_bytes: u64,
@@ -294,7 +233,7 @@ pub struct KernelUsage {
 }
 
 /// One kernel config ring.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingUsage {
     /// The process that fills it; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -323,7 +262,7 @@ pub struct RingUsage {
 }
 
 /// One program's configuration in a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingEntry {
     /// The program.
     pub program: Option<u64>,
@@ -336,7 +275,7 @@ pub struct RingEntry {
 }
 
 /// The prefetcher cache of one process and mesh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PrefetchUsage {
     /// The process that fills it; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -359,7 +298,7 @@ pub struct PrefetchUsage {
 }
 
 /// What the caches saved; `null` where no sender reports it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheCounts {
     /// Operations that found their program.
     pub program_cache_hits: Option<u64>,
@@ -376,7 +315,7 @@ pub struct CacheCounts {
 }
 
 /// One allocator: a process, a mesh and a class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocatorUsage {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -400,4 +339,42 @@ pub struct AllocatorUsage {
     pub buffers: u64,
     /// Compared with its own statistics: equal, different, or never compared.
     pub verified: Option<bool>,
+}
+
+/// A peak of a device, or of a process on it, and what it was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakContents {
+    /// The version of the format.
+    pub schema: SchemaVersion,
+    /// When this was asked.
+    pub time: Timestamp,
+    /// The device's logical id.
+    pub device: u32,
+    /// The chip's burnt-in id, where known.
+    pub unique_id: Option<HexId>,
+    /// The process whose peak it is; `null` for the peak of the device over all of them.
+    pub pid: Option<u32>,
+    /// Of what it is the peak.
+    pub of: PeakOf,
+    /// The highest total.
+    pub peak_bytes: u64,
+    /// When it was reached; `null` before anything was held.
+    pub peak_time: Option<Timestamp>,
+    /// What was live then, the most bytes first. The bytes of all groups are `peak_bytes`.
+    pub groups: Vec<PeakGroup>,
+}
+
+/// What one process had of a peak for one purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakGroup {
+    /// The process; `null` where it is not known, and of small groups that are put together.
+    pub pid: Option<u32>,
+    /// Whether the process is gone.
+    pub departed: bool,
+    /// The operation of buffers or the program of storage and kernels, where known.
+    pub name: Option<String>,
+    /// How many buffers, storage entries or kernels.
+    pub count: u64,
+    /// Their bytes on the device.
+    pub bytes: u64,
 }

@@ -6,7 +6,7 @@ use crate::{Device, DeviceHistory, HexId, History, ProcessDevice};
 ///
 /// A chip's own id tells it from all others. Without one, its logical id does, together with the
 /// visible-device set under which that counts.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKey {
     /// The chip's own id.
     Chip(HexId),

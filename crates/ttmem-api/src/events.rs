@@ -6,37 +6,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
-use crate::client::{ApiRequestError, Deadline};
+use crate::client::{ApiRequestError, Deadline, undecodable};
 use crate::http::Body;
-use crate::{Address, SCHEMA, StreamMessage};
+use crate::{Address, StreamMessage};
 
-/// All devices of a large machine take some ten kilobytes.
+/// An event takes a few hundred bytes; texts of clients are bounded.
 const MESSAGE_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The server says something every 15 seconds: after this long it hangs.
+/// The server sends something every 15 seconds: after this long it hangs.
 const SILENCE: Duration = Duration::from_secs(45);
-
-/// What a stream tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// What changed, at most ten times a second.
-    Changes,
-    /// Every event.
-    Raw,
-}
-
-impl fmt::Display for Pace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Changes => "changes",
-            Self::Raw => "raw",
-        })
-    }
-}
 
 /// What came of waiting for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +42,7 @@ pub struct EventReader {
     /// The data of the message that is arriving.
     data: Vec<u8>,
     was_greeted: bool,
-    heard: Instant,
+    last_received: Instant,
     is_over: bool,
 }
 
@@ -73,7 +54,7 @@ impl EventReader {
             line: Vec::new(),
             data: Vec::new(),
             was_greeted: false,
-            heard: Instant::now(),
+            last_received: Instant::now(),
             is_over: false,
         }
     }
@@ -105,7 +86,7 @@ impl EventReader {
             let outcome = rest.read_until(b'\n', &mut self.line);
             let is_too_long = rest.limit() == 0;
             if self.line.len() > had {
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
             }
             match outcome {
                 Ok(_count) if self.line.ends_with(b"\n") => {
@@ -139,7 +120,7 @@ impl EventReader {
     }
 
     fn nothing_came(&self) -> Result<Streamed, ApiRequestError> {
-        if self.heard.elapsed() < SILENCE {
+        if self.last_received.elapsed() < SILENCE {
             return Ok(Streamed::Quiet);
         }
         Err(ApiRequestError::Timeout {
@@ -168,28 +149,18 @@ impl EventReader {
         let message = match serde_json::from_slice::<StreamMessage>(data) {
             Ok(message) => message,
             Err(_error) if self.was_greeted && is_of_newer_kind(data) => return Ok(None),
-            Err(error) => return Err(self.malformed(format!("unexpected message: {error}"))),
+            Err(error) => return Err(undecodable(&self.server, data, &error)),
         };
-        match &message {
-            StreamMessage::Hello(hello) if hello.schema != SCHEMA => Err(ApiRequestError::Schema {
-                server: self.server.clone(),
-                got: u64::from(hello.schema),
-                known: SCHEMA,
-            }),
-            StreamMessage::Hello(_) => {
-                self.was_greeted = true;
-                Ok(Some(message))
-            }
-            _other if !self.was_greeted => Err(self.malformed("a stream without a beginning")),
-            _other => Ok(Some(message)),
+        self.was_greeted |= matches!(message, StreamMessage::Hello(_));
+        if self.was_greeted {
+            Ok(Some(message))
+        } else {
+            Err(self.malformed("a stream without a beginning"))
         }
     }
 
     fn malformed(&self, reason: impl Into<String>) -> ApiRequestError {
-        ApiRequestError::Malformed {
-            server: self.server.clone(),
-            reason: reason.into(),
-        }
+        ApiRequestError::malformed(&self.server, reason)
     }
 }
 
@@ -214,6 +185,6 @@ fn is_of_newer_kind(data: &[u8]) -> bool {
     struct Typed {
         r#type: String,
     }
-    let known = ["hello", "event", "changes", "gap"];
+    let known = ["hello", "event", "gap"];
     serde_json::from_slice::<Typed>(data).is_ok_and(|typed| !known.contains(&&*typed.r#type))
 }

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use schemars::JsonSchema;
 
-use crate::text_form;
+use crate::text_form::text_form;
 
 /// A 64-bit id that is written as `"0x1f"`: doubles hold only 53 bits of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HexId(
-    /// The id itself.
-    pub u64,
-);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(extend("pattern" = "^0x[0-9a-f]{1,16}$"))]
+pub struct HexId(#[schemars(with = "String")] pub u64);
 
 /// A string that is not `0x` followed by one to sixteen hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,27 +37,16 @@ impl FromStr for HexId {
         if !(1..=16).contains(&digits.len()) {
             return Err(ParseHexIdError);
         }
-        digits
-            .chars()
-            .try_fold(0u64, |id, digit| {
-                Some((id << 4) | u64::from(digit.to_digit(16)?))
-            })
-            .map(Self)
-            .ok_or(ParseHexIdError)
+        // `from_str_radix` would also take a sign.
+        let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = plain
+            .then(|| u64::from_str_radix(digits, 16).ok())
+            .flatten();
+        id.map(Self).ok_or(ParseHexIdError)
     }
 }
 
-impl Serialize for HexId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for HexId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text_form::deserialize(deserializer, "a hex id such as \"0x1f\"")
-    }
-}
+text_form!(HexId, "a hex id such as \"0x1f\"");
 
 #[cfg(test)]
 mod tests {

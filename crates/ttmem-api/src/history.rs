@@ -1,17 +1,18 @@
 //! History: totals of a device over time, in steps that are coarser the older they are.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HexId, Timestamp};
+use crate::{HexId, SchemaVersion, Timestamp};
 
-/// The answer of [`routes::HISTORY`](crate::routes::HISTORY): every device, one step width.
+/// Totals of every device over time, in steps of one width.
 ///
 /// The server keeps steps of 1 s for 10 minutes, of 10 s for 2 hours and of 1 minute for a day,
 /// and answers with the finest that reaches back as far as the reader asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When it was asked for.
     pub time: Timestamp,
     /// The width of a step.
@@ -25,7 +26,7 @@ pub struct History {
 /// One device over time: each series has one value per step; `null` where nothing was known.
 ///
 /// A value is the highest within its step, so that a short peak is not lost in a wide one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceHistory {
     /// The device's logical id.
     pub id: u32,

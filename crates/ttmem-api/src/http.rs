@@ -43,19 +43,8 @@ impl From<io::Error> for ReadResponseError {
     }
 }
 
-/// How the end of a body is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// It has so many bytes.
-    Length(u64),
-    /// It comes in chunks that say their lengths.
-    Chunked,
-    /// It is all that comes.
-    UntilEof,
-}
-
 /// Reads the status code and how the body is framed.
-pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Framing), ReadResponseError> {
+pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Next), ReadResponseError> {
     // Line by line: the parser then sees each head once, however small the pieces arrive.
     let mut head = Vec::new();
     loop {
@@ -87,22 +76,22 @@ pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Framing), Rea
     let code = parsed.code.ok_or_else(|| malformed("no status code"))?;
     // Neither has a body, whatever its headers say.
     if code == 204 || code == 304 {
-        return Ok((code, Framing::Length(0)));
+        return Ok((code, Next::bytes(0, false)));
     }
     Ok((code, framing(parsed.headers)?))
 }
 
-fn framing(headers: &[httparse::Header<'_>]) -> Result<Framing, ReadResponseError> {
+fn framing(headers: &[httparse::Header<'_>]) -> Result<Next, ReadResponseError> {
     let mut found = None;
     for header in headers {
         let framing = if header.name.eq_ignore_ascii_case("content-length") {
             let length = decimal(header.value).ok_or_else(|| malformed("bad Content-Length"))?;
-            Framing::Length(length)
+            Next::bytes(length, false)
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !header.value.eq_ignore_ascii_case(b"chunked") {
                 return Err(malformed("unknown Transfer-Encoding").into());
             }
-            Framing::Chunked
+            Next::ChunkLength
         } else {
             continue;
         };
@@ -112,7 +101,7 @@ fn framing(headers: &[httparse::Header<'_>]) -> Result<Framing, ReadResponseErro
         }
         found = Some(framing);
     }
-    Ok(found.unwrap_or(Framing::UntilEof))
+    Ok(found.unwrap_or(Next::All))
 }
 
 /// The bytes of a body without their framing.
@@ -128,9 +117,9 @@ pub(crate) struct Body<S> {
     line: Vec<u8>,
 }
 
-/// What the stream has next.
-#[derive(Debug, Clone, Copy)]
-enum Next {
+/// What the stream has next, and so how the end of a body is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
     /// So many bytes of the body, and how it goes on.
     Bytes { left: u64, chunked: bool },
     /// The end of a chunk.
@@ -145,18 +134,20 @@ enum Next {
     Nothing,
 }
 
+impl Next {
+    /// So many bytes of the body, and what follows them.
+    fn bytes(left: u64, chunked: bool) -> Self {
+        match (left, chunked) {
+            (0, true) => Self::ChunkEnd,
+            (0, false) => Self::Nothing,
+            (left, chunked) => Self::Bytes { left, chunked },
+        }
+    }
+}
+
 impl<S> Body<S> {
     /// A body of at most so many bytes.
-    pub(crate) fn new(stream: S, framing: Framing, limit_bytes: u64) -> Self {
-        let next = match framing {
-            Framing::Length(0) => Next::Nothing,
-            Framing::Length(left) => Next::Bytes {
-                left,
-                chunked: false,
-            },
-            Framing::Chunked => Next::ChunkLength,
-            Framing::UntilEof => Next::All,
-        };
+    pub(crate) fn new(stream: S, next: Next, limit_bytes: u64) -> Self {
         Self {
             stream,
             next,
@@ -222,11 +213,7 @@ impl<S: BufRead> Read for Body<S> {
                     if count == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    self.next = match (left - count as u64, chunked) {
-                        (0, true) => Next::ChunkEnd,
-                        (0, false) => Next::Nothing,
-                        (left, chunked) => Next::Bytes { left, chunked },
-                    };
+                    self.next = Next::bytes(left - count as u64, chunked);
                     return Ok(count);
                 }
                 Next::ChunkEnd => {
@@ -246,10 +233,7 @@ impl<S: BufRead> Read for Body<S> {
                         0 => Next::Trailers {
                             room: HEAD_LIMIT_BYTES,
                         },
-                        left => Next::Bytes {
-                            left,
-                            chunked: true,
-                        },
+                        left => Next::bytes(left, true),
                     };
                 }
                 Next::Trailers { room } => {

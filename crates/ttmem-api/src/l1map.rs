@@ -1,14 +1,15 @@
 //! Where everything lies in the memory of one device: L1 core by core, DRAM bank by bank.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CbKind, HexId, MemoryClass, SegmentKind, Timestamp};
+use crate::{CbKind, HexId, MemoryClass, SchemaVersion, SegmentKind, Timestamp};
 
-/// The answer of [`routes::L1_MAP`](crate::routes::L1_MAP) with a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// L1 of a device, core by core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct L1Map {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When this held.
     pub time: Timestamp,
     /// The device's logical id.
@@ -36,7 +37,7 @@ pub struct L1Map {
 }
 
 /// What one compute core has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct L1Core {
     /// Its column.
     pub x: u32,
@@ -50,12 +51,12 @@ pub struct L1Core {
     pub cb_end: Option<u64>,
     /// The lowest address of a buffer; `null` without any.
     pub lowest_buffer: Option<u64>,
-    /// The place of its program in [`L1Map::residents`].
+    /// The place of its program in `residents` of the map.
     pub resident: Option<u32>,
 }
 
 /// A program that ran last on some core.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resident {
     /// Its process.
     pub pid: Option<u32>,
@@ -70,7 +71,7 @@ pub struct Resident {
 }
 
 /// One core from address 0 to the top: segments in order of address that do not overlap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct L1Column {
     /// Its column.
     pub x: u32,
@@ -84,7 +85,7 @@ pub struct L1Column {
 }
 
 /// A stretch of a core's L1, or of a DRAM bank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Where it begins.
     pub address: u64,
@@ -108,7 +109,7 @@ pub struct Segment {
 }
 
 /// A block that an allocator handed out, the same in each bank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// Where it begins in a bank.
     pub address: u64,
@@ -128,11 +129,11 @@ pub struct Block {
     pub time: Option<Timestamp>,
 }
 
-/// The answer of [`routes::BLOCKS`](crate::routes::BLOCKS) with a device: a class bank by bank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One class of a device, bank by bank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockMap {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When this held.
     pub time: Timestamp,
     /// The device's logical id.
@@ -158,7 +159,7 @@ pub struct BlockMap {
 }
 
 /// Addresses from one to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stretch {
     /// The first.
     pub address: u64,

@@ -1,21 +1,23 @@
 //! The last events of processes, also of those that are gone.
 
-use crate::Timestamp;
+use crate::{SchemaVersion, Timestamp};
+use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// The answer of [`routes::LAST`](crate::routes::LAST).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The last events of processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastEvents {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// The events in the order of their times, the last one last.
     pub events: Vec<LastEvent>,
 }
 
 /// One event of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastEvent {
     /// When it happened, by the clock of its process.
     pub time: Timestamp,
@@ -43,14 +45,13 @@ impl LastEvent {
     }
 }
 
-/// The fields of an event in the order of the event table; an object in JSON.
+/// The fields of an event by name, in the order of the event table.
 ///
-/// An event that contradicts what the server knew has one more, which comes first:
-/// [`ANOMALY`](Self::ANOMALY).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An event that contradicts what the server knew has one more, which comes first: `anomaly`, a word
+/// such as `unknown_free`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema)]
 pub struct EventFields(
-    /// Names and values.
-    pub Vec<(String, FieldValue)>,
+    #[schemars(with = "BTreeMap<String, FieldValue>")] pub Vec<(String, FieldValue)>,
 );
 
 impl EventFields {
@@ -59,7 +60,7 @@ impl EventFields {
 }
 
 /// The value of an event's field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FieldValue {
     /// Yes or no.

@@ -17,19 +17,16 @@ pub mod client;
 mod device;
 mod device_key;
 mod events;
-mod groups;
 mod hex_id;
 mod history;
 mod http;
 mod l1map;
 mod last;
-mod peak;
 mod problem;
 mod process;
-mod program;
-mod query;
 pub mod routes;
 mod rows;
+mod schema_version;
 mod snapshot;
 mod stream;
 mod text_form;
@@ -40,33 +37,27 @@ mod vocabulary;
 pub use address::{Address, HttpUrl, ParseHttpUrlError};
 pub use client::{ApiClient, ApiRequestError};
 pub use device::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, L1Usage,
-    PeakBytes, PrefetchUsage, RingEntry, RingUsage,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, PeakBytes,
+    PeakContents, PeakGroup, PrefetchUsage, RingEntry, RingUsage,
 };
 pub use device_key::DeviceKey;
-pub use events::{EventReader, Pace, Streamed};
-pub use groups::{BufferGroup, BufferGroups};
+pub use events::{EventReader, Streamed};
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
-pub use peak::{PeakContents, PeakGroup};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{LeakCandidates, Process, ProcessDevice, Processes, Released};
-pub use program::{ProgramDevice, ProgramRow};
-pub use query::BufferQuery;
-pub use rows::{BufferPage, BufferRow, CbPage, CbRow, KernelPage, KernelRow, Page, ProgramPage};
+pub use rows::{
+    BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbPage, CbRow, KernelPage,
+    KernelRow, MAX_PAGE_ROWS, Page, ProgramDevice, ProgramPage, ProgramRow,
+};
+pub use schema_version::{SCHEMA, SchemaVersion};
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
-pub use stream::{StreamChanges, StreamDevice, StreamEvent, StreamGap, StreamHello, StreamMessage};
+pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, PeakOf,
     ProcessState, SegmentKind, SortBy, Source,
 };
-
-/// The description of the whole read API for programs, in OpenAPI 3.1: every path, every document.
-pub const OPENAPI: &str = include_str!("../openapi.json");
-
-/// The version of every document in this crate.
-pub const SCHEMA: u32 = 1;

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Mark;
-use crate::process::Released;
+use crate::{Mark, Released, SchemaVersion};
 
 /// The body of every HTTP error.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// What went wrong, as one stable word for programs: `not_found`, `busy`, …
     pub error: String,
     /// The same for people, with the values that matter.
@@ -27,10 +27,10 @@ impl fmt::Display for Problem {
 }
 
 /// The answer to a `forget`: what was dropped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forgotten {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// The process that was named.
     pub pid: u32,
     /// One entry per instance of that process, empty when none was known.
@@ -38,10 +38,10 @@ pub struct Forgotten {
 }
 
 /// The answer to a `mark`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Marked {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// The mark that was set.
     pub mark: Mark,
 }

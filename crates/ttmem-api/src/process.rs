@@ -1,14 +1,15 @@
 //! Processes of a snapshot: who holds memory, and what was given back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HexId, PeakBytes, ProcessState, Source, Timestamp};
+use crate::{HexId, PeakBytes, ProcessState, SchemaVersion, Source, Timestamp};
 
-/// The answer of [`routes::PROCESSES`](crate::routes::PROCESSES).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Every process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When these figures held.
     pub time: Timestamp,
     /// Every process that holds something, and those that ended lately.
@@ -16,7 +17,7 @@ pub struct Processes {
 }
 
 /// One process, or one instance of it when it started tracking anew.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// The pid the kernel gives for its connection; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -57,7 +58,7 @@ pub struct Process {
 }
 
 /// Buffers that outlived the mesh they lay on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeakCandidates {
     /// How many.
     pub buffers: u64,
@@ -66,7 +67,7 @@ pub struct LeakCandidates {
 }
 
 /// What one process holds on one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessDevice {
     /// The device's logical id in this process.
     pub id: u32,
@@ -91,12 +92,11 @@ pub struct ProcessDevice {
     /// Live buffers of all classes.
     pub buffers: u64,
     /// The highest value of each total since the process was first seen.
-    #[serde(default)]
     pub peak: Option<PeakBytes>,
 }
 
 /// What was given back for a process, all at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Released {
     /// Buffers released.
     pub buffers: u64,

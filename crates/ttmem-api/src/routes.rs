@@ -55,7 +55,7 @@ pub const BLOCKS: &str = "/api/v1/blocks";
 /// [`PeakContents`](crate::PeakContents).
 pub const PEAK: &str = "/api/v1/peak";
 
-/// A stream of [`StreamMessage`](crate::StreamMessage)s, `pace=changes` or `pace=raw`.
+/// A stream of [`StreamMessage`](crate::StreamMessage)s, with `after=ID` from behind an event on.
 pub const EVENTS: &str = "/api/v1/events";
 
 /// POST with `?name=TEXT`: sets a mark, answers [`Marked`](crate::Marked).

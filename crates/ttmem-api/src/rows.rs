@@ -1,44 +1,45 @@
-//! Rows: single buffers, circular buffers and kernels, a page at a time.
+//! Rows: single buffers, circular buffers, kernels and programs, a page at a time; groups of buffers.
 //!
 //! A row that names several devices exists on each of them; its byte figures are per device.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramRow, Timestamp,
+    BinaryState, BufferLayout, CbKind, CoreType, GroupBy, HexId, KernelKind, MemoryClass,
+    SchemaVersion, SortBy, Timestamp,
 };
 
 /// Some rows, and where the next ones begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{R}Page")]
 pub struct Page<R> {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// The rows.
     pub rows: Vec<R>,
     /// Opaque: pass it as `cursor` to get what follows; `null` on the last page.
     pub next: Option<String>,
     /// Rows that match, on all pages; `null` where they were not counted.
-    #[serde(default)]
     pub matched: Option<u64>,
     /// What they take, on each device they lie on; `null` where they were not counted.
-    #[serde(default)]
     pub matched_bytes: Option<u64>,
 }
 
-/// The answer of [`routes::BUFFERS`](crate::routes::BUFFERS).
+/// A page of live buffers.
 pub type BufferPage = Page<BufferRow>;
 
-/// The answer of [`routes::CBS`](crate::routes::CBS).
+/// A page of live circular buffers.
 pub type CbPage = Page<CbRow>;
 
-/// The answer of [`routes::KERNELS`](crate::routes::KERNELS).
+/// A page of live kernels.
 pub type KernelPage = Page<KernelRow>;
 
-/// The answer of [`routes::PROGRAMS`](crate::routes::PROGRAMS).
+/// A page of live programs.
 pub type ProgramPage = Page<ProgramRow>;
 
 /// One live buffer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -70,14 +71,13 @@ pub struct BufferRow {
     pub time: Option<Timestamp>,
     /// The operation it was allocated for.
     pub operation: Option<String>,
-    /// The native call stack it was allocated under, where stacks are told: the innermost frame
+    /// The native call stack it was allocated under, where stacks are reported: the innermost frame
     /// first, each as `library+0xoffset symbol`, symbols as the linker has them.
-    #[serde(default)]
     pub stack: Option<Vec<String>>,
 }
 
 /// One kernel of a live program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -110,7 +110,7 @@ pub struct KernelRow {
 }
 
 /// One circular buffer, dataflow buffer or scratchpad of a live program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CbRow {
     /// Its process; `null` from another pid namespace.
     pub pid: Option<u32>,
@@ -134,4 +134,152 @@ pub struct CbRow {
     pub total_bytes: u64,
     /// When it was allocated.
     pub time: Option<Timestamp>,
+}
+
+/// One live program; its byte figures are per device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramRow {
+    /// Its process; `null` from another pid namespace.
+    pub pid: Option<u32>,
+    /// The instance of that process, as 32 hex digits.
+    pub instance: Option<String>,
+    /// Its number in that process, counted from construction; old senders have none.
+    pub program: Option<u64>,
+    /// The operation it was built for.
+    pub name: Option<String>,
+    /// The runtime's number of its last run.
+    pub runtime_id: Option<u64>,
+    /// What its kernels are for; of several kinds the first in the order fabric, dispatch,
+    /// application.
+    pub kind: Option<KernelKind>,
+    /// When it was built.
+    pub created: Timestamp,
+    /// Cores that its kernels and storage cover, on the device where they are most.
+    pub cores: Option<u32>,
+    /// Bytes that it takes in the config ring of a core besides code; `null` before it is finalized.
+    pub config_bytes: Option<u64>,
+    /// Code on the core that has most of it; `null` before it is finalized.
+    pub text_bytes: Option<u64>,
+    /// Its binary in DRAM; `null` before it is finalized.
+    pub binary_bytes: Option<u64>,
+    /// Circular buffers, dataflow buffers and scratchpads: bytes times cores, on the device where
+    /// they are most.
+    pub cb_bytes: u64,
+    /// Kernels: bytes times cores, on the device where they are most.
+    pub kernel_bytes: u64,
+    /// How many kernels it has.
+    pub kernels: u64,
+    /// Kernels found compiled on disk.
+    pub jit_disk_hits: u64,
+    /// How often it ran, on the device where that was most.
+    pub dispatches: u64,
+    /// The first time it ran.
+    pub first_run: Option<Timestamp>,
+    /// The last time it ran.
+    pub last_run: Option<Timestamp>,
+    /// What is different from device to device.
+    pub devices: Vec<ProgramDevice>,
+}
+
+/// One program on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramDevice {
+    /// The device's logical id in this process.
+    pub id: u32,
+    /// The chip's unique id.
+    pub unique_id: Option<HexId>,
+    /// Whether its binary is there.
+    pub binary: BinaryState,
+    /// Bytes of its binary that were sent.
+    pub sent_bytes: Option<u64>,
+    /// Bytes of its commands that are kept.
+    pub command_bytes: Option<u64>,
+    /// How often it ran.
+    pub dispatches: u64,
+    /// Runs that found it in the program cache.
+    pub program_cache_hits: u64,
+    /// Runs for which it was built.
+    pub program_cache_misses: u64,
+    /// Runs that found its binary on the device.
+    pub binary_reuses: u64,
+    /// The last time it ran.
+    pub last_run: Option<Timestamp>,
+    /// Compute cores on which no other program ran since.
+    pub resident_cores: u32,
+}
+
+/// The most rows a page can have.
+pub const MAX_PAGE_ROWS: u32 = 10_000;
+
+/// Which buffers a reader wants; every field that is there narrows them down.
+///
+/// Its fields are the query parameters of [`routes::BUFFERS`](crate::routes::BUFFERS) and of
+/// [`routes::BUFFER_GROUPS`](crate::routes::BUFFER_GROUPS).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BufferQuery {
+    /// Of this process.
+    pub pid: Option<u32>,
+    /// On the device with this logical id.
+    pub device: Option<u32>,
+    /// On the chip with this unique id.
+    pub unique_id: Option<HexId>,
+    /// Of this class.
+    pub class: Option<MemoryClass>,
+    /// Whose operation contains this text, whatever the case.
+    pub operation: Option<String>,
+    /// That take at least so much on a device.
+    pub min_bytes: Option<u64>,
+    /// Allocated at this time or later.
+    pub since: Option<Timestamp>,
+    /// The order; as the server has them by default.
+    pub sort: Option<SortBy>,
+    /// The other way round.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub descending: bool,
+    /// So many rows are left out at the beginning; not together with a cursor.
+    pub offset: Option<u64>,
+    /// Behind the row that a page ended with.
+    pub cursor: Option<String>,
+    /// What groups have in common; only of groups, which are by operation by default.
+    pub by: Option<GroupBy>,
+    /// At most so many rows.
+    #[schemars(range(min = 1, max = MAX_PAGE_ROWS))]
+    pub limit: Option<u32>,
+}
+
+/// Live buffers summed up by what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BufferGroups {
+    /// The version of the format.
+    pub schema: SchemaVersion,
+    /// When this held.
+    pub time: Timestamp,
+    /// What the groups have in common.
+    pub by: GroupBy,
+    /// The groups, those with most bytes first.
+    pub groups: Vec<BufferGroup>,
+    /// Groups that were not listed because there are too many.
+    pub left_out: u64,
+    /// Buffers that matched, of all groups.
+    pub buffers: u64,
+    /// What they take, on each device they lie on.
+    pub charged_bytes: u64,
+}
+
+/// Buffers with something in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BufferGroup {
+    /// What they have in common; `null` where it is not known.
+    pub key: Option<String>,
+    /// How many.
+    pub buffers: u64,
+    /// What they take, on each device they lie on.
+    pub charged_bytes: u64,
+    /// What was asked for.
+    pub requested_bytes: u64,
+    /// The oldest.
+    pub oldest: Option<Timestamp>,
+    /// The newest.
+    pub newest: Option<Timestamp>,
 }

@@ -1,16 +1,17 @@
-//! The snapshot: every total the server knows, at one moment.
+//! The snapshot, and the server's own state.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, Process, Timestamp};
+use crate::{Device, Process, SchemaVersion, Timestamp};
 
-/// The answer of [`routes::SNAPSHOT`](crate::routes::SNAPSHOT).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Every total the server knows, at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// The version of the format.
+    pub schema: SchemaVersion,
     /// When these figures held.
     pub time: Timestamp,
     /// The machine's name.
@@ -30,7 +31,7 @@ pub struct Snapshot {
 }
 
 /// A mark: a moment with a name, from which peaks are counted as well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mark {
     /// Its name.
     pub name: String,
@@ -41,7 +42,7 @@ pub struct Mark {
 }
 
 /// The server's own state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Server {
     /// Its pid.
     pub pid: u32,
@@ -65,10 +66,8 @@ pub struct Server {
     pub log_lines_elided: u64,
 }
 
-/// Counts of what did not add up, by kind.
-///
-/// The keys are open: a newer server may know kinds this reader does not.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Counts of what did not add up, by kind; a newer server may know more kinds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Anomalies(
     /// Kind to count; kinds that never happened may be there with 0.

@@ -1,44 +1,37 @@
-//! Deserialising values whose JSON form is a string, without copying that string first.
+//! Values whose JSON form is a string, read without copying that string first.
 //!
 //! Pages carry a million rows with a time and an id each; an owned `String` per field would be
 //! the largest cost of reading them.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::str::FromStr;
+/// Writes a type by its `Display` and reads it by its `FromStr`; a text names the form in errors.
+macro_rules! text_form {
+    ($name:ident, $expected:literal) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
 
-use serde::de::{Deserializer, Error, Visitor};
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
 
-struct TextVisitor<T> {
-    expected: &'static str,
-    value: PhantomData<T>,
+                impl serde::de::Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expected)
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+
+                deserializer.deserialize_str(Text)
+            }
+        }
+    };
 }
 
-impl<T> Visitor<'_> for TextVisitor<T>
-where
-    T: FromStr,
-    T::Err: fmt::Display,
-{
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(E::custom)
-    }
-}
-
-/// Reads a string and parses it; `expected` names the form in the error message.
-pub(crate) fn deserialize<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr,
-    T::Err: fmt::Display,
-{
-    deserializer.deserialize_str(TextVisitor {
-        expected,
-        value: PhantomData,
-    })
-}
+pub(crate) use text_form;

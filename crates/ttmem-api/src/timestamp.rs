@@ -8,9 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use schemars::JsonSchema;
 
-use crate::text_form;
+use crate::text_form::text_form;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -25,8 +25,9 @@ const DAYS_PER_ERA: u64 = 146_097;
 /// 64 bits reach the year 2554, so every value has a four-digit year. The text always has nine
 /// fractional digits: texts sort like times. A text with a time before 1970 or after 2554 gives the
 /// nearest time that can be written: who asks for all since the year 1 means all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(description = "A time in UTC, with a `Z` behind it.", extend("format" = "date-time"))]
+pub struct Timestamp(#[schemars(with = "String")] u64);
 
 /// A string that is not an RFC 3339 time in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -81,17 +82,7 @@ impl FromStr for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text_form::deserialize(deserializer, "an RFC 3339 time in UTC")
-    }
-}
+text_form!(Timestamp, "an RFC 3339 time in UTC");
 
 /// Year, month and day of a day counted from 1970-01-01.
 ///
@@ -124,7 +115,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = (year_from_march / 400 * DAYS_PER_ERA + day_of_era).checked_sub(EPOCH_DAYS)?;
-    // A 30 February counts into March: the way back tells.
+    // A 30 February counts into March: the way back shows it.
     (civil_from_days(days) == (year, month, day)).then_some(days)
 }
 

@@ -27,10 +27,8 @@ pub struct Token(String);
 /// Why a text is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseTokenError {
-    /// There is nothing.
     #[error("it is empty")]
     Empty,
-    /// It is longer than any token.
     #[error("a token has at most {MAX_TOKEN_BYTES} characters")]
     TooLong,
     /// It has characters that a header cannot carry.
@@ -41,42 +39,17 @@ pub enum ParseTokenError {
 /// Why a file has no token.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadTokenError {
-    /// The file cannot be read.
     #[error("cannot read the token file {}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is a folder, a pipe or a device.
+    Io { path: PathBuf, source: io::Error },
     #[error("the token file {} is not a regular file", path.display())]
-    NotRegular {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Others can get at it.
+    NotRegular { path: PathBuf },
     #[error("the token file {} can be used by others (mode {mode:04o}): chmod 600", path.display())]
-    NotPrivate {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It is somebody else's.
+    NotPrivate { path: PathBuf, mode: u32 },
     #[error("the token file {} belongs to user {uid}, not to this one or root", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-    },
-    /// What is in it is no token.
+    NotOurs { path: PathBuf, uid: u32 },
     #[error("the token file {} has no token", path.display())]
     Content {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         source: ParseTokenError,
     },
 }
@@ -140,12 +113,12 @@ impl Token {
         })
     }
 
-    /// Whether this is what somebody says; how long that takes tells nothing about the token.
+    /// Whether somebody shows this token; how long that takes reveals nothing about it.
     #[must_use]
-    pub fn is(&self, said: &[u8]) -> bool {
+    pub fn matches(&self, shown: &[u8]) -> bool {
         let own = self.0.as_bytes();
-        let mut difference = u8::from(own.len() != said.len());
-        for (byte, ours) in said.iter().zip(own.iter().cycle()) {
+        let mut difference = u8::from(own.len() != shown.len());
+        for (byte, ours) in shown.iter().zip(own.iter().cycle()) {
             // Kept from being cut short at the first difference.
             difference = std::hint::black_box(difference | (byte ^ ours));
         }
@@ -205,12 +178,12 @@ mod tests {
         for content in [&b"s3cret+/=~"[..], b"s3cret+/=~\n", b"s3cret+/=~\r\n"] {
             for mode in [0o600, 0o400] {
                 let (_folder, path) = file(content, mode);
-                assert!(Token::read(&path).unwrap().is(b"s3cret+/=~"));
+                assert!(Token::read(&path).unwrap().matches(b"s3cret+/=~"));
             }
         }
         let longest = "x".repeat(MAX_TOKEN_BYTES);
         let (_folder, path) = file(format!("{longest}\r\n").as_bytes(), 0o600);
-        assert!(Token::read(&path).unwrap().is(longest.as_bytes()));
+        assert!(Token::read(&path).unwrap().matches(longest.as_bytes()));
     }
 
     #[test]
@@ -258,7 +231,7 @@ mod tests {
     #[test]
     fn nothing_but_the_token_is_the_token() {
         let token = Token::new("abcabc").unwrap();
-        assert!(token.is(b"abcabc"));
+        assert!(token.matches(b"abcabc"));
         for said in [
             &b""[..],
             b"abc",
@@ -267,7 +240,7 @@ mod tests {
             b"abcabd",
             b"Abcabc",
         ] {
-            assert!(!token.is(said), "{said:?}");
+            assert!(!token.matches(said), "{said:?}");
         }
         assert_eq!(format!("{token:?}"), "Token(…)");
     }

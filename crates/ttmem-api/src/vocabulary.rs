@@ -1,10 +1,11 @@
 //! The closed sets of words in the read model.
 //!
-//! Each set but [`KernelKind`] has `Other`: the word of a newer server that this reader does not
-//! know. A reader must not fail because a class was added; a writer never produces it.
+//! Each set ends with a word for what this reader does not know, because the server is newer. A reader
+//! must not fail because a class was added; a writer never produces that word.
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Declares one set: the enum, its words, and that JSON and `Display` use the same words.
@@ -14,9 +15,15 @@ macro_rules! words {
         $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema
+        )]
         pub enum $name {
             $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+
+            /// A word this reader does not know.
+            #[serde(rename = "other", other)]
+            #[schemars(skip)]
+            Other,
         }
 
         impl $name {
@@ -25,6 +32,7 @@ macro_rules! words {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
+                    Self::Other => "other",
                 }
             }
         }
@@ -54,9 +62,6 @@ words! {
         Cb = "cb",
         /// Kernels of every live program.
         Kernel = "kernel",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -73,9 +78,6 @@ words! {
         Trace = "trace",
         /// Host memory that the runtime books like device memory.
         System = "system",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -92,9 +94,6 @@ words! {
         Legacy = "legacy",
         /// Read from the runtime's shared-memory files.
         Shm = "shm",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -107,9 +106,6 @@ words! {
         Detached = "detached",
         /// Gone; what it held was released.
         Exited = "exited",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -122,8 +118,7 @@ words! {
         Fabric = "fabric",
         /// Prefetching and dispatching commands.
         Dispatch = "dispatch",
-        /// Not known: to the sender, or to this reader.
-        #[serde(other)]
+        /// Not known to the sender.
         Unknown = "unknown",
     }
 }
@@ -139,9 +134,6 @@ words! {
         IdleEth = "idle_eth",
         /// A programmable core of a DRAM bank.
         Dram = "dram",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -158,9 +150,6 @@ words! {
         DataflowBorrowed = "dataflow_borrowed",
         /// A kernel's scratchpad.
         Scratchpad = "scratchpad",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -179,9 +168,6 @@ words! {
         BlockSharded = "block_sharded",
         /// Shards of any number of dimensions.
         NdSharded = "nd_sharded",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -194,9 +180,6 @@ words! {
         InFlight = "in_flight",
         /// It is there.
         Committed = "committed",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -215,9 +198,6 @@ words! {
         L1Small = "l1_small",
         /// Nothing.
         Free = "free",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -234,9 +214,6 @@ words! {
         Process = "process",
         /// How their pages are spread.
         Layout = "layout",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -251,9 +228,6 @@ words! {
         Address = "address",
         /// When they were allocated.
         Time = "time",
-        /// A word this reader does not know.
-        #[serde(other)]
-        Other = "other",
     }
 }
 
@@ -279,7 +253,7 @@ mod tests {
         );
         assert_eq!(
             serde_json::from_str::<KernelKind>("\"new\"").unwrap(),
-            KernelKind::Unknown
+            KernelKind::Other
         );
         assert!(serde_json::from_str::<Source>("7").is_err());
     }

@@ -7,8 +7,8 @@ use crate::journal::Journal;
 use crate::ledger_thread::{self, Command, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, HttpConfig, HttpLimits, HttpThread, Places, ReadState, ServerFacts,
-    StartHttpError,
+    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, ReadState,
+    ServerFacts, StartHttpError,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
@@ -156,13 +156,13 @@ impl Server {
         let urls = tcp.iter().map(|tcp| tcp.url().to_string());
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
         let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
-        let (histories, places) = (Histories::default(), Places::default());
+        let (histories, geometry) = (Histories::default(), GeometryCache::default());
         let now = crate::clock::unix_nanos;
-        let sampler = Sampler::start(ledger.clone(), histories.clone(), places.clone(), now)
+        let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
-        let state = ReadState::new(ledger.clone(), source, reader, histories, places);
-        let tcp = tcp.map(|tcp| (tcp, HttpLimits::of_tcp()));
-        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp)?;
+        let state = ReadState::new(ledger.clone(), source, reader, histories, geometry);
+        let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
+        let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
         log.handle().note(Note::ServerStarted {
             sockets: places_to_reach,
             devices: noted_devices,
@@ -263,14 +263,18 @@ fn facts_source(
     Arc::new(move || ServerFacts {
         time: Timestamp::from(SystemTime::now()),
         host: host.clone(),
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started,
-        sockets: sockets.clone(),
-        clients: traffic.clients.load(Ordering::Relaxed),
-        clients_limit,
-        clients_refused: traffic.refused.load(Ordering::Relaxed),
-        log_lines_elided: log.elided(),
+        server: ttmem_api::Server {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started,
+            uptime_seconds: 0,
+            sockets: sockets.clone(),
+            clients: traffic.clients.load(Ordering::Relaxed),
+            clients_limit,
+            clients_refused: traffic.refused.load(Ordering::Relaxed),
+            events_applied: 0,
+            log_lines_elided: log.elided(),
+        },
         errors: Vec::new(),
     })
 }

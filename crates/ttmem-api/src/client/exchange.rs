@@ -9,10 +9,7 @@ use super::connection::{Connection, Deadline};
 use super::target::with_query;
 use super::{ApiClient, ApiRequestError};
 use crate::http::{Body, ReadResponseError, read_head};
-use crate::{
-    Address, BlockMap, BufferGroups, BufferQuery, DeviceDetail, Forgotten, History, L1Map,
-    LastEvents, Marked, Page, PeakContents, Processes, SCHEMA, Snapshot,
-};
+use crate::{Address, BufferQuery, Page, SchemaVersion};
 
 /// A whole answer may take this many timeouts: a server that trickles bytes still ends.
 const ANSWER_TIMEOUTS: u32 = 12;
@@ -20,63 +17,10 @@ const ANSWER_TIMEOUTS: u32 = 12;
 /// What is read from the socket at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What the header `Host` says to a Unix socket, where nobody looks at it.
+/// The header `Host` on a Unix socket, where nobody looks at it.
 const NO_HOST: &str = "ttmem";
 
-/// An answer that says by which schema it is written.
-pub(super) trait Document: DeserializeOwned {
-    fn schema(&self) -> u32;
-}
-
-impl<R: DeserializeOwned> Document for Page<R> {
-    fn schema(&self) -> u32 {
-        self.schema
-    }
-}
-
-macro_rules! documents {
-    ($($name:ty),*) => {
-        $(impl Document for $name {
-            fn schema(&self) -> u32 {
-                self.schema
-            }
-        })*
-    };
-}
-
-documents!(
-    PeakContents,
-    BlockMap,
-    BufferGroups,
-    DeviceDetail,
-    Forgotten,
-    History,
-    L1Map,
-    LastEvents,
-    Marked,
-    Processes,
-    Snapshot
-);
-
 impl ApiClient {
-    /// The document of a path, asked for with the fields of `query`.
-    pub(super) fn get<T: Document>(
-        &self,
-        path: &str,
-        query: &impl Serialize,
-    ) -> Result<T, ApiRequestError> {
-        self.document(&self.exchange("GET", &with_query(path, query))?)
-    }
-
-    /// What the server says to having done something.
-    pub(super) fn post<T: Document>(
-        &self,
-        path: &str,
-        query: &impl Serialize,
-    ) -> Result<T, ApiRequestError> {
-        self.document(&self.exchange("POST", &with_query(path, query))?)
-    }
-
     /// A page of a list.
     ///
     /// It does not point to itself: whoever follows cursors would never get to the end.
@@ -85,36 +29,23 @@ impl ApiClient {
         route: &str,
         query: &BufferQuery,
     ) -> Result<Page<R>, ApiRequestError> {
-        let page: Page<R> = self.get(route, query)?;
+        let page: Page<R> = self.document("GET", route, query)?;
         if page.next.is_some() && page.next == query.cursor {
             return Err(self.malformed("the page points to itself"));
         }
         Ok(page)
     }
 
-    /// Decodes a document of the schema this crate knows.
-    fn document<T: Document>(&self, body: &[u8]) -> Result<T, ApiRequestError> {
-        #[derive(Deserialize)]
-        struct Versioned {
-            schema: u64,
-        }
-        let got = match serde_json::from_slice::<T>(body) {
-            Ok(document) if document.schema() == SCHEMA => return Ok(document),
-            Ok(document) => u64::from(document.schema()),
-            // Another schema may well fail to decode, and that is the lesser news.
-            Err(error) => match serde_json::from_slice(body) {
-                Ok(Versioned { schema }) if schema != u64::from(SCHEMA) => schema,
-                Ok(_) => return Err(self.malformed(format!("unexpected document: {error}"))),
-                Err(error) => {
-                    return Err(self.malformed(format!("no JSON with a schema: {error}")));
-                }
-            },
-        };
-        Err(ApiRequestError::Schema {
-            server: self.server.clone(),
-            got,
-            known: SCHEMA,
-        })
+    /// The document of a path, asked for with the fields of `query`.
+    pub(super) fn document<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ApiRequestError> {
+        let body = self.exchange(method, &with_query(path, query))?;
+        let decoded = serde_json::from_slice(&body);
+        decoded.map_err(|error| undecodable(&self.server, &body, &error))
     }
 
     /// Sends a request and returns the body of a 200.
@@ -130,7 +61,10 @@ impl ApiClient {
         target: &str,
         limit_bytes: u64,
     ) -> Result<Body<BufReader<Deadline>>, ApiRequestError> {
-        let (answer, sent) = self.send(method, target)?;
+        let mut connection = Connection::open(&self.server, self.timeout)
+            .map_err(|source| self.not_connected(source))?;
+        let sent = connection.write_all(self.request(method, target).as_bytes());
+        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
         let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
         // A server that is full answers and closes without reading: its reason is worth more
         // than our broken pipe.
@@ -144,22 +78,13 @@ impl ApiClient {
             (code, framing) => {
                 let body = Body::new(answer, framing, self.body_limit_bytes).read_whole();
                 let body = body.map_err(|error| self.unreadable(error))?;
-                Err(self.refused(code, &body))
+                Err(ApiRequestError::Status {
+                    server: self.server.clone(),
+                    code,
+                    problem: serde_json::from_slice(&body).ok(),
+                })
             }
         }
-    }
-
-    /// Connects and sends a request: where its answer comes, and whether all of it was sent.
-    fn send(
-        &self,
-        method: &str,
-        target: &str,
-    ) -> Result<(Deadline, io::Result<()>), ApiRequestError> {
-        let mut connection = Connection::open(&self.server, self.timeout)
-            .map_err(|source| self.not_connected(source))?;
-        let sent = connection.write_all(self.request(method, target).as_bytes());
-        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
-        Ok((answer, sent))
     }
 
     /// The text of a request.
@@ -217,18 +142,25 @@ impl ApiClient {
     }
 
     fn malformed(&self, reason: impl Into<String>) -> ApiRequestError {
-        ApiRequestError::Malformed {
-            server: self.server.clone(),
-            reason: reason.into(),
-        }
+        ApiRequestError::malformed(&self.server, reason)
     }
+}
 
-    /// What a refusal says.
-    fn refused(&self, code: u16, body: &[u8]) -> ApiRequestError {
-        ApiRequestError::Status {
-            server: self.server.clone(),
-            code,
-            problem: serde_json::from_slice(body).ok(),
-        }
+/// Why a document cannot be decoded: that its schema is another one counts first.
+pub(crate) fn undecodable(
+    server: &Address,
+    body: &[u8],
+    error: &serde_json::Error,
+) -> ApiRequestError {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: u64,
+    }
+    match serde_json::from_slice(body) {
+        Ok(Versioned { schema }) if schema != SchemaVersion::NUMBER => ApiRequestError::Schema {
+            server: server.clone(),
+            got: schema,
+        },
+        _same => ApiRequestError::malformed(server, format!("unexpected document: {error}")),
     }
 }

@@ -7,15 +7,16 @@ pub(super) fn of_device(route: &str, name: &str) -> String {
     format!("{route}/{}", percent_encoded(name))
 }
 
-/// A path with the fields of a query that are there.
+/// A path with the fields of a query that are there: those of an object, or pairs in a list.
 pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
     let mut target = path.to_owned();
     let mut put = |name: &str, value: &serde_json::Value| {
-        let separator = if target.contains('?') { '&' } else { '?' };
         let value = match value {
+            serde_json::Value::Null => return,
             serde_json::Value::String(text) => percent_encoded(text),
             other => other.to_string(),
         };
+        let separator = if target.contains('?') { '&' } else { '?' };
         target.push_str(&format!("{separator}{name}={value}"));
     };
     match serde_json::to_value(query) {
@@ -37,7 +38,7 @@ pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
 
 /// Encodes all but unreserved characters: a cursor is the server's text and ends up in our
 /// request line.
-pub(super) fn percent_encoded(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

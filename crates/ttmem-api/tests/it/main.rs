@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbPage, CbRow, CbUsage,
-    ClassUsage, CoreType, Device, HexId, KernelKind, KernelPage, KernelRow, KernelUsage, L1Usage,
+    ClassUsage, CoreType, Device, HexId, KernelKind, KernelPage, KernelRow, KernelUsage,
     LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice,
     ProcessState, Released, RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
@@ -52,7 +52,7 @@ fn device() -> Device {
         source: None,
         verified: None,
         dram: ClassUsage::default(),
-        l1: L1Usage::default(),
+        l1: ClassUsage::default(),
         l1_small: ClassUsage::default(),
         trace: ClassUsage::default(),
         system: ClassUsage::default(),
@@ -189,19 +189,17 @@ fn the_document_has_the_documented_names() {
          kernel ring prefetch caches dispatches trace_replays allocators peaks_since_marks"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
-                 peak_bytes peak_time buffers largest_free_bytes_per_bank";
+                 peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \
+                 physical_bytes reserved_bytes occupied_bytes";
     for usage in [
         &device.dram,
+        &device.l1,
         &device.l1_small,
         &device.trace,
         &device.system,
     ] {
         assert_eq!(keys(usage), class);
     }
-    assert_eq!(
-        keys(&device.l1),
-        format!("{class} physical_bytes reserved_bytes occupied_bytes")
-    );
     assert_eq!(
         keys(&device.cb),
         "registered_bytes resident_bytes local_bytes global_bytes dataflow_bytes \

@@ -1,9 +1,8 @@
 //! A crowd of readers, half of which stall.
 //!
-//! Of the readers of changes half read all the time; a quarter sleeps for half of the run and then
-//! reads again; a quarter never reads, and is given up by the server if the run is long enough. A
-//! few readers of every event sleep to the end. Who sleeps must find what is true when it wakes:
-//! the last totals, behind a notice if something was left out.
+//! As many as the server has streams: half of them read all the time; a quarter sleeps for half of the
+//! run and then reads again; a quarter never reads, and is given up by the server if the run is long
+//! enough. Who sleeps must reach the last event when it wakes, behind a gap if events were left out.
 
 use super::stream::{self, Message, Scanner};
 use super::{Load, Scale, WATCHDOG};
@@ -16,20 +15,16 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Readers of every event that sleep, beside the one that does not.
-const RAW_SLEEPERS: usize = 4;
-
 /// How long to wait for bytes before looking at the clock, in nanoseconds.
 const LOOK_NANOS: i64 = 50_000_000;
 
 pub(super) fn measure(programs: &Programs, scale: &Scale) -> Result<Value> {
     let server = OwnServer::start(programs, &["--quiet"])?;
     let quarter = scale.crowd / 4;
-    let open = |count: usize, pace: &str| Crowd::open(&server.socket, count, pace);
-    let mut readers = open(scale.crowd - 2 * quarter, "changes")?;
-    let mut sleepers = open(quarter, "changes")?;
-    let mut never = open(quarter, "changes")?;
-    let mut raw = open(RAW_SLEEPERS, "raw")?;
+    let open = |count: usize| Crowd::open(&server.socket, count);
+    let mut readers = open(scale.crowd - 2 * quarter)?;
+    let mut sleepers = open(quarter)?;
+    let mut never = open(quarter)?;
     let mut load = Load::start(programs, &server, scale.rate, scale.crowd_seconds)?;
     readers.forget_times();
     let seconds = Duration::from_secs(scale.crowd_seconds);
@@ -54,7 +49,6 @@ pub(super) fn measure(programs: &Programs, scale: &Scale) -> Result<Value> {
         (&mut readers, "readers"),
         (&mut sleepers, "sleepers"),
         (&mut never, "never_read"),
-        (&mut raw, "raw_sleepers"),
     ] {
         crowd.catch_up(recorded).context(name)?;
         late[name] = crowd.outcome(recorded);
@@ -90,9 +84,9 @@ struct Reader {
 }
 
 impl Crowd {
-    fn open(socket: &Path, count: usize, pace: &str) -> Result<Self> {
+    fn open(socket: &Path, count: usize) -> Result<Self> {
         let open = |_number| -> Result<Reader> {
-            let stream = stream::open(socket, pace)?;
+            let stream = stream::open(socket)?;
             stream.set_nonblocking(true)?;
             Ok(Reader {
                 stream,
@@ -200,15 +194,11 @@ impl Reader {
     }
 
     fn count(&mut self, message: &Message<'_>) {
-        let reached = if message.is("changes") {
-            message.number("events_applied")
-        } else if message.is("event") {
-            message.number("id")
-        } else {
+        if !message.is("event") {
             self.gaps += u64::from(message.is("gap"));
             return;
-        };
-        self.reached = reached.unwrap_or(self.reached);
+        }
+        self.reached = message.number("id").unwrap_or(self.reached);
         self.messages += 1;
         let now = Instant::now();
         self.worst_interval = self.worst_interval.max(now.duration_since(self.last));

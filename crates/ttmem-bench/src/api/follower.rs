@@ -46,7 +46,7 @@ struct Seen {
 impl Follower {
     /// Follows all events from now on.
     pub(super) fn start(socket: &Path) -> Result<Self> {
-        let stream = stream::open(socket, "raw")?;
+        let stream = stream::open(socket)?;
         let reached = Arc::new(AtomicU64::new(0));
         let (told, reading) = (Arc::clone(&reached), stream.try_clone()?);
         let thread = std::thread::Builder::new()

@@ -40,7 +40,7 @@ const FULL: Scale = Scale {
     rate: 100_000,
     seconds: 20,
     crowd_seconds: 70,
-    crowd: 1000,
+    crowd: 8,
     requests: 10_000,
 };
 
@@ -49,7 +49,7 @@ const QUICK: Scale = Scale {
     rate: 50_000,
     seconds: 2,
     crowd_seconds: 4,
-    crowd: 100,
+    crowd: 8,
     requests: 1000,
 };
 

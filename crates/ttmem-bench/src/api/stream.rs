@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 ///
 /// In HTTP/1.0, whose bodies come as they are until the connection ends. Asks again while the
 /// server says that it is busy.
-pub(super) fn open(socket: &Path, pace: &str) -> Result<UnixStream> {
+pub(super) fn open(socket: &Path) -> Result<UnixStream> {
     let begun = Instant::now();
     loop {
         let mut stream = UnixStream::connect(socket).context("cannot reach the server")?;
         stream.set_read_timeout(Some(WATCHDOG))?;
-        let request = format!("GET /api/v1/events?pace={pace} HTTP/1.0\r\n\r\n");
         // A server that is busy may close before it has read.
-        let _sent = stream.write_all(request.as_bytes());
+        let _sent = stream.write_all(b"GET /api/v1/events HTTP/1.0\r\n\r\n");
         let mut head = Vec::new();
         let mut byte = [0];
         while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte)? == 1 {

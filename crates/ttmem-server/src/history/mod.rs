@@ -86,11 +86,7 @@ impl Histories {
         let first = tier.first_since(time.unix_nanos().saturating_sub(span));
         let devices = kept.devices.iter().map(|(key, named)| {
             let samples = tier.of(named.index, first);
-            let scope = match key {
-                DeviceKey::Unique(_) => None,
-                DeviceKey::Logical { visible, .. } => crate::read::words::known_text(visible),
-            };
-            device_history(named, scope, &samples)
+            device_history(named, crate::read::snapshot::scope(key), &samples)
         });
         History {
             schema: SCHEMA,

@@ -3,7 +3,7 @@
 use super::Histories;
 use super::tier::Sample;
 use crate::ledger_thread::LedgerHandle;
-use crate::read::Places;
+use crate::read::GeometryCache;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ impl Sampler {
     pub(crate) fn start(
         ledger: LedgerHandle,
         histories: Histories,
-        places: Places,
+        geometries: GeometryCache,
         now: fn() -> u64,
     ) -> io::Result<Self> {
         let (stop, stopped) = bounded::<()>(0);
@@ -41,7 +41,7 @@ impl Sampler {
                     let Some(view) = ledger.wait_for_view() else {
                         break;
                     };
-                    let found = observer.observe(&view, &places);
+                    let found = observer.observe(&view, &geometries);
                     histories.book(now(), &found);
                 }
             })?;
@@ -74,9 +74,9 @@ impl Observer {
     fn observe(
         &mut self,
         view: &View,
-        places: &Places,
+        geometries: &GeometryCache,
     ) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
-        let geometry = self.geometry(view, places);
+        let geometry = self.geometry(view, geometries);
         let devices = view.devices.iter().enumerate();
         let found = devices.map(|(index, device)| {
             let charged = |class: Class| device.totals.class(class).charged.bytes();
@@ -108,12 +108,12 @@ impl Observer {
     }
 
     /// The geometry, unless computing it took long and was done just now.
-    fn geometry(&mut self, view: &View, places: &Places) -> Option<Arc<Geometry>> {
+    fn geometry(&mut self, view: &View, geometries: &GeometryCache) -> Option<Arc<Geometry>> {
         let begun = Instant::now();
         if self.rests_until.is_some_and(|until| begun < until) {
             return None;
         }
-        let geometry = places.of(view);
+        let geometry = geometries.of(view);
         let ended = Instant::now();
         self.rests_until = Some(ended + (ended - begun) * REST);
         Some(geometry)

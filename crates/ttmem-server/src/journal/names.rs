@@ -3,7 +3,7 @@
 //! Texts take the place of their ids, a core set is shown by how many cores it has, a device by its
 //! logical id, and a mesh by its devices. What was never defined is unknown.
 
-use crate::read::words;
+use crate::read::vocabulary;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use ttmem_api::EventFields;
@@ -41,7 +41,7 @@ impl Names {
         let name = |id| match id {
             FieldValue::Text(id) => {
                 let text = account.definitions.text(id)?;
-                Some(Shown::Text(words::text(text)))
+                Some(Shown::Text(vocabulary::text(text)))
             }
             FieldValue::Cores(id) => {
                 let cores = account.definitions.cores(id)?;
@@ -69,7 +69,7 @@ impl Names {
             });
         }
         Self {
-            process: words::known_text(&process.facts.identity.name),
+            process: vocabulary::known_text(&process.facts.identity.name),
             known,
         }
     }
@@ -97,7 +97,7 @@ impl Names {
             }
             FieldValue::Hex(id) => Shown::Text(format!("{id:#x}")),
             FieldValue::Word(word) => Shown::Text(word.to_owned()),
-            FieldValue::Class(class) => Shown::Text(words::class(class).as_str().to_owned()),
+            FieldValue::Class(class) => Shown::Text(vocabulary::class(class).as_str().to_owned()),
             FieldValue::Flag(flag) => Shown::Flag(flag),
             FieldValue::All => Shown::Text("all".to_owned()),
             id => self.known.get(&id).cloned().unwrap_or(Shown::Unknown),

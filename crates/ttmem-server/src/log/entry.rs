@@ -12,7 +12,7 @@ use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
 use super::dumps::DumpKind;
 use crate::journal::Batch;
 use crate::read::snapshot::released_at;
-use crate::read::words;
+use crate::read::vocabulary;
 
 /// An effect with the names that a reader of the log knows its process and device by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -189,5 +189,5 @@ fn as_released<S: Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Er
 }
 
 fn by_name<S: Serializer>(arch: &Option<Arch>, serializer: S) -> Result<S::Ok, S::Error> {
-    arch.and_then(words::arch).serialize(serializer)
+    arch.and_then(vocabulary::arch).serialize(serializer)
 }

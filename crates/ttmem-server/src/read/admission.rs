@@ -34,7 +34,7 @@ impl Who {
     pub(super) fn user(self) -> Result<u32, Refusal> {
         match self {
             Self::User(uid) => Ok(uid),
-            Self::Guest | Self::Bearer => Err(not_allowed(
+            Self::Guest | Self::Bearer => Err(Refusal::not_allowed(
                 "over TCP nobody's process is forgotten, for there is no user at the other end: \
                  use the server's socket",
             )),
@@ -45,16 +45,12 @@ impl Who {
     pub(super) fn may_mark(self) -> Result<(), Refusal> {
         match self {
             Self::User(_) | Self::Bearer => Ok(()),
-            Self::Guest => Err(not_allowed(
+            Self::Guest => Err(Refusal::not_allowed(
                 "over TCP nothing is changed without a token: use the server's socket, or start \
                  the server with --http-token-file",
             )),
         }
     }
-}
-
-fn not_allowed(detail: &'static str) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail)
 }
 
 /// The rules of one TCP listener.
@@ -67,7 +63,7 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// Lets a request in that came to the address `here`, or says why not.
+    /// Admits a request that came to the address `here`, or refuses it.
     pub(super) fn admit<B>(&self, request: &Request<B>, here: IpAddr) -> Result<Who, Refusal> {
         let host = self.own_host(request, here)?;
         if is_of_another_page(request.headers(), &host) {
@@ -103,7 +99,7 @@ impl Admission {
         let Some(host) = host else {
             return Err(Refusal::bad_request("the header Host names no host"));
         };
-        // A proxy's way to ask says it twice.
+        // A request to a proxy names the host twice.
         let target = request.uri().authority();
         for authority in target.into_iter().chain([&host]) {
             if !self.is_own(authority.host(), here) {
@@ -135,7 +131,7 @@ impl Admission {
     }
 }
 
-/// Whether a browser says that a web page asks which is not this server's.
+/// Whether a browser asks for a web page that is not this server's.
 fn is_of_another_page(headers: &HeaderMap, host: &Authority) -> bool {
     let mut origins = headers.get_all(ORIGIN).iter();
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
@@ -158,10 +154,10 @@ fn shows(headers: &HeaderMap, token: &Token) -> bool {
     let (Some(shown), None) = (shown.next(), shown.next()) else {
         return false;
     };
-    let Some((scheme, said)) = shown.as_bytes().split_at_checked("Bearer ".len()) else {
+    let Some((scheme, secret)) = shown.as_bytes().split_at_checked("Bearer ".len()) else {
         return false;
     };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(said)
+    scheme.eq_ignore_ascii_case(b"Bearer ") && token.matches(secret)
 }
 
 #[cfg(test)]
@@ -273,7 +269,7 @@ mod tests {
         let from = |sites: &[&str]| {
             let sites = sites.iter().map(|site| ("sec-fetch-site", *site));
             let headers: Vec<_> = std::iter::once(own).chain(sites).collect();
-            asked(None, "/api/v1/events?pace=raw", &headers)
+            asked(None, "/api/v1/events", &headers)
         };
         for site in ["same-origin", "none"] {
             assert_eq!(from(&[site]), Ok(Who::Guest), "{site}");

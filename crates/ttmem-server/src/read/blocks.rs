@@ -1,13 +1,13 @@
 //! One class of a device bank by bank: how full, by what, and where the holes are.
 
 use super::l1map::block;
-use super::words;
+use super::vocabulary;
 use std::cmp::Reverse;
 use ttmem_api::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{BufferRow, Capacity, Geometry, ProcessView, View};
 
-/// Cells when the reader does not say.
+/// Cells by default.
 pub(super) const DEFAULT_CELLS: u32 = 256;
 
 pub(super) const MAX_CELLS: u32 = 4096;
@@ -31,9 +31,9 @@ pub(super) fn block_map(
         let end = row.address.saturating_add(row.per_bank_bytes);
         (row.address, end)
     };
-    let mut taken: Vec<(u64, u64)> = rows.iter().map(|(_process, row)| span(row)).collect();
-    taken.sort_unstable();
-    let unions = merged(&taken);
+    let mut occupied: Vec<(u64, u64)> = rows.iter().map(|(_process, row)| span(row)).collect();
+    occupied.sort_unstable();
+    let unions = merged(&occupied);
     let (mut free, free_bytes) = capacity.map_or((Vec::new(), None), |capacity| {
         let holes = holes(&unions, capacity);
         let bytes = holes.iter().map(|hole| hole.size_bytes).sum();
@@ -46,7 +46,7 @@ pub(super) fn block_map(
         schema: SCHEMA,
         time,
         device: view.devices[index].facts.logical_id,
-        class: words::class(class),
+        class: vocabulary::class(class),
         banks: capacity.map(|capacity| capacity.banks),
         base: capacity.map(|capacity| capacity.base),
         per_bank_bytes: capacity.map(|capacity| capacity.per_bank_bytes),
@@ -73,9 +73,9 @@ fn largest(rows: &mut Vec<(&ProcessView, &BufferRow)>) -> Vec<Block> {
 }
 
 /// Sorted stretches without overlaps.
-fn merged(taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
+fn merged(occupied: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut unions: Vec<(u64, u64)> = Vec::new();
-    for &(from, to) in taken {
+    for &(from, to) in occupied {
         match unions.last_mut() {
             Some(last) if from <= last.1 => last.1 = last.1.max(to),
             _other => unions.push((from, to)),

@@ -7,9 +7,10 @@
 //! hold its permit only until its deadline.
 
 use super::admission::{Admission, Who};
-use super::heads::Head;
-use super::http::{ReadState, Refusal, busy_body, router};
+use super::http::{ReadState, Refusal};
 use super::limits::{HttpLimits, Permits};
+use super::pending::Pending;
+use super::routes::router;
 use super::tcp::BoundHttp;
 use crate::stream::StreamEnd;
 use axum::Router;
@@ -44,7 +45,7 @@ const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// Names a request can need many times over.
 const MAX_HEADERS: usize = 64;
 
-/// How long requests that are being answered may go on when the thread is told to end.
+/// How long requests that are being answered may go on when the thread has to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Why the thread could not start.
@@ -69,19 +70,11 @@ pub struct HttpThread {
 }
 
 impl HttpThread {
-    /// Starts the thread, for connections that are handed over.
+    /// Starts the thread, for connections that are handed over and for those over TCP, if any.
     ///
     /// # Errors
     /// When the system has no thread or no event queue for it.
-    pub fn start(state: ReadState, limits: HttpLimits) -> Result<Self, StartHttpError> {
-        Self::start_with_tcp(state, limits, None)
-    }
-
-    /// Starts the thread, which also takes connections over TCP.
-    ///
-    /// # Errors
-    /// When the system has no thread or no event queue for it.
-    pub fn start_with_tcp(
+    pub fn start(
         state: ReadState,
         limits: HttpLimits,
         tcp: Option<(BoundHttp, HttpLimits)>,
@@ -146,16 +139,16 @@ impl Drop for HttpThread {
 
 /// Tells a reader that the server has no room, without waiting for it.
 pub fn refuse(mut stream: UnixStream) {
-    // An empty socket buffer takes this much at once; a reader that cannot even be told
+    // An empty socket buffer takes this much at once; a reader that cannot even be refused
     // sees its connection end.
-    let _told = stream
+    let _sent = stream
         .set_nonblocking(true)
         .and_then(|()| stream.write(&busy_answer()));
 }
 
 /// All that a reader gets who is one too many.
 pub(super) fn busy_answer() -> Vec<u8> {
-    let body = busy_body();
+    let body = Refusal::busy().body();
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -234,7 +227,7 @@ pub(super) enum Stage {
     /// No request was admitted: only over TCP.
     Waiting {
         #[expect(dead_code, reason = "held until a request is admitted")]
-        head: Head,
+        pending: Pending,
         /// There was one, and the reader learns why it was not.
         is_refused: bool,
     },
@@ -301,13 +294,13 @@ impl Connection {
         if let Some(ended) = ended {
             // A stream ends when its reader takes nothing any more. What is on its way then has a
             // moment to arrive: who never takes it would keep the connection for ever.
-            ended.await;
+            let _closed = ended.await;
             tokio::time::sleep(GRACE).await;
         }
     }
 
-    /// Serves one request until the connection ends, its time is over, or its place goes to another
-    /// one before it said what it wants.
+    /// Serves one request until the connection ends, its time is over, or it has to go for a newer one
+    /// before its request came.
     pub(super) async fn serve(
         self: Arc<Self>,
         router: Router,
@@ -337,7 +330,7 @@ impl Connection {
         // never asked for.
         let mut serving = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.permits.limits.head_timeout)
+            .header_read_timeout(self.permits.limits.header_timeout)
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
             .keep_alive(false)
@@ -349,7 +342,7 @@ impl Connection {
                 _admitted => false,
             };
             if !is_silent(&self.stage()) {
-                // It said what it wants meanwhile, and is answered.
+                // Its request came meanwhile, and is answered.
                 std::future::pending::<()>().await;
             }
         };
@@ -361,13 +354,13 @@ impl Connection {
     }
 }
 
-/// Tells a reader that it was too slow to say what it wants.
+/// Refuses a reader whose request was too slow to come.
 async fn part_from(mut stream: impl AsyncWrite + Unpin) {
     let answer = busy_answer();
     let parting = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await
     };
-    // An empty socket buffer takes this much at once; who cannot be told sees its connection end.
-    let _told = tokio::time::timeout(GRACE, parting).await;
+    // An empty socket buffer takes this much at once; a reader that takes nothing sees its connection end.
+    let _sent = tokio::time::timeout(GRACE, parting).await;
 }

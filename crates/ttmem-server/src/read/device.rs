@@ -1,13 +1,13 @@
 //! One device of a snapshot: its classes, its L1, its programs, and who allocates on it.
 //!
 //! Totals come from the ledger as they are; whatever needs to know where things lie comes from the
-//! geometry and is null where a sender told no places.
+//! geometry and is null where a sender reported no places.
 
-use super::snapshot::{Budget, MAX_LISTED, device_scope};
-use super::words;
+use super::snapshot::{Budget, MAX_LISTED, identity, peak_bytes};
+use super::vocabulary;
 use ttmem_api::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, HexId, KernelUsage, L1Usage, PeakBytes,
-    PrefetchUsage, RingUsage, Timestamp,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, KernelUsage, PrefetchUsage, RingUsage,
+    Timestamp,
 };
 use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
 use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
@@ -25,6 +25,8 @@ pub(super) struct Listed {
     rings: Vec<RingUsage>,
     prefetchers: Vec<PrefetchUsage>,
     verdict: Verdict,
+    /// Whether an allocator that is open reports the capacity of each class.
+    has_capacity: [bool; Class::COUNT],
 }
 
 /// What the allocators' own statistics say about a device.
@@ -75,6 +77,7 @@ impl Listings {
                 let listed = &mut on_device[device];
                 // Buffers of single cores are in no statistics to compare with.
                 listed.verdict.add(its.verified, its.per_bank_bytes);
+                listed.has_capacity[each.class.index()] |= its.capacity.is_some();
                 if allocators.take() {
                     listed.allocators.push(allocator(process, mesh, each));
                 }
@@ -126,9 +129,9 @@ fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -
     let its = &mesh.allocators[geometry.class.index()];
     AllocatorUsage {
         pid: identity.pid,
-        instance: identity.instance.map(words::instance),
+        instance: identity.instance.map(vocabulary::instance),
         mesh: mesh_id(mesh),
-        class: words::class(geometry.class),
+        class: vocabulary::class(geometry.class),
         charged_bytes: its.charged_bytes,
         capacity_bytes: its.capacity.map(|capacity| capacity.total_bytes()),
         banks: its.capacity.map(|capacity| capacity.banks),
@@ -146,7 +149,7 @@ fn ring(process: &ProcessView, mesh: &Mesh, key: &ConfigRingKey, ring: &ConfigRi
     RingUsage {
         pid: process.facts.identity.pid,
         mesh: mesh_id(mesh),
-        core_type: words::core_type(core_type),
+        core_type: vocabulary::core_type(core_type),
         sub_device: Some(u32::from(sub_device)),
         capacity_bytes: Some(ring.size_bytes),
         used_bytes: ring.used_bytes,
@@ -187,41 +190,49 @@ pub(super) fn device(
     listed: Listed,
     since_marks: Vec<PeakSet>,
 ) -> ttmem_api::Device {
-    let tells_places = matches!(
+    let has_places = matches!(
         device.source,
         Some(Source::Attached | Source::Model | Source::Client)
     );
-    let class = |class: Class| class_usage(device, geometry, class, tells_places);
+    let class = |class: Class| class_usage(device, geometry, class, &listed, has_places);
     let compute = device.facts.compute;
+    let (id, unique_id, scope) = identity(device);
     ttmem_api::Device {
-        id: device.facts.logical_id,
-        unique_id: device.facts.unique_id.map(HexId),
-        scope: device_scope(device),
-        arch: device.facts.arch.and_then(words::arch),
-        board: device.facts.board.as_deref().and_then(words::known_text),
+        id,
+        unique_id,
+        scope,
+        arch: device.facts.arch.and_then(vocabulary::arch),
+        board: device
+            .facts
+            .board
+            .as_deref()
+            .and_then(vocabulary::known_text),
         remote: device.facts.remote,
-        source: device.source.map(words::source),
+        source: device.source.map(vocabulary::source),
         verified: listed.verdict.verified(),
         dram: class(Class::Dram),
-        l1: L1Usage {
+        l1: ClassUsage {
             physical_bytes: compute.map(|compute| compute.physical_bytes()),
             reserved_bytes: compute
                 .map(|compute| compute.reserved_bytes * u64::from(compute.cores.len())),
-            occupied_bytes: geometry.occupied_bytes.filter(|_known| tells_places),
-            ..L1Usage::from(class(Class::L1))
+            occupied_bytes: geometry.occupied_bytes.filter(|_known| has_places),
+            ..class(Class::L1)
         },
         l1_small: class(Class::L1Small),
         trace: class(Class::Trace),
         system: class(Class::System),
-        cb: cb_usage(device, geometry, tells_places),
-        kernel: kernel_usage(device, geometry, tells_places),
+        cb: cb_usage(device, geometry, has_places),
+        kernel: kernel_usage(device, geometry, has_places),
         ring: listed.rings,
         prefetch: listed.prefetchers,
-        caches: cache_counts(device, tells_places),
+        caches: cache_counts(device, has_places),
         dispatches: device.caches.dispatches,
         trace_replays: device.caches.trace_replays,
         allocators: listed.allocators,
-        peaks_since_marks: since_marks.iter().map(peak_bytes).collect(),
+        peaks_since_marks: since_marks
+            .iter()
+            .map(|peaks| peak_bytes(|kind| peaks.peak(kind).bytes))
+            .collect(),
     }
 }
 
@@ -234,7 +245,8 @@ fn class_usage(
     device: &Device,
     geometry: &DeviceGeometry,
     class: Class,
-    tells_places: bool,
+    listed: &Listed,
+    has_places: bool,
 ) -> ClassUsage {
     let totals = device.totals.class(class);
     let geometry = &geometry.classes[class.index()];
@@ -249,19 +261,25 @@ fn class_usage(
         peak_bytes: peak.bytes,
         peak_time: peak_time(peak),
         buffers: totals.buffers,
-        largest_free_bytes_per_bank: geometry.largest_free_bytes.filter(|_known| tells_places),
+        largest_free_bytes_per_bank: geometry.largest_free_bytes.filter(|_known| has_places),
+        capacity_is_current: geometry
+            .capacity
+            .map(|_known| listed.has_capacity[class.index()]),
+        physical_bytes: None,
+        reserved_bytes: None,
+        occupied_bytes: None,
     }
 }
 
-fn cb_usage(device: &Device, geometry: &DeviceGeometry, tells_places: bool) -> CbUsage {
+fn cb_usage(device: &Device, geometry: &DeviceGeometry, has_places: bool) -> CbUsage {
     let totals = &device.totals.cb;
     let peak = totals.registered.peak();
     // Old senders do not say what their circular buffers are, nor on which cores.
-    let tells_kinds = tells_places && totals.unplaced == 0;
-    let kind = |kind: CbKind| tells_kinds.then(|| totals.by_kind[kind as usize]);
+    let has_kinds = has_places && totals.unplaced == 0;
+    let kind = |kind: CbKind| has_kinds.then(|| totals.by_kind[kind as usize]);
     CbUsage {
         registered_bytes: totals.registered.bytes(),
-        resident_bytes: geometry.cb_resident_bytes.filter(|_known| tells_places),
+        resident_bytes: geometry.cb_resident_bytes.filter(|_known| has_places),
         local_bytes: kind(CbKind::Local),
         global_bytes: kind(CbKind::Global),
         dataflow_bytes: kind(CbKind::Dataflow),
@@ -273,17 +291,17 @@ fn cb_usage(device: &Device, geometry: &DeviceGeometry, tells_places: bool) -> C
     }
 }
 
-fn kernel_usage(device: &Device, geometry: &DeviceGeometry, tells_places: bool) -> KernelUsage {
+fn kernel_usage(device: &Device, geometry: &DeviceGeometry, has_places: bool) -> KernelUsage {
     let totals = &device.totals.kernel;
     let registered = totals.registered.bytes();
     let peak = totals.registered.peak();
     let kind = |kind: KernelKind| totals.by_kind[kind as usize];
-    let tells_core_types = tells_places && totals.by_core_type.iter().sum::<u64>() == registered;
+    let has_core_types = has_places && totals.by_core_type.iter().sum::<u64>() == registered;
     let core_type =
-        |core_type: CoreType| tells_core_types.then(|| totals.by_core_type[core_type as usize]);
+        |core_type: CoreType| has_core_types.then(|| totals.by_core_type[core_type as usize]);
     KernelUsage {
         registered_bytes: registered,
-        resident_bytes: geometry.kernel_resident_bytes.filter(|_known| tells_places),
+        resident_bytes: geometry.kernel_resident_bytes.filter(|_known| has_places),
         application_bytes: kind(KernelKind::Application),
         fabric_bytes: kind(KernelKind::Fabric),
         dispatch_bytes: kind(KernelKind::Dispatch),
@@ -311,18 +329,5 @@ fn cache_counts(device: &Device, reported: bool) -> CacheCounts {
         prefetch_hits: known(caches.prefetch_hits),
         jit_disk_hits: known(caches.jit_disk_hits),
         jit_disk_misses: known(caches.jit_disk_misses),
-    }
-}
-
-fn peak_bytes(peaks: &PeakSet) -> PeakBytes {
-    let class = |class: Class| peaks.classes[class.index()].bytes;
-    PeakBytes {
-        dram: class(Class::Dram),
-        l1: class(Class::L1),
-        l1_small: class(Class::L1Small),
-        trace: class(Class::Trace),
-        system: class(Class::System),
-        cb: peaks.cb.bytes,
-        kernel: peaks.kernel.bytes,
     }
 }

@@ -1,7 +1,7 @@
 //! L1 of one device: every core's share, and one core from address 0 to the top.
 
 use super::rows;
-use super::words;
+use super::vocabulary;
 use std::collections::{BTreeMap, BTreeSet};
 use ttmem_api::{
     Block, HexId, L1Column, L1Core, L1Map, Resident, SCHEMA, Segment, SegmentKind, Timestamp,
@@ -103,7 +103,7 @@ pub(super) fn block(process: &ProcessView, row: &ttmem_ledger::BufferRow) -> Blo
     Block {
         address: row.address,
         size_bytes: row.per_bank_bytes,
-        class: words::class(row.class),
+        class: vocabulary::class(row.class),
         pid: process.facts.identity.pid,
         mesh: mesh.and_then(|mesh| mesh.id).map(|id| u64::from(id.0)),
         buffer: HexId(row.id),
@@ -245,7 +245,7 @@ fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32
         },
         Occupant::Cb(process, program, cb) => Segment {
             kind: SegmentKind::Cb,
-            cb_kind: Some(words::cb_kind(cb.kind)),
+            cb_kind: Some(vocabulary::cb_kind(cb.kind)),
             pid: process.facts.identity.pid,
             owner: rows::defined_text(process, program.name),
             time: time(cb.time),

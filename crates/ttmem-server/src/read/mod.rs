@@ -1,37 +1,50 @@
 //! The read API: the ledger as JSON over HTTP, for every viewer.
 //!
 //! A connection whose first byte is that of an HTTP request is handed to the [`HttpThread`], which
-//! also takes connections over TCP if it is told to. Each request takes the view that the ledger
-//! thread has published, and turns it into a document on a thread of its own: [`snapshot`] for all
-//! totals, [`rows`] for single buffers, circular buffers and kernels; the last events come from the
-//! journal. Nothing here changes the ledger but `forget` and `mark`, and nothing here can hold up a
-//! session.
+//! also takes connections over TCP if the server is configured so. Each request takes the view that
+//! the ledger thread has published, and turns it into a document on a thread of its own; the last
+//! events come from the journal. Nothing here changes the ledger but `forget` and `mark`, and nothing
+//! here can hold up a session.
 
 mod admission;
 mod blocks;
 mod connection;
 mod device;
+mod geometry_cache;
 mod handlers;
-mod heads;
 mod http;
 mod l1map;
 mod limits;
+mod openapi;
 mod peak;
-mod places;
-mod programs;
+mod pending;
+mod program_rows;
+mod routes;
 mod row_length;
-pub mod rows;
-pub mod select;
-pub mod snapshot;
+mod rows;
+mod select;
+pub(crate) mod snapshot;
 mod tcp;
-pub(crate) mod words;
+pub(crate) mod vocabulary;
 
 #[cfg(test)]
 mod tests;
 
 pub use connection::{HttpThread, StartHttpError, refuse};
+pub use geometry_cache::GeometryCache;
 pub use http::ReadState;
 pub use limits::HttpLimits;
-pub use places::Places;
 pub use snapshot::ServerFacts;
 pub use tcp::{BindHttpError, BoundHttp, HttpConfig};
+
+/// A number of decimal digits only: `parse` would also take a sign.
+fn decimal<N: std::str::FromStr>(digits: &str) -> Option<N> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// The numbers of a text that has so many of them, with dashes between.
+fn dashed<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let numbers: Option<Vec<u64>> = text.split('-').map(decimal).collect();
+    numbers?.try_into().ok()
+}

@@ -1,6 +1,6 @@
 //! What was live when a device, or a process on it, held most.
 
-use super::words;
+use super::vocabulary;
 use ttmem_api::{HexId, PeakContents, PeakGroup, PeakOf, SCHEMA, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{GaugeKind, View};
@@ -45,7 +45,7 @@ pub(super) fn contents(
         .map(|group| PeakGroup {
             pid: group.pid,
             departed: group.departed,
-            name: group.name.as_deref().and_then(words::known_text),
+            name: group.name.as_deref().and_then(vocabulary::known_text),
             count: group.count,
             bytes: group.bytes,
         })

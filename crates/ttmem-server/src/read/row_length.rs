@@ -57,15 +57,15 @@ fn ids(device_ids: &[u32]) -> u64 {
     DEVICE_ID * device_ids.len() as u64
 }
 
-fn known(said: &Option<String>) -> u64 {
-    said.as_deref().map_or(0, text)
+fn known(value: &Option<String>) -> u64 {
+    value.as_deref().map_or(0, text)
 }
 
 /// A text with its quotes and a comma. What has to be escaped takes six bytes at most.
-fn text(said: &str) -> u64 {
+fn text(value: &str) -> u64 {
     let is_escaped = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    let escaped = said.bytes().filter(|byte| is_escaped(byte)).count();
-    said.len() as u64 + 5 * escaped as u64 + 3
+    let escaped = value.bytes().filter(|byte| is_escaped(byte)).count();
+    value.len() as u64 + 5 * escaped as u64 + 3
 }
 
 #[cfg(test)]
@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn no_row_is_longer_than_its_bound() {
-        for said in texts() {
+        for value in texts() {
             for devices in [0, 1, 32] {
                 let device_ids = vec![u32::MAX; devices];
-                let stack = said.as_ref().map(|text| vec![text.clone(); devices]);
+                let stack = value.as_ref().map(|text| vec![text.clone(); devices]);
                 let instance = Some("0123456789abcdef".repeat(2));
                 holds(&BufferRow {
                     pid: Some(u32::MAX),
@@ -120,7 +120,7 @@ mod tests {
                     page_bytes: Some(u64::MAX),
                     aliases: u32::MAX,
                     time: Some(TIME),
-                    operation: said.clone(),
+                    operation: value.clone(),
                     stack,
                 });
                 holds(&KernelRow {
@@ -128,9 +128,9 @@ mod tests {
                     instance: instance.clone(),
                     device_ids: device_ids.clone(),
                     program: Some(u64::MAX),
-                    program_name: said.clone(),
+                    program_name: value.clone(),
                     kernel: HexId(u64::MAX),
-                    name: said.clone(),
+                    name: value.clone(),
                     kind: KernelKind::Application,
                     core_type: Some(CoreType::ActiveEth),
                     binary_bytes: Some(u64::MAX),
@@ -152,7 +152,7 @@ mod tests {
                     total_bytes: u64::MAX,
                     time: Some(TIME),
                 });
-                holds(&program(instance, said.clone(), devices));
+                holds(&program(instance, value.clone(), devices));
             }
         }
     }

@@ -5,19 +5,17 @@
 //! the ledger goes on: a buffer that lives through the whole walk is given exactly once, and so
 //! are the rows of a program that does not change meanwhile.
 
+use super::http::Refusal;
 use super::row_length::RowLength;
-use super::words;
+use super::vocabulary;
 use std::str::FromStr;
-use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, Page, SCHEMA, Timestamp};
+use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, MAX_PAGE_ROWS, Page, SCHEMA, Timestamp};
 use ttmem_event::{CoresId, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{ProcessView, View};
 
-/// Rows of a page when the reader does not say.
-pub const DEFAULT_LIMIT: u32 = 1000;
-
-/// The most rows a page can have.
-pub const MAX_LIMIT: u32 = 10_000;
+/// Rows of a page by default.
+const DEFAULT_LIMIT: u32 = 1000;
 
 /// The most bytes of JSON before a page ends early: call stacks and large meshes make rows long.
 ///
@@ -42,20 +40,26 @@ impl PageBytes {
 
 /// Which rows a reader wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageRequest {
+pub(super) struct PageRequest {
     after: Option<Cursor>,
     limit: usize,
 }
 
 /// Why a page cannot be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PageRequestError {
+pub(super) enum PageRequestError {
     /// The cursor is not one that a page ended with.
     #[error("the cursor is not one of this server's")]
     Cursor,
     /// The limit is out of range.
-    #[error("limit {0} is not between 1 and {MAX_LIMIT}")]
+    #[error("limit {0} is not between 1 and {MAX_PAGE_ROWS}")]
     Limit(u32),
+}
+
+impl From<PageRequestError> for Refusal {
+    fn from(error: PageRequestError) -> Self {
+        Self::bad_request(error)
+    }
 }
 
 impl PageRequest {
@@ -63,15 +67,21 @@ impl PageRequest {
     ///
     /// # Errors
     /// When the cursor is none, or the limit out of range.
-    pub fn new(cursor: Option<&str>, limit: Option<u32>) -> Result<Self, PageRequestError> {
-        let limit = limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(PageRequestError::Limit(limit));
-        }
-        let after = cursor.map(str::parse).transpose()?;
-        let limit = limit as usize;
-        Ok(Self { after, limit })
+    pub(super) fn new(cursor: Option<&str>, limit: Option<u32>) -> Result<Self, PageRequestError> {
+        Ok(Self {
+            limit: page_rows(limit)?,
+            after: cursor.map(str::parse).transpose()?,
+        })
     }
+}
+
+/// How many rows a page has.
+pub(super) fn page_rows(limit: Option<u32>) -> Result<usize, PageRequestError> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_PAGE_ROWS).contains(&limit) {
+        return Err(PageRequestError::Limit(limit));
+    }
+    Ok(limit as usize)
 }
 
 /// The place of a row: its process, its slot there, and its number within the slot.
@@ -94,28 +104,19 @@ impl FromStr for Cursor {
     type Err = PageRequestError;
 
     fn from_str(text: &str) -> Result<Self, PageRequestError> {
-        let number = |part: Option<&str>| {
-            let digits = part?;
-            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            plain.then(|| digits.parse().ok()).flatten()
-        };
-        let mut parts = text.split('-');
-        let mut next = || number(parts.next()).ok_or(PageRequestError::Cursor);
-        let cursor = Self {
-            process: next()?,
-            slot: next()?,
-            row: next()?,
-        };
-        match parts.next() {
-            Some(_more) => Err(PageRequestError::Cursor),
-            None => Ok(cursor),
-        }
+        let numbers = super::dashed(text).ok_or(PageRequestError::Cursor)?;
+        let number = |number| u32::try_from(number).map_err(|_error| PageRequestError::Cursor);
+        let [process, slot, row] = numbers.map(number);
+        Ok(Self {
+            process: process?,
+            slot: slot?,
+            row: row?,
+        })
     }
 }
 
 /// A page of live buffers.
-#[must_use]
-pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
+pub(super) fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     page(view, request, |process, first_slot, give| {
         for (slot, row) in process.rows.buffers.iter_from(first_slot) {
             give(slot, 0, &mut || buffer_row(view, process, row))?;
@@ -125,8 +126,7 @@ pub fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
 }
 
 /// A page of live circular buffers.
-#[must_use]
-pub fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
+pub(super) fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
     let of_programs = program_walk(
         view,
         ProgramOnDevice::cbs,
@@ -149,8 +149,7 @@ pub fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
 }
 
 /// A page of live kernels.
-#[must_use]
-pub fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
+pub(super) fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
     let walk = program_walk(view, ProgramOnDevice::kernels, kernel_key, kernel_row);
     page(view, request, walk)
 }
@@ -175,7 +174,7 @@ pub(super) fn page<R: RowLength>(
         .map_or((0, 0), |last| (last.process, last.slot));
     let mut rows = Vec::new();
     let mut bytes = PageBytes::default();
-    let mut last = None;
+    let (mut last, mut is_full) = (None, false);
     for process in view.processes.iter_from(first.0) {
         let first_slot = if process.index == first.0 { first.1 } else { 0 };
         let full = walk(process, first_slot, &mut |slot, row, make| {
@@ -196,21 +195,15 @@ pub(super) fn page<R: RowLength>(
             last = Some(cursor);
             Ok(())
         });
-        if full.is_err() {
-            let next = last.map(|last| last.to_string());
-            return Page {
-                schema: SCHEMA,
-                rows,
-                next,
-                matched: None,
-                matched_bytes: None,
-            };
+        is_full = full.is_err();
+        if is_full {
+            break;
         }
     }
     Page {
         schema: SCHEMA,
         rows,
-        next: None,
+        next: last.filter(|_last| is_full).map(|last| last.to_string()),
         matched: None,
         matched_bytes: None,
     }
@@ -238,7 +231,7 @@ fn program_walk<E: Copy, K: Ord, R: RowLength>(
     }
 }
 
-/// An entry with what it is told apart by, and the device it is on.
+/// An entry with its key, and the device it is on.
 type Placed<'p, K, E> = (K, E, &'p ProgramOnDevice);
 
 /// The entries of a program, those that are equal but for their device together.
@@ -292,11 +285,11 @@ pub(super) fn is_tracked(process: &ProcessView) -> bool {
 
 pub(super) fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
     let defined = process.account.definitions.text(id)?;
-    words::known_text(defined)
+    vocabulary::known_text(defined)
 }
 
 pub(super) fn instance(process: &ProcessView) -> Option<String> {
-    process.facts.identity.instance.map(words::instance)
+    process.facts.identity.instance.map(vocabulary::instance)
 }
 
 /// Logical ids of devices that are given as the process counts them.
@@ -325,14 +318,14 @@ pub(super) fn buffer_row(
         pid: process.facts.identity.pid,
         instance: instance(process),
         device_ids: logical_ids(view, process, devices.iter().copied()),
-        class: words::class(row.class),
+        class: vocabulary::class(row.class),
         id: HexId(row.id),
         address: Some(row.address),
         requested_bytes: row.requested_bytes,
         charged_bytes: row.charged_bytes(),
         per_bank_bytes: placed.then_some(row.per_bank_bytes),
         banks: placed.then_some(u32::from(row.banks)),
-        layout: words::layout(row.layout),
+        layout: vocabulary::layout(row.layout),
         page_bytes: (row.page_bytes > 0).then_some(u64::from(row.page_bytes)),
         aliases: row.references.saturating_sub(1),
         time: Some(Timestamp::from_unix_nanos(row.time)),
@@ -366,7 +359,7 @@ fn cb_row(process: &ProcessView, program: Option<u64>, cb: &Cb, device_ids: Vec<
         } else {
             cb.address
         }),
-        kind: placed.then(|| words::cb_kind(cb.kind)),
+        kind: placed.then(|| vocabulary::cb_kind(cb.kind)),
         address: Some(cb.address),
         size_bytes: cb.size_bytes,
         cores: placed.then_some(cb.core_count),
@@ -379,8 +372,8 @@ fn cb_row(process: &ProcessView, program: Option<u64>, cb: &Cb, device_ids: Vec<
 fn kernel_key(kernel: &Kernel, on: &ProgramOnDevice) -> impl Ord + use<> {
     let cores = (kernel.core_type, kernel.core_count, kernel.cores_id);
     let size = (kernel.binary_bytes, kernel.total_bytes);
-    let told = (kernel.name, kernel.kind, kernel.time, on.dispatches);
-    (kernel.id, cores, size, told)
+    let rest = (kernel.name, kernel.kind, kernel.time, on.dispatches);
+    (kernel.id, cores, size, rest)
 }
 
 fn kernel_row(
@@ -397,8 +390,8 @@ fn kernel_row(
         program_name: defined_text(owner.process, owner.program.name),
         kernel: HexId(kernel.id.0),
         name: defined_text(owner.process, kernel.name),
-        kind: words::kernel_kind(kernel.kind),
-        core_type: kernel.core_type.map(words::core_type),
+        kind: vocabulary::kernel_kind(kernel.kind),
+        core_type: kernel.core_type.map(vocabulary::core_type),
         binary_bytes: kernel.binary_bytes,
         cores: kernel.core_count,
         total_bytes: kernel.total_bytes,
@@ -441,12 +434,12 @@ mod tests {
 
     #[test]
     fn a_limit_is_checked() {
-        for limit in [0, MAX_LIMIT + 1, u32::MAX] {
+        for limit in [0, MAX_PAGE_ROWS + 1, u32::MAX] {
             assert_eq!(
                 PageRequest::new(None, Some(limit)),
                 Err(PageRequestError::Limit(limit))
             );
         }
-        assert!(PageRequest::new(Some("0-0-0"), Some(MAX_LIMIT)).is_ok());
+        assert!(PageRequest::new(Some("0-0-0"), Some(MAX_PAGE_ROWS)).is_ok());
     }
 }

@@ -3,9 +3,11 @@
 //! Every row is looked at once; only those of the page are made. A page of a million buffers
 //! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
 
-use super::rows::{self, DEFAULT_LIMIT, MAX_LIMIT, PageBytes, PageRequest, PageRequestError};
-use super::words;
+use super::http::Refusal;
+use super::rows::{self, PageBytes, PageRequest, PageRequestError};
+use super::vocabulary;
 use std::collections::HashMap;
+use std::hash::Hash;
 use ttmem_api::{
     BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, SortBy,
     Timestamp,
@@ -16,41 +18,16 @@ use ttmem_ledger::{ProcessView, View};
 /// The most groups of an answer; the rest is counted.
 const MAX_GROUPS: usize = 1000;
 
-/// Why buffers cannot be given.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SelectError {
-    /// The page is none.
-    #[error(transparent)]
-    Page(#[from] PageRequestError),
-    /// A word is not one of those that are known.
-    #[error("{0} is not known here")]
-    Word(&'static str),
-    /// Two ways to say where to begin.
-    #[error("a cursor and an offset say two different things")]
-    TwoBeginnings,
-}
-
 /// Which buffers, and which of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
-    filter: Filter,
+pub(super) struct Selection {
+    /// What filters, with the operation in lower case.
+    query: BufferQuery,
     order: Order,
     after: Option<Place>,
-    offset: u64,
-    limit: u32,
+    limit: usize,
     /// The question without filter and order, for which not every row is looked at.
     plain: Option<PageRequest>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Filter {
-    pid: Option<u32>,
-    device: Option<u32>,
-    unique_id: Option<u64>,
-    class: Option<MemoryClass>,
-    operation: Option<String>,
-    min_bytes: u64,
-    since: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,33 +48,23 @@ struct Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{CURSOR_LETTER}-{}-{}-{}",
-            self.key, self.process, self.slot
-        )
+        let Self { key, process, slot } = self;
+        write!(f, "{CURSOR_PREFIX}{key}-{process}-{slot}")
     }
 }
 
 /// What a cursor of this module begins with; those of plain pages begin with a digit.
-const CURSOR_LETTER: &str = "k";
+const CURSOR_PREFIX: &str = "k-";
 
 impl Place {
     fn parse(text: &str) -> Result<Self, PageRequestError> {
-        let mut parts = text.split('-');
-        let mut part = || parts.next().ok_or(PageRequestError::Cursor);
-        let (letter, key, process, slot) = (part()?, part()?, part()?, part()?);
-        let plain = [key, process, slot]
-            .iter()
-            .all(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        if letter != CURSOR_LETTER || !plain || parts.next().is_some() {
-            return Err(PageRequestError::Cursor);
-        }
-        let bad = |_error| PageRequestError::Cursor;
+        let numbers = text.strip_prefix(CURSOR_PREFIX).and_then(super::dashed);
+        let [key, process, slot] = numbers.ok_or(PageRequestError::Cursor)?;
+        let number = |number| u32::try_from(number).map_err(|_error| PageRequestError::Cursor);
         Ok(Self {
-            key: key.parse().map_err(bad)?,
-            process: process.parse().map_err(bad)?,
-            slot: slot.parse().map_err(bad)?,
+            key,
+            process: number(process)?,
+            slot: number(slot)?,
         })
     }
 }
@@ -107,51 +74,49 @@ impl Selection {
     ///
     /// # Errors
     /// When it asks for something that is not there.
-    pub fn of(query: &BufferQuery) -> Result<Self, SelectError> {
-        let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(PageRequestError::Limit(limit).into());
-        }
-        if query.class == Some(MemoryClass::Other) {
-            return Err(SelectError::Word("class"));
+    pub(super) fn of(mut query: BufferQuery) -> Result<Self, Refusal> {
+        let limit = rows::page_rows(query.limit)?;
+        for (parameter, is_known) in [
+            ("class", query.class != Some(MemoryClass::Other)),
+            ("sort", query.sort != Some(SortBy::Other)),
+            ("by", query.by != Some(GroupBy::Other)),
+        ] {
+            if !is_known {
+                return Err(Refusal::unknown_word(parameter));
+            }
         }
         if query.cursor.is_some() && query.offset.is_some() {
-            return Err(SelectError::TwoBeginnings);
+            let detail = "a cursor and an offset say two different things";
+            return Err(Refusal::bad_request(detail));
         }
         let order = Order {
             by: query.sort.unwrap_or(SortBy::Place),
             descending: query.descending,
         };
-        if order.by == SortBy::Other {
-            return Err(SelectError::Word("sort"));
-        }
-        let filter = Filter {
-            pid: query.pid,
-            device: query.device,
-            unique_id: query.unique_id.map(|id| id.0),
-            class: query.class,
-            operation: query.operation.as_deref().map(str::to_lowercase),
-            min_bytes: query.min_bytes.unwrap_or(0),
-            since: query.since.map_or(0, |since| since.unix_nanos()),
+        query.operation = query.operation.map(|text| text.to_lowercase());
+        let cursor = query.cursor.take();
+        let cursor = cursor.as_deref();
+        let unfiltered = BufferQuery {
+            sort: query.sort,
+            by: query.by,
+            limit: query.limit,
+            ..BufferQuery::default()
         };
         // Whoever began at an offset goes on with a cursor of that kind.
-        let cursor = query.cursor.as_deref();
-        let is_plain = filter == Filter::default()
+        let is_plain = query == unfiltered
             && order == Order::AS_IT_IS
-            && query.offset.is_none()
-            && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_LETTER));
+            && !cursor.is_some_and(|cursor| cursor.starts_with(CURSOR_PREFIX));
         let (plain, after) = if is_plain {
-            let request = PageRequest::new(cursor, Some(limit))?;
+            let request = PageRequest::new(cursor, query.limit)?;
             (Some(request), None)
         } else {
             let after = cursor.map(Place::parse).transpose()?;
             (None, after)
         };
         Ok(Self {
-            filter,
+            query,
             order,
             after,
-            offset: query.offset.unwrap_or(0),
             limit,
             plain,
         })
@@ -159,14 +124,13 @@ impl Selection {
 }
 
 /// A page of the buffers that were asked for.
-#[must_use]
-pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
+pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     if let Some(request) = selection.plain {
         return rows::buffers(view, request);
     }
     let mut places = Vec::new();
     let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
-    for (process, slot, row) in matching(view, &selection.filter) {
+    for (process, slot, row) in matching(view, &selection.query) {
         matched += 1;
         matched_bytes = matched_bytes.saturating_add(row.charged_bytes());
         let place = selection.order.place(process.index, slot, row);
@@ -174,12 +138,11 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
             places.push(place);
         }
     }
-    let page = part_of(&mut places, selection.offset, selection.limit);
+    let (page, mut more) = part_of(&mut places, selection.query.offset, selection.limit);
     let mut made = Vec::new();
     let mut bytes = PageBytes::default();
     let mut last = None;
-    let mut more = page.more;
-    for place in page.places {
+    for place in page {
         if !bytes.have_room() {
             more = true;
             break;
@@ -203,33 +166,25 @@ pub fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     }
 }
 
-/// Some places in their order, and whether there are more behind them.
-struct Part<'p> {
-    places: &'p [Place],
-    more: bool,
-}
-
-/// The places from an offset on, sorted; the others are left in any order.
-fn part_of(places: &mut [Place], offset: u64, limit: u32) -> Part<'_> {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+/// Places from an offset on, sorted, and whether there are more behind them; the others are left in
+/// any order.
+fn part_of(places: &mut [Place], offset: Option<u64>, limit: usize) -> (&[Place], bool) {
+    let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
     if offset >= places.len() {
-        return Part {
-            places: &[],
-            more: false,
-        };
+        return (&[], false);
     }
     if offset > 0 {
         places.select_nth_unstable(offset);
     }
     let rest = &mut places[offset..];
-    let count = rest.len().min(limit as usize);
+    let count = rest.len().min(limit);
     let more = rest.len() > count;
     if more {
         rest.select_nth_unstable(count);
     }
     let page = &mut rest[..count];
     page.sort_unstable();
-    Part { places: page, more }
+    (page, more)
 }
 
 impl Order {
@@ -272,7 +227,7 @@ impl Order {
 /// The rows that a filter lets through, with their processes and slots.
 fn matching<'v>(
     view: &'v View,
-    filter: &'v Filter,
+    filter: &'v BufferQuery,
 ) -> impl Iterator<Item = (&'v ProcessView, u32, &'v ttmem_ledger::BufferRow)> {
     let processes = view
         .processes
@@ -284,11 +239,17 @@ fn matching<'v>(
         let mut operations: HashMap<TextId, bool> = HashMap::new();
         let rows = process.rows.buffers.iter();
         rows.filter_map(move |(slot, row)| {
-            let lets_through = row.charged_bytes() >= filter.min_bytes
-                && row.time >= filter.since
+            let is_large = filter
+                .min_bytes
+                .is_none_or(|least| row.charged_bytes() >= least);
+            let is_recent = filter
+                .since
+                .is_none_or(|since| row.time >= since.unix_nanos());
+            let lets_through = is_large
+                && is_recent
                 && filter
                     .class
-                    .is_none_or(|class| words::class(row.class) == class)
+                    .is_none_or(|class| vocabulary::class(row.class) == class)
                 && meshes
                     .as_ref()
                     .is_none_or(|on| on.get(row.mesh as usize).copied().unwrap_or(false))
@@ -304,7 +265,7 @@ fn matching<'v>(
 }
 
 /// Which meshes of a process lie on the device that was asked for; none if any device will do.
-fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Option<Vec<bool>> {
+fn meshes_on_device(view: &View, process: &ProcessView, filter: &BufferQuery) -> Option<Vec<bool>> {
     if filter.device.is_none() && filter.unique_id.is_none() {
         return None;
     }
@@ -316,7 +277,7 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
             filter.device.is_none_or(|id| facts.logical_id == id)
                 && filter
                     .unique_id
-                    .is_none_or(|id| facts.unique_id == Some(id))
+                    .is_none_or(|id| facts.unique_id == Some(id.0))
         })
     };
     let meshes = process.account.meshes.iter();
@@ -324,7 +285,7 @@ fn meshes_on_device(view: &View, process: &ProcessView, filter: &Filter) -> Opti
 }
 
 /// What buffers of one group have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Number(u64),
     /// A process of the view and a text of it.
@@ -333,54 +294,43 @@ enum Key {
 }
 
 /// The buffers that were asked for, put together.
-#[must_use]
-pub fn groups(view: &View, selection: &Selection, by: GroupBy, time: Timestamp) -> BufferGroups {
+pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> BufferGroups {
+    let by = selection.query.by.unwrap_or(GroupBy::Operation);
     let mut found: HashMap<Key, BufferGroup> = HashMap::new();
-    let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
-    for (process, _slot, row) in matching(view, &selection.filter) {
-        let bytes = row.charged_bytes();
-        matched += 1;
-        matched_bytes = matched_bytes.saturating_add(bytes);
+    for (process, _slot, row) in matching(view, &selection.query) {
+        let charged_bytes = row.charged_bytes();
         let key = match by {
-            GroupBy::Size => Key::Number(bytes),
+            GroupBy::Size => Key::Number(charged_bytes),
             GroupBy::Process => Key::Number(u64::from(process.index)),
-            GroupBy::Class => Key::Word(Some(words::class(row.class).as_str())),
-            GroupBy::Layout => Key::Word(words::layout(row.layout).map(|layout| layout.as_str())),
+            GroupBy::Class => Key::Word(Some(vocabulary::class(row.class).as_str())),
+            GroupBy::Layout => Key::Word(vocabulary::layout(row.layout).map(|word| word.as_str())),
             GroupBy::Operation | GroupBy::Other => Key::Text(process.index, row.operation),
         };
         let allocated = Some(Timestamp::from_unix_nanos(row.time));
-        let group = found.entry(key).or_insert_with(|| BufferGroup {
+        let one = BufferGroup {
             key: None,
-            buffers: 0,
-            charged_bytes: 0,
-            requested_bytes: 0,
+            buffers: 1,
+            charged_bytes,
+            requested_bytes: row.requested_bytes,
             oldest: allocated,
             newest: allocated,
-        });
-        group.buffers += 1;
-        group.charged_bytes = group.charged_bytes.saturating_add(bytes);
-        group.requested_bytes = group.requested_bytes.saturating_add(row.requested_bytes);
-        group.oldest = group.oldest.min(allocated);
-        group.newest = group.newest.max(allocated);
+        };
+        add(&mut found, key, one);
     }
     // The same text of two processes is one group.
-    let named = found.into_iter().map(|(key, group)| {
+    let mut named: HashMap<Option<String>, BufferGroup> = HashMap::new();
+    found.into_iter().for_each(|(key, group)| {
         let key = name_of(view, &key, by);
-        BufferGroup { key, ..group }
+        add(&mut named, key.clone(), BufferGroup { key, ..group });
     });
-    let mut named: Vec<BufferGroup> = named.collect();
-    named.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-    let mut groups: Vec<BufferGroup> = Vec::with_capacity(named.len());
-    for group in named {
-        match groups.last_mut() {
-            Some(last) if last.key == group.key => join(last, &group),
-            _other => groups.push(group),
-        }
-    }
-    groups.sort_by(|one, other| {
+    let mut groups: Vec<BufferGroup> = named.into_values().collect();
+    groups.sort_unstable_by(|one, other| {
         let bytes = other.charged_bytes.cmp(&one.charged_bytes);
         bytes.then_with(|| one.key.cmp(&other.key))
     });
+    let buffers = groups.iter().map(|group| group.buffers).sum();
+    let bytes = groups.iter().map(|group| group.charged_bytes);
+    let charged_bytes = bytes.fold(0, u64::saturating_add);
     let left_out = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     BufferGroups {
@@ -389,18 +339,22 @@ pub fn groups(view: &View, selection: &Selection, by: GroupBy, time: Timestamp) 
         by,
         groups,
         left_out: left_out as u64,
-        buffers: matched,
-        charged_bytes: matched_bytes,
+        buffers,
+        charged_bytes,
     }
 }
 
-/// Adds one group to another.
-fn join(group: &mut BufferGroup, other: &BufferGroup) {
-    group.buffers += other.buffers;
-    group.charged_bytes = group.charged_bytes.saturating_add(other.charged_bytes);
-    group.requested_bytes = group.requested_bytes.saturating_add(other.requested_bytes);
-    group.oldest = group.oldest.min(other.oldest);
-    group.newest = group.newest.max(other.newest);
+/// Adds buffers to those with the same key.
+fn add<K: Eq + Hash>(groups: &mut HashMap<K, BufferGroup>, key: K, added: BufferGroup) {
+    let Some(group) = groups.get_mut(&key) else {
+        groups.insert(key, added);
+        return;
+    };
+    group.buffers += added.buffers;
+    group.charged_bytes = group.charged_bytes.saturating_add(added.charged_bytes);
+    group.requested_bytes = group.requested_bytes.saturating_add(added.requested_bytes);
+    group.oldest = group.oldest.min(added.oldest);
+    group.newest = group.newest.max(added.newest);
 }
 
 fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
@@ -408,7 +362,7 @@ fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
         Key::Number(index) if by == GroupBy::Process => {
             let process = view.process(u32::try_from(*index).ok()?)?;
             let identity = &process.facts.identity;
-            let name = words::text(&identity.name);
+            let name = vocabulary::text(&identity.name);
             Some(match identity.pid {
                 Some(pid) => format!("{pid} {name}"),
                 None => name,

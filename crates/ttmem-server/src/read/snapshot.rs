@@ -4,14 +4,14 @@
 //! and the snapshot says so in its errors; totals are never cut.
 
 use super::device::{Listed, Listings, device};
-use super::words;
+use super::vocabulary;
 use ttmem_api::{
     Anomalies, DeviceDetail, HexId, LeakCandidates, Mark, PeakBytes, Process, ProcessDevice,
     Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, Geometry, PeakSet, ProcessIdentity, ProcessState,
+    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, PeakSet, ProcessIdentity,
     ProcessView, View,
 };
 
@@ -23,18 +23,8 @@ pub(super) const MAX_LISTED: usize = 65_536;
 pub struct ServerFacts {
     pub time: Timestamp,
     pub host: String,
-    pub pid: u32,
-    pub version: String,
-    /// When it started.
-    pub started: Timestamp,
-    /// Where it listens: paths of sockets, and the URL for readers over TCP.
-    pub sockets: Vec<String>,
-    pub clients: u64,
-    /// How many it accepts at once.
-    pub clients_limit: Option<u64>,
-    pub clients_refused: u64,
-    /// Lines left out of the event log.
-    pub log_lines_elided: u64,
+    /// All but its uptime and the events, which a snapshot fills in.
+    pub server: Server,
     /// What the server failed to do and a reader should know of.
     pub errors: Vec<String>,
 }
@@ -64,16 +54,23 @@ impl Budget {
         true
     }
 
-    /// What to tell the reader about entries that were not given.
+    /// What the reader should know about entries that were not given.
     pub(super) fn complaint(&self, noun: &str) -> Option<String> {
         (self.left_out > 0).then(|| format!("{} {noun} are not listed", self.left_out))
     }
 }
 
 /// Every total of a view.
-#[must_use]
-pub fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapshot {
-    let mut errors = server.errors;
+pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> Snapshot {
+    let ServerFacts {
+        time,
+        host,
+        server,
+        mut errors,
+    } = facts;
+    let uptime_nanos = time
+        .unix_nanos()
+        .saturating_sub(server.started.unix_nanos());
     let Listings {
         on_device,
         complaints,
@@ -88,23 +85,12 @@ pub fn snapshot(view: &View, geometry: &Geometry, server: ServerFacts) -> Snapsh
 
     Snapshot {
         schema: SCHEMA,
-        time: server.time,
-        host: server.host,
+        time,
+        host,
         server: Server {
-            pid: server.pid,
-            version: server.version,
-            started: server.started,
-            uptime_seconds: server
-                .time
-                .unix_nanos()
-                .saturating_sub(server.started.unix_nanos())
-                / 1_000_000_000,
-            sockets: server.sockets,
-            clients: server.clients,
-            clients_limit: server.clients_limit,
-            clients_refused: server.clients_refused,
+            uptime_seconds: uptime_nanos / 1_000_000_000,
             events_applied: view.events,
-            log_lines_elided: server.log_lines_elided,
+            ..server
         },
         devices,
         processes,
@@ -174,18 +160,29 @@ fn marks(view: &View) -> Vec<Mark> {
     let marks = view.marks.peaks_since(usize::MAX, PeakSet::default());
     marks
         .map(|(mark, _peaks)| Mark {
-            name: words::text(&mark.name),
+            name: vocabulary::text(&mark.name),
             number: mark.number,
             time: Timestamp::from_unix_nanos(mark.time),
         })
         .collect()
 }
 
-/// What tells one device from another, in the words of the read API.
-pub(crate) fn device_scope(device: &Device) -> Option<String> {
-    match &device.key {
+/// What tells one device from another: its logical id, the chip's own, and the set of visible devices
+/// under which the first counts.
+pub(super) fn identity(device: &Device) -> (u32, Option<HexId>, Option<String>) {
+    let facts = &device.facts;
+    (
+        facts.logical_id,
+        facts.unique_id.map(HexId),
+        scope(&device.key),
+    )
+}
+
+/// The set of visible devices that a device is counted in; none of one with an id of its own.
+pub(crate) fn scope(key: &DeviceKey) -> Option<String> {
+    match key {
         DeviceKey::Unique(_) => None,
-        DeviceKey::Logical { visible, .. } => words::known_text(visible),
+        DeviceKey::Logical { visible, .. } => vocabulary::known_text(visible),
     }
 }
 
@@ -198,11 +195,7 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         Some(process_device(device, &held.totals))
     });
     Process {
-        state: match facts.state {
-            ProcessState::Live => ttmem_api::ProcessState::Live,
-            ProcessState::Detached => ttmem_api::ProcessState::Detached,
-            ProcessState::Exited => ttmem_api::ProcessState::Exited,
-        },
+        state: vocabulary::process_state(facts.state),
         resyncing: facts.resyncing,
         incomplete: account.lost_events > 0,
         lost_events: account.lost_events,
@@ -213,39 +206,40 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         leak_candidates: leak_candidates(&account.leak_candidates),
         connections: facts.connections,
         devices: devices.collect(),
-        ..stranger(&facts.identity)
+        ..identified(&facts.identity)
     }
 }
 
 fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevice {
-    let charged = |class: Class| totals.class(class).charged.bytes();
+    let (id, unique_id, scope) = identity(device);
+    let held = peak_bytes(|kind| totals.gauge(kind).bytes());
     ProcessDevice {
-        id: device.facts.logical_id,
-        unique_id: device.facts.unique_id.map(HexId),
-        scope: device_scope(device),
-        dram_bytes: charged(Class::Dram),
-        l1_bytes: charged(Class::L1),
-        l1_small_bytes: charged(Class::L1Small),
-        trace_bytes: charged(Class::Trace),
-        system_bytes: charged(Class::System),
-        cb_bytes: totals.cb.registered.bytes(),
-        kernel_bytes: totals.kernel.registered.bytes(),
+        id,
+        unique_id,
+        scope,
+        dram_bytes: held.dram,
+        l1_bytes: held.l1,
+        l1_small_bytes: held.l1_small,
+        trace_bytes: held.trace,
+        system_bytes: held.system,
+        cb_bytes: held.cb,
+        kernel_bytes: held.kernel,
         buffers: totals.classes.iter().map(|class| class.buffers).sum(),
-        peak: Some(peak_bytes(totals)),
+        peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
     }
 }
 
-/// The highest value of each total.
-fn peak_bytes(totals: &ttmem_ledger::Totals) -> PeakBytes {
-    let charged = |class: Class| totals.class(class).charged.peak().bytes;
+/// A figure of each gauge.
+pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
+    let class = |class| figure(GaugeKind::Class(class));
     PeakBytes {
-        dram: charged(Class::Dram),
-        l1: charged(Class::L1),
-        l1_small: charged(Class::L1Small),
-        trace: charged(Class::Trace),
-        system: charged(Class::System),
-        cb: totals.cb.registered.peak().bytes,
-        kernel: totals.kernel.registered.peak().bytes,
+        dram: class(Class::Dram),
+        l1: class(Class::L1),
+        l1_small: class(Class::L1Small),
+        trace: class(Class::Trace),
+        system: class(Class::System),
+        cb: figure(GaugeKind::Cb),
+        kernel: figure(GaugeKind::Kernel),
     }
 }
 
@@ -260,7 +254,7 @@ fn departed(departed: &DepartedView) -> Process {
         inherited_frees: departed.inherited_frees,
         leak_candidates: leak_candidates(&departed.leak_candidates),
         released: Some(released_at(&departed.exit)),
-        ..stranger(&departed.identity)
+        ..identified(&departed.identity)
     }
 }
 
@@ -291,15 +285,15 @@ pub(super) fn released(released: &ttmem_ledger::Released, time: u64, reason: &st
 }
 
 /// A process of which nothing but its identity is known.
-fn stranger(identity: &ProcessIdentity) -> Process {
+fn identified(identity: &ProcessIdentity) -> Process {
     Process {
         pid: identity.pid,
-        instance: identity.instance.map(words::instance),
-        name: words::known_text(&identity.name),
+        instance: identity.instance.map(vocabulary::instance),
+        name: vocabulary::known_text(&identity.name),
         uid: Some(identity.uid),
         start_time: identity.start_time.map(Timestamp::from_unix_nanos),
         state: ttmem_api::ProcessState::Exited,
-        source: words::source(identity.source),
+        source: vocabulary::source(identity.source),
         incomplete: false,
         resyncing: false,
         lost_events: 0,

@@ -1,14 +1,14 @@
 //! The read API over TCP: where it listens, and how connections are taken.
 //!
-//! Runs on the HTTP thread. Readers here have permits of their own, so that strangers never take those
-//! of the socket; a request that is admitted and finds none is refused. Connections wait for that at
-//! places of their own, so that who only connects never takes a permit. On an address that other
+//! Runs on the HTTP thread. Readers here have permits of their own, so that they never take those
+//! of the socket; a request that is admitted and finds none is refused. Connections that were not
+//! admitted yet are counted apart, so that who only connects never takes a permit. On an address that other
 //! machines can reach nobody is answered without a token.
 
 use super::admission::Admission;
 use super::connection::{Connection, Door, Stage};
-use super::heads::Heads;
 use super::limits::Permits;
+use super::pending::PendingConnections;
 use axum::Router;
 use rustix::net::sockopt;
 use std::io;
@@ -28,8 +28,8 @@ const PROBES: u32 = 3;
 /// What is waited after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Connections that were not let in yet: more than readers that come at once.
-const HEADS: usize = 128;
+/// Connections that were not admitted yet: more than readers that come at once.
+const MAX_PENDING: usize = 128;
 
 /// Where to offer the read API over TCP, and to whom.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl BoundHttp {
             return;
         };
         let admission = Arc::new(self.admission);
-        let heads = Heads::new(HEADS);
+        let not_admitted = PendingConnections::new(MAX_PENDING);
         loop {
             let (stream, _peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -129,9 +129,9 @@ impl BoundHttp {
                 continue;
             };
             let door = Door::Tcp(here.ip(), Arc::clone(&admission));
-            let (head, eviction) = heads.enter();
+            let (pending, eviction) = not_admitted.add();
             let stage = Stage::Waiting {
-                head,
+                pending,
                 is_refused: false,
             };
             let connection = Connection::new(&permits, stage);

@@ -12,7 +12,7 @@ mod stalls;
 mod streams;
 mod tcp;
 
-use super::{HttpLimits, HttpThread, Places, ReadState, ServerFacts, refuse};
+use super::{GeometryCache, HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
 use crate::journal::{Batch, Journal, JournalReader};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
@@ -45,14 +45,18 @@ fn facts() -> ServerFacts {
     ServerFacts {
         time: Timestamp::from_unix_nanos(NOW),
         host: "host".to_owned(),
-        pid: 7,
-        version: "0.1.0".to_owned(),
-        started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),
-        sockets: vec!["/run/ttmem/ttmem.sock".to_owned()],
-        clients: 2,
-        clients_limit: Some(4096),
-        clients_refused: 1,
-        log_lines_elided: 3,
+        server: ttmem_api::Server {
+            pid: 7,
+            version: "0.1.0".to_owned(),
+            started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),
+            uptime_seconds: 0,
+            sockets: vec!["/run/ttmem/ttmem.sock".to_owned()],
+            clients: 2,
+            clients_limit: Some(4096),
+            clients_refused: 1,
+            events_applied: 0,
+            log_lines_elided: 3,
+        },
         errors: vec!["the log is full".to_owned()],
     }
 }
@@ -188,11 +192,11 @@ impl Served {
         limits: HttpLimits,
         facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
     ) -> Self {
-        Self::from(state(keeper(ledger), facts), limits)
+        Self::from(state(ledger_thread(ledger), facts), limits)
     }
 
     fn from(state: ReadState, limits: HttpLimits) -> Self {
-        Self::by(HttpThread::start(state, limits).unwrap())
+        Self::by(HttpThread::start(state, limits, None).unwrap())
     }
 
     /// By a thread that the test started.
@@ -229,17 +233,17 @@ fn state(
         Arc::new(facts),
         JournalReader::default(),
         histories,
-        Places::default(),
+        GeometryCache::default(),
     )
 }
 
 /// Answers what readers ask of the ledger thread.
-fn keeper(ledger: Ledger) -> LedgerHandle {
-    keeper_of(&Arc::new(Mutex::new(ledger)))
+fn ledger_thread(ledger: Ledger) -> LedgerHandle {
+    ledger_thread_of(&Arc::new(Mutex::new(ledger)))
 }
 
 /// The same for a ledger that the test goes on with.
-fn keeper_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
+fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
     let ledger = Arc::clone(ledger);
     let (commands, queue) = bounded(16);
     let (handle, mut publisher) = LedgerHandle::to(commands);

@@ -1,8 +1,7 @@
 //! What readers of streams get.
 
-use super::raw::{AT_ONCE, Behind, write};
 use super::*;
-use crate::journal::{Batch, Journal};
+use crate::journal::Journal;
 use ttmem_event::{BufferId, Event, EventKind, MeshId};
 use ttmem_ledger::{Ledger, Limits};
 
@@ -52,17 +51,10 @@ fn behind_a_gap_the_slow_get_room_and_who_was_away_gets_all_that_is_kept() {
 }
 
 #[test]
-fn a_message_has_an_id_only_if_one_can_go_on_behind_it() {
+fn a_gap_has_no_id_as_nobody_goes_on_behind_it() {
     let gap = gap(3, 9, "slow");
     let text = std::str::from_utf8(&gap).expect("JSON is UTF-8");
     let expected =
         "event: gap\ndata: {\"type\":\"gap\",\"after\":3,\"resumes\":9,\"reason\":\"slow\"}\n\n";
     assert_eq!(text, expected);
-    let changes = message(&StreamMessage::Changes(ttmem_api::StreamChanges {
-        id: 7,
-        time: Timestamp::from_unix_nanos(0),
-        events_applied: 7,
-        devices: Vec::new(),
-    }));
-    assert!(changes.starts_with(b"id: 7\nevent: changes\ndata: {"));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use ttmem_api::{
-    ApiClient, ApiRequestError, EventReader, Pace, StreamEvent, StreamMessage, Streamed, Timestamp,
+    ApiClient, ApiRequestError, EventReader, StreamEvent, StreamMessage, Streamed, Timestamp,
 };
 
 /// Events are handed over so often, however many they are.
@@ -69,7 +69,7 @@ impl Listener {
                 self.settings.wait_until(Instant::now() + IDLE, &settings);
                 continue;
             }
-            let ended = match self.client.events(Pace::Raw, self.after) {
+            let ended = match self.client.events(self.after) {
                 Ok(mut reader) => match self.send_trouble(None) {
                     Ok(()) => self.listen(&mut reader),
                     Err(ended) => ended,
@@ -155,7 +155,7 @@ impl Listener {
                 sent.map_err(|_gone| Ended::AppGone)
             }
             // Totals are the snapshot's.
-            StreamMessage::Hello(_) | StreamMessage::Changes(_) => Ok(()),
+            StreamMessage::Hello(_) => Ok(()),
         }
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn fetch_last_events(
     let newest = client.snapshot()?.server.events_applied;
     let mut events = Vec::new();
     if newest > 0 {
-        let mut reader = client.events(Pace::Raw, Some(newest.saturating_sub(LOOK_BACK)))?;
+        let mut reader = client.events(Some(newest.saturating_sub(LOOK_BACK)))?;
         while let Streamed::Message(message) = reader.wait(BRIEFLY)? {
             if let StreamMessage::Event(event) = *message {
                 let is_last = event.id >= newest;

@@ -16,7 +16,7 @@ pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
         part
     };
     let reserved = take(device.l1.reserved_bytes.unwrap_or(0));
-    let large = take(device.l1.class().used_bytes());
+    let large = take(device.l1.used_bytes());
     let small = take(device.l1_small.used_bytes());
     Some([
         (Ink::Reserved, reserved),
@@ -30,7 +30,7 @@ pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
 ///
 /// Bars and percentages end at 100 %, which alone would look like memory that is just full.
 pub(super) fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
-    let l1 = device.l1.class();
+    let l1 = device.l1;
     let charged = |class: &ClassUsage| (class.used_bytes(), class.capacity_bytes);
     let memories = [
         ("DRAM", "charged", charged(&device.dram)),

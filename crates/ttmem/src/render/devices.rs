@@ -90,7 +90,7 @@ fn doubts(device: &Device, snapshot: &Snapshot) -> Vec<&'static str> {
 fn overlap_bytes(device: &Device) -> u64 {
     [
         device.dram,
-        device.l1.class(),
+        device.l1,
         device.l1_small,
         device.trace,
         device.system,
@@ -116,7 +116,7 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
                 bytes(overlap_bytes(device))
             ));
         }
-        let [dram, l1] = [&device.dram, &device.l1.class()].map(|class| {
+        let [dram, l1] = [&device.dram, &device.l1].map(|class| {
             let used = class.used_bytes();
             let share = Share::of(used, class.capacity_bytes);
             let percent = share.map(|share| format!("{}%", share.permille() / 10));
@@ -213,7 +213,7 @@ impl Block<'_> {
         } = self.device;
         let mut text = self.header();
         text.push_str(&self.class("DRAM", dram));
-        text.push_str(&self.class("L1", &l1.class()));
+        text.push_str(&self.class("L1", l1));
         text.push_str(&self.occupied());
         for (label, class) in [("L1_SMALL", l1_small), ("TRACE", trace), ("SYSTEM", system)] {
             if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ttmem_api::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelKind, KernelRow, KernelUsage, L1Usage, LeakCandidates, MemoryClass, Process,
-    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process, ProcessDevice,
+    ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
@@ -77,23 +77,23 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
             peak_time: Some(ago(61)),
             buffers: 12_034,
             largest_free_bytes_per_bank: Some(GIB - dram_bytes / 12),
+            ..ClassUsage::default()
         },
-        l1: L1Usage {
+        l1: ClassUsage {
             physical_bytes: Some(64 * 1_499_136),
             reserved_bytes: Some(64 * 103_712),
             occupied_bytes: Some(64 * 103_712 + 14 * MIB + 21 * MIB),
-            ..L1Usage::from(ClassUsage {
-                capacity_bytes: Some(64 * 1_395_424),
-                banks: Some(64),
-                requested_bytes: 13 * MIB,
-                charged_bytes: 14 * MIB,
-                union_bytes: Some(14 * MIB),
-                overlap_bytes: Some(0),
-                peak_bytes: 30 * MIB,
-                peak_time: Some(ago(100_000)),
-                buffers: 42,
-                largest_free_bytes_per_bank: Some(1_100_000),
-            })
+            capacity_bytes: Some(64 * 1_395_424),
+            banks: Some(64),
+            requested_bytes: 13 * MIB,
+            charged_bytes: 14 * MIB,
+            union_bytes: Some(14 * MIB),
+            overlap_bytes: Some(0),
+            peak_bytes: 30 * MIB,
+            peak_time: Some(ago(100_000)),
+            buffers: 42,
+            largest_free_bytes_per_bank: Some(1_100_000),
+            ..ClassUsage::default()
         },
         l1_small: ClassUsage {
             union_bytes: Some(0),
@@ -158,7 +158,7 @@ fn legacy_device(id: u32) -> Device {
         source: Some(Source::Legacy),
         verified: None,
         dram: class(3 * GIB, 7),
-        l1: class(5 * MIB, 1).into(),
+        l1: class(5 * MIB, 1),
         l1_small: class(32 * KIB, 1),
         cb: CbUsage {
             registered_bytes: 256 * KIB,

@@ -149,7 +149,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
             capacity_bytes: Some(capacity_bytes),
             ..ClassUsage::default()
         },
-        l1: ClassUsage::default().into(),
+        l1: ClassUsage::default(),
         cb: CbUsage::default(),
         kernel: KernelUsage::default(),
         l1_small: ClassUsage::default(),

@@ -138,7 +138,7 @@ fn a_stream_is_read_until_its_end() {
                  \"newest\":4}\n\n";
     let (url, request) = answering(format!("HTTP/1.1 200 OK\r\n\r\n{hello}"));
     let client = ApiClient::at(url).with_token(Token::new("t").unwrap());
-    let mut events = client.events(Pace::Changes, None).unwrap();
+    let mut events = client.events(None).unwrap();
     let first = events.next().unwrap().unwrap();
     assert!(matches!(first, StreamMessage::Hello(hello) if hello.newest == 4));
     assert!(events.next().is_none());

@@ -67,6 +67,10 @@ fn a_device_that_is_none_or_several_is_refused() {
     }
     let served = Served::new(ledger);
     let client = served.client();
+    let devices = client.snapshot().unwrap().devices;
+    let mut scopes: Vec<_> = devices.iter().map(|each| each.scope.as_deref()).collect();
+    scopes.sort_unstable();
+    assert_eq!(scopes, [Some("0"), Some("1")], "what tells them apart");
     let word = |code: u16, word: &str| (code, word.to_owned());
     assert_eq!(refusal(client.device("0")), word(409, "ambiguous_device"));
     for unknown in ["1", "4294967295", "4294967296", "0x0", "0xffffffffffffffff"] {
@@ -95,6 +99,30 @@ fn a_device_that_is_none_or_several_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
         assert!(answer.contains("\"error\":\"bad_request\""), "{answer}");
     }
+}
+
+#[test]
+fn a_capacity_of_a_closed_device_is_marked() {
+    let mut ledger = empty_ledger();
+    let process = joined(&mut ledger, 4001);
+    let device = |ledger: &mut Ledger| {
+        let view = ledger.view();
+        crate::read::snapshot::snapshot(&view, &view.geometry(), facts()).devices[0].clone()
+    };
+    let open = device(&mut ledger).dram;
+    assert_eq!(open.capacity_is_current, Some(true));
+    apply(
+        &mut ledger,
+        process,
+        5,
+        EventKind::MeshClosed { mesh: BOTH },
+    );
+    let closed = device(&mut ledger);
+    assert_eq!(closed.dram.capacity_bytes, open.capacity_bytes);
+    assert_eq!(closed.dram.capacity_is_current, Some(false));
+    // Nobody has reported one: there is nothing to mark.
+    assert_eq!(closed.system.capacity_bytes, None);
+    assert_eq!(closed.system.capacity_is_current, None);
 }
 
 #[test]

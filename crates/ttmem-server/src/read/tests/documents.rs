@@ -253,7 +253,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
     assert_eq!(device.dram.charged_bytes, 3 * GIB);
     assert_eq!(device.dram.requested_bytes, device.dram.charged_bytes);
     assert_eq!((device.l1_small.buffers, device.l1.buffers), (1, 0));
-    for class in [&device.dram, &device.l1.class(), &device.system] {
+    for class in [&device.dram, &device.l1, &device.system] {
         assert_eq!((class.capacity_bytes, class.banks), (None, None));
         assert_eq!(class.largest_free_bytes_per_bank, None);
     }

@@ -89,7 +89,7 @@ fn refusals_are_problems() {
         let problem: ttmem_api::Problem = serde_json::from_str(body).unwrap();
         assert_eq!(
             (problem.schema, problem.error.as_str()),
-            (1, word),
+            (ttmem_api::SCHEMA, word),
             "{request}"
         );
         let head = head.to_ascii_lowercase();
@@ -179,7 +179,7 @@ fn a_server_that_stops_says_so() {
     let (ledger, publisher) = LedgerHandle::to(commands);
     drop(publisher);
     let state = state(ledger, facts);
-    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\n\r\n")
@@ -220,7 +220,7 @@ fn garbage_is_answered_or_dropped() {
 /// One permit, and little patience.
 const STRICT: HttpLimits = HttpLimits {
     requests: 1,
-    head_timeout: Duration::from_millis(100),
+    header_timeout: Duration::from_millis(100),
     connection_timeout: Duration::from_millis(300),
     ..HttpLimits::SOCKET
 };
@@ -248,7 +248,7 @@ fn a_slow_head_loses_its_permit() {
 #[test]
 fn who_finds_no_permit_is_told_to_come_back() {
     let limits = HttpLimits {
-        head_timeout: WATCHDOG,
+        header_timeout: WATCHDOG,
         connection_timeout: WATCHDOG,
         ..STRICT
     };
@@ -316,8 +316,8 @@ fn of_200_readers_at_once_each_is_answered_or_told_to_come_back() {
 
 #[test]
 fn stopping_does_not_wait_for_idle_connections() {
-    let state = state(keeper(empty_ledger()), facts);
-    let http = HttpThread::start(state, HttpLimits::SOCKET).unwrap();
+    let state = state(ledger_thread(empty_ledger()), facts);
+    let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /").unwrap();

@@ -332,7 +332,7 @@ fn a_bank_is_told_cell_by_cell() {
         let map = served.client().blocks("0", word, None).unwrap();
         assert_eq!(map.cells.len(), 256);
         let usage = if class == Class::L1 {
-            device.l1.class()
+            device.l1
         } else {
             device.l1_small
         };

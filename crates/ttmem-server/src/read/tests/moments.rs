@@ -14,11 +14,15 @@ fn a_history_has_one_value_per_step() {
     let process = joined(&mut ledger, 4001);
     let at = n150().dram.base;
     apply(&mut ledger, process, 5, allocated(1, Class::Dram, at, 2048));
-    let (ledger, histories, places) = (keeper(ledger), Histories::default(), Places::default());
+    let (ledger, histories, geometry) = (
+        ledger_thread(ledger),
+        Histories::default(),
+        GeometryCache::default(),
+    );
     let sampler =
-        Sampler::start(ledger.clone(), histories.clone(), places.clone(), || NOW).unwrap();
+        Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), || NOW).unwrap();
     let journal = JournalReader::default();
-    let state = ReadState::new(ledger, Arc::new(facts), journal, histories, places);
+    let state = ReadState::new(ledger, Arc::new(facts), journal, histories, geometry);
     let served = Served::from(state, HttpLimits::SOCKET);
     let client = served.client();
     let began = Instant::now();
@@ -155,7 +159,7 @@ fn ready_while_the_ledger_answers() {
     let (commands, queue) = bounded(1);
     drop(queue);
     let (ledger, _publisher) = LedgerHandle::to(commands);
-    let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET).unwrap();
+    let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET, None).unwrap();
     for (path, code) in [("/readyz", 503), ("/healthz", 200), ("/api/v1/mark", 405)] {
         let (mut near, far) = UnixStream::pair().unwrap();
         http.serve(far, UID).unwrap();

@@ -1,27 +1,26 @@
 //! Readers that take nothing, and what that costs the others: nothing.
 
 use super::hostility::WATCHDOG;
-use super::streams::{Live, buffer, next_changes};
+use super::streams::{Live, buffer, next_event};
 use super::*;
 use crate::read::limits::Permits;
-use crate::stream::{Pace, StreamBody, StreamEnd};
+use crate::stream::{StreamBody, StreamEnd};
 use axum::body::{Bytes, HttpBody};
 use std::pin::Pin;
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
-use ttmem_api::{StreamChanges, StreamMessage};
 
 /// A runtime like that of the HTTP thread.
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-fn open(live: &Live, permits: &Permits, pace: Pace) -> (StreamBody, StreamEnd) {
-    let (permit, timeout) = (permits.stream(pace).unwrap(), permits.limits.stream_timeout);
-    let started = facts().started;
-    live.streams.open(pace, None, started, permit, timeout)
+fn open(live: &Live, permits: &Permits) -> (StreamBody, StreamEnd) {
+    let (permit, timeout) = (permits.stream().unwrap(), permits.limits.stream_timeout);
+    let started = facts().server.started;
+    live.streams.open(None, started, permit, timeout)
 }
 
 /// What waits for a reader, piece by piece; `None` at the end of the stream.
@@ -31,104 +30,40 @@ async fn take_bytes(body: &mut StreamBody) -> Option<Bytes> {
     Some(frame.unwrap().into_data().unwrap())
 }
 
-/// The next message of a reader of changes.
-async fn take(body: &mut StreamBody) -> Option<StreamMessage> {
-    let bytes = take_bytes(body).await?;
-    let text = std::str::from_utf8(&bytes).unwrap();
-    let data = text.split_once("data: ").unwrap().1;
-    Some(serde_json::from_str(data.trim()).unwrap())
-}
-
-async fn take_changes(body: &mut StreamBody) -> StreamChanges {
-    match take(body).await {
-        Some(StreamMessage::Changes(changes)) => changes,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Reads until the totals have this many events.
-async fn reach(body: &mut StreamBody, id: u64) {
-    while take_changes(body).await.id < id {}
-}
-
-#[test]
-fn a_reader_of_changes_that_stalled_finds_a_gap_and_then_everything() {
-    let live = Live::with(HttpLimits::SOCKET, facts);
-    let permits = Permits::new(HttpLimits::SOCKET);
-    runtime().block_on(async {
-        let (mut stalled, _end) = open(&live, &permits, Pace::Changes);
-        let (mut reader, _other_end) = open(&live, &permits, Pace::Changes);
-        assert!(matches!(
-            take(&mut reader).await,
-            Some(StreamMessage::Hello(_))
-        ));
-        // Each is told before the next happens: more than wait for a reader.
-        for id in 1..=8 {
-            live.apply([buffer(id, FIRST)]);
-            reach(&mut reader, id).await;
-        }
-        assert!(matches!(
-            take(&mut stalled).await,
-            Some(StreamMessage::Hello(_))
-        ));
-        let mut last = take_changes(&mut stalled).await;
-        let gap = loop {
-            match take(&mut stalled).await {
-                Some(StreamMessage::Changes(changes)) => last = changes,
-                Some(StreamMessage::Gap(gap)) => break gap,
-                other => panic!("{other:?}"),
-            }
-        };
-        assert_eq!((gap.after, gap.resumes), (last.id, 8));
-        assert_eq!(gap.reason, "the reader was too slow");
-        let all = take_changes(&mut stalled).await;
-        let buffers: Vec<u64> = all.devices.iter().map(|device| device.buffers).collect();
-        assert_eq!((all.id, buffers), (8, vec![8, 0]), "also what is as it was");
-    });
+/// The id of the last event that a piece of a stream has, if it has any.
+fn last_id(piece: &Bytes) -> Option<u64> {
+    let text = std::str::from_utf8(piece).unwrap();
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.next_back().map(|id| id.parse().unwrap())
 }
 
 #[test]
 fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
     const EACH: usize = 100;
     let limits = HttpLimits {
-        changes_streams: 2 * EACH,
-        raw_streams: EACH,
+        streams: 2 * EACH,
         stream_timeout: Duration::from_millis(200),
         ..HttpLimits::SOCKET
     };
     let live = Live::with(limits, facts);
     let permits = Permits::new(limits);
     runtime().block_on(async {
-        let mut stalled: Vec<_> = (0..2 * EACH)
-            .map(|number| {
-                let pace = if number < EACH {
-                    Pace::Changes
-                } else {
-                    Pace::Raw
-                };
-                open(&live, &permits, pace)
-            })
-            .collect();
-        let readers: Vec<_> = (0..EACH)
-            .map(|_reader| open(&live, &permits, Pace::Changes))
-            .collect();
+        let open_each = || (0..EACH).map(|_reader| open(&live, &permits));
+        let mut stalled: Vec<_> = open_each().collect();
+        let readers: Vec<_> = open_each().collect();
         assert!(
-            permits.stream(Pace::Raw).is_err(),
+            permits.stream().is_err(),
             "there are as many as there may be"
         );
-        let (told, last) = tokio::sync::watch::channel(u64::MAX);
+        let (end_at, last) = tokio::sync::watch::channel(u64::MAX);
         let readers: Vec<_> = readers
             .into_iter()
             .map(|(mut body, end)| {
                 let last = last.clone();
                 tokio::spawn(async move {
-                    assert!(matches!(
-                        take(&mut body).await,
-                        Some(StreamMessage::Hello(_))
-                    ));
                     loop {
-                        let id = take_changes(&mut body).await.id;
-                        if id == *last.borrow() {
+                        let piece = take_bytes(&mut body).await.unwrap();
+                        if last_id(&piece) == Some(*last.borrow()) {
                             break drop(end);
                         }
                     }
@@ -145,12 +80,12 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
         for (_body, end) in &mut stalled {
             loop {
                 tokio::select! {
-                    () = &mut *end => break,
+                    _closed = &mut *end => break,
                     () = tokio::time::sleep(Duration::from_millis(10)) => happen(),
                 };
             }
         }
-        told.send_replace(happen());
+        end_at.send_replace(happen());
         for reader in readers {
             tokio::time::timeout(WATCHDOG, reader)
                 .await
@@ -165,7 +100,7 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
             }
             assert!(waited <= 2, "{waited} messages");
         }
-        open(&live, &permits, Pace::Raw);
+        open(&live, &permits);
     });
 }
 
@@ -213,7 +148,7 @@ fn documents_that_take_long_hold_up_no_stream() {
         passed.pass();
         facts()
     });
-    let mut reader = live.follow(ttmem_api::Pace::Changes, None);
+    let mut reader = live.follow(None);
     *gate.closed.lock().unwrap() = true;
     thread::scope(|scope| {
         let opens = Opens(&gate);
@@ -227,7 +162,7 @@ fn documents_that_take_long_hold_up_no_stream() {
         gate.wait_for(3);
         for id in 1..=5 {
             live.apply([buffer(id, BOTH)]);
-            while next_changes(&mut reader).id < id {}
+            assert_eq!(next_event(&mut reader).id, id);
         }
         drop(opens);
         for answer in answers {

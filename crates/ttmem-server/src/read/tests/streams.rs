@@ -5,9 +5,7 @@ use super::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::{
-    EventReader, FieldValue, Pace, StreamChanges, StreamEvent, StreamGap, StreamMessage, Streamed,
-};
+use ttmem_api::{EventReader, FieldValue, StreamEvent, StreamGap, StreamMessage, Streamed};
 
 /// A server whose ledger goes on.
 pub(super) struct Live {
@@ -32,11 +30,11 @@ impl Live {
         let ledger = Arc::new(Mutex::new(ledger));
         let journal = Journal::default();
         let state = ReadState::new(
-            keeper_of(&ledger),
+            ledger_thread_of(&ledger),
             Arc::new(facts),
             journal.reader(),
             Histories::default(),
-            Places::default(),
+            GeometryCache::default(),
         );
         Self {
             streams: state.streams.clone(),
@@ -66,11 +64,11 @@ impl Live {
         journal.push(batch(self.process, events));
     }
 
-    pub(super) fn follow(&self, pace: Pace, after: Option<u64>) -> EventReader {
-        let mut reader = self.served.client().events(pace, after).unwrap();
+    pub(super) fn follow(&self, after: Option<u64>) -> EventReader {
+        let mut reader = self.served.client().events(after).unwrap();
         match next(&mut reader) {
             StreamMessage::Hello(hello) => {
-                assert_eq!(hello.started, facts().started);
+                assert_eq!(hello.started, facts().server.started);
             }
             other => panic!("{other:?}"),
         }
@@ -96,14 +94,7 @@ pub(super) fn next(reader: &mut EventReader) -> StreamMessage {
     }
 }
 
-pub(super) fn next_changes(reader: &mut EventReader) -> StreamChanges {
-    match next(reader) {
-        StreamMessage::Changes(changes) => changes,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn next_event(reader: &mut EventReader) -> StreamEvent {
+pub(super) fn next_event(reader: &mut EventReader) -> StreamEvent {
     match next(reader) {
         StreamMessage::Event(event) => event,
         other => panic!("{other:?}"),
@@ -126,114 +117,10 @@ pub(super) fn buffer(id: u64, mesh: MeshId) -> EventKind {
 }
 
 #[test]
-fn changes_begin_with_everything_and_go_on_with_what_changed() {
+fn a_stream_has_every_event_with_its_names() {
     let live = Live::new();
     live.apply([buffer(1, BOTH)]);
-    let mut reader = live.follow(Pace::Changes, None);
-    let all = next_changes(&mut reader);
-    let totals = |changes: &StreamChanges| -> Vec<(u32, u64, u64)> {
-        let devices = changes.devices.iter();
-        devices
-            .map(|each| (each.id, each.dram_bytes, each.buffers))
-            .collect()
-    };
-    assert_eq!(totals(&all), [(0, 12 * 64, 1), (1, 12 * 64, 1)]);
-    assert_eq!(all.id, 1);
-    live.apply([buffer(2, FIRST)]);
-    let changed = next_changes(&mut reader);
-    assert_eq!(
-        totals(&changed),
-        [(0, 2 * 12 * 64, 2)],
-        "the other is as it was"
-    );
-    assert!(changed.events_applied > all.events_applied);
-
-    // Nothing happens any more: who comes is told everything all the same, whatever it knew.
-    for after in [None, Some(0), Some(1), Some(2)] {
-        let mut late = live.follow(Pace::Changes, after);
-        let all = next_changes(&mut late);
-        assert_eq!(
-            totals(&all),
-            [(0, 2 * 12 * 64, 2), (1, 12 * 64, 1)],
-            "{after:?}"
-        );
-    }
-    let mut foreign = live.follow(Pace::Changes, Some(99));
-    let gap = next_gap(&mut foreign);
-    assert_eq!((gap.after, gap.resumes), (99, 3));
-    assert_eq!(next_changes(&mut foreign).devices.len(), 2);
-
-    // What is no event changes totals as well.
-    live.ledger
-        .lock()
-        .unwrap()
-        .depart(live.process, Departure::Died, 9);
-    let changed = next_changes(&mut reader);
-    assert_eq!(totals(&changed), [(0, 0, 0), (1, 0, 0)]);
-    assert_eq!(changed.id, 2);
-
-    // All are gone for a while: the next one starts it again.
-    drop((reader, foreign));
-    thread::sleep(Duration::from_millis(300));
-    let mut again = live.follow(Pace::Changes, Some(2));
-    assert_eq!(totals(&next_changes(&mut again)), [(0, 0, 0), (1, 0, 0)]);
-}
-
-#[test]
-fn devices_of_different_scopes_are_told_apart() {
-    let mut ledger = empty_ledger();
-    // Each set of visible devices has a device 0, and an old client knows no unique id.
-    for (visible, size_bytes) in [("", 64), ("2", 128), ("3", 256)] {
-        let process = ledger.join(ProcessIdentity {
-            visible_devices: visible.into(),
-            ..identity(Some(9), Source::Legacy)
-        });
-        let kind = EventKind::LegacyAllocated {
-            device: 0,
-            class: Class::Dram,
-            size_bytes,
-            id: 64,
-        };
-        apply(&mut ledger, process, 1, kind);
-    }
-    let served = Served::new(ledger);
-    let mut reader = served.client().events(Pace::Changes, None).unwrap();
-    assert!(matches!(next(&mut reader), StreamMessage::Hello(_)));
-    let changes = next_changes(&mut reader);
-    let mut told: Vec<_> = changes
-        .devices
-        .iter()
-        .map(|each| {
-            (
-                each.scope.as_deref(),
-                each.id,
-                each.unique_id,
-                each.dram_bytes,
-            )
-        })
-        .collect();
-    told.sort_unstable_by_key(|each| each.0);
-    assert_eq!(
-        told,
-        [
-            (None, 0, None, 64),
-            (Some("2"), 0, None, 128),
-            (Some("3"), 0, None, 256),
-        ]
-    );
-    let snapshot = served.client().snapshot().unwrap();
-    for device in snapshot.devices {
-        let same = |each: &&(Option<&str>, u32, _, u64)| each.0 == device.scope.as_deref();
-        let streamed = told.iter().find(same).expect("the snapshot's scope");
-        assert_eq!(streamed.3, device.dram.charged_bytes);
-    }
-}
-
-#[test]
-fn a_raw_stream_has_every_event_with_its_names() {
-    let live = Live::new();
-    live.apply([buffer(1, BOTH)]);
-    let mut reader = live.follow(Pace::Raw, None);
+    let mut reader = live.follow(None);
     live.apply([buffer(2, FIRST), buffer(3, BOTH)]);
     let event = next_event(&mut reader);
     assert_eq!(
@@ -266,14 +153,14 @@ fn a_raw_stream_has_every_event_with_its_names() {
     }
 
     for after in [0, 1, 4998] {
-        let mut back = live.follow(Pace::Raw, Some(after));
+        let mut back = live.follow(Some(after));
         assert_eq!(next_event(&mut back).id, after + 1);
         assert_eq!(next_event(&mut back).id, after + 2);
     }
-    let mut up_to_date = live.follow(Pace::Raw, Some(5000));
+    let mut up_to_date = live.follow(Some(5000));
     live.apply([buffer(5001, BOTH)]);
     assert_eq!(next_event(&mut up_to_date).id, 5001);
-    let mut foreign = live.follow(Pace::Raw, Some(6000));
+    let mut foreign = live.follow(Some(6000));
     assert_eq!(next_gap(&mut foreign).after, 6000);
     live.apply([buffer(5002, BOTH)]);
     assert_eq!(next_event(&mut foreign).id, 5002);
@@ -287,7 +174,7 @@ fn an_event_of_a_process_that_is_gone_has_no_names() {
         .lock()
         .unwrap()
         .depart(live.process, Departure::Died, 9);
-    let mut reader = live.follow(Pace::Raw, Some(0));
+    let mut reader = live.follow(Some(0));
     let event = next_event(&mut reader).event;
     assert_eq!((event.pid, event.process), (Some(4001), None));
     let operation = event.fields.0.iter().find(|field| field.0 == "operation");
@@ -301,7 +188,7 @@ fn the_header_of_a_browser_is_understood() {
     let mut stream = UnixStream::connect(&live.served.path).unwrap();
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
     stream
-        .write_all(b"GET /api/v1/events?pace=raw HTTP/1.1\r\nLast-Event-ID: 7\r\n\r\n")
+        .write_all(b"GET /api/v1/events HTTP/1.1\r\nLast-Event-ID: 7\r\n\r\n")
         .unwrap();
     let mut text = String::new();
     while !text.contains("id: 9\n") {
@@ -331,7 +218,7 @@ fn who_was_away_too_long_is_told_what_is_missing() {
         let events = (0..1000).map(|id| freed(batch * 1000 + id)).collect();
         live.keep(events);
     }
-    let mut reader = live.follow(Pace::Raw, Some(3));
+    let mut reader = live.follow(Some(3));
     let gap = next_gap(&mut reader);
     assert_eq!((gap.after, gap.resumes), (3, 35_001));
     assert_eq!(gap.reason, "these events are not kept any more");
@@ -343,9 +230,8 @@ fn who_was_away_too_long_is_told_what_is_missing() {
 #[test]
 fn a_reader_that_stalls_holds_up_nobody_and_finds_a_gap() {
     let live = Live::new();
-    let mut stalled = live.follow(Pace::Raw, None);
-    let mut changes_stalled = live.follow(Pace::Changes, None);
-    let mut reader = live.follow(Pace::Raw, None);
+    let mut stalled = live.follow(None);
+    let mut reader = live.follow(None);
     let mut newest = 0;
     // More than sockets, queues and what is kept can hold.
     for _round in 0..150 {
@@ -377,42 +263,15 @@ fn a_reader_that_stalls_holds_up_nobody_and_finds_a_gap() {
         }
     }
     assert!(gaps > 0);
-    // Of totals the last is right, however many were left out.
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < WATCHDOG);
-        if let StreamMessage::Changes(changes) = next(&mut changes_stalled)
-            && changes
-                .devices
-                .iter()
-                .any(|device| device.buffers == newest)
-        {
-            break;
-        }
-    }
 }
 
 #[test]
-fn raw_readers_have_few_permits() {
-    permits_run_out(&Live::new(), Pace::Raw, 8, Pace::Changes);
-}
-
-#[test]
-fn readers_of_changes_have_permits_of_their_own() {
-    let limits = HttpLimits {
-        changes_streams: 3,
-        ..HttpLimits::SOCKET
-    };
-    permits_run_out(&Live::with(limits, facts), Pace::Changes, 3, Pace::Raw);
-}
-
-/// Fails unless a pace has so many permits, and others and requests go on when they are taken.
-fn permits_run_out(live: &Live, pace: Pace, permits: usize, other: Pace) {
-    let mut readers: Vec<EventReader> = (0..permits)
-        .map(|_permit| live.follow(pace, None))
+fn streams_have_few_permits_which_take_none_of_requests() {
+    let live = Live::new();
+    let mut readers: Vec<EventReader> = (0..HttpLimits::SOCKET.streams)
+        .map(|_permit| live.follow(None))
         .collect();
-    let request = format!("GET /api/v1/events?pace={pace} HTTP/1.1\r\n\r\n");
-    let answer = exchange(&live.served, request.as_bytes());
+    let answer = exchange(&live.served, b"GET /api/v1/events HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
     assert!(
         answer
@@ -425,13 +284,12 @@ fn permits_run_out(live: &Live, pace: Pace, permits: usize, other: Pace) {
         "{answer}"
     );
     let client = live.served.client();
-    assert_eq!(refusal(client.events(pace, None)).0, 429);
-    live.follow(other, None);
+    assert_eq!(refusal(client.events(None)).0, 429);
     client.snapshot().unwrap();
     // Who goes leaves the permit, though nothing is sent that would find the reader gone.
     drop(readers.pop());
     let began = Instant::now();
-    while client.events(pace, None).is_err() {
+    while client.events(None).is_err() {
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "the permit is still taken"
@@ -442,13 +300,17 @@ fn permits_run_out(live: &Live, pace: Pace, permits: usize, other: Pace) {
 
 #[test]
 fn readers_that_stay_take_no_permit_of_others() {
-    let live = Live::new();
+    let limits = HttpLimits {
+        streams: 200,
+        ..HttpLimits::SOCKET
+    };
+    let live = Live::with(limits, facts);
     let readers: Vec<EventReader> = (0..200)
         .map(|_reader| {
             let began = Instant::now();
             loop {
                 // Coming all at once, they may find the permits of requests taken for a moment.
-                match live.served.client().events(Pace::Changes, None) {
+                match live.served.client().events(None) {
                     Ok(reader) => break reader,
                     Err(error) => assert!(began.elapsed() < WATCHDOG, "{error}"),
                 }
@@ -459,46 +321,39 @@ fn readers_that_stay_take_no_permit_of_others() {
     live.apply([buffer(1, BOTH)]);
     for mut reader in readers {
         assert!(matches!(next(&mut reader), StreamMessage::Hello(_)));
-        let mut id = 0;
-        while id < 1 {
-            id = next_changes(&mut reader).id;
-        }
+        assert_eq!(next_event(&mut reader).id, 1);
     }
 }
 
 #[test]
 fn a_server_that_stops_ends_its_streams() {
-    let http = HttpThread::start(state(keeper(empty_ledger()), facts), HttpLimits::SOCKET).unwrap();
-    let mut streams: Vec<UnixStream> = ["raw", "changes"]
-        .iter()
-        .map(|pace| {
-            let (mut near, far) = UnixStream::pair().unwrap();
-            near.set_read_timeout(Some(WATCHDOG)).unwrap();
-            http.serve(far, UID).unwrap();
-            let request = format!("GET /api/v1/events?pace={pace} HTTP/1.1\r\n\r\n");
-            near.write_all(request.as_bytes()).unwrap();
-            let mut first = [0; 16];
-            near.read_exact(&mut first).unwrap();
-            assert!(first.starts_with(b"HTTP/1.1 200 "));
-            near
-        })
-        .collect();
+    let http = HttpThread::start(
+        state(ledger_thread(empty_ledger()), facts),
+        HttpLimits::SOCKET,
+        None,
+    )
+    .unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    near.set_read_timeout(Some(WATCHDOG)).unwrap();
+    http.serve(far, UID).unwrap();
+    let request = b"GET /api/v1/events HTTP/1.1\r\n\r\n";
+    near.write_all(request).unwrap();
+    let mut first = [0; 16];
+    near.read_exact(&mut first).unwrap();
+    assert!(first.starts_with(b"HTTP/1.1 200 "));
     http.stop();
-    for stream in &mut streams {
-        assert!(ended(stream).contains("event: hello"));
-    }
+    assert!(ended(&mut near).contains("event: hello"));
 }
 
 #[test]
 fn what_is_no_stream_is_refused() {
     let live = Live::new();
     for parameters in [
-        "pace=slow",
-        "pace=",
+        "pace=raw",
         "after=-1",
         "after=x",
         "since=1",
-        "pace=raw&pace=raw",
+        "after=1&after=1",
     ] {
         let request = format!("GET /api/v1/events?{parameters} HTTP/1.1\r\n\r\n");
         let answer = exchange(&live.served, request.as_bytes());

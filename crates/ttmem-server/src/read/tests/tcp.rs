@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiRequestError, HttpUrl, Pace, StreamMessage, Token};
+use ttmem_api::{ApiRequestError, HttpUrl, StreamMessage, Token};
 
 const TOKEN: &str = "s3cret";
 
@@ -22,7 +22,7 @@ struct Both {
 
 impl Both {
     fn new(token: Option<&str>) -> Self {
-        Self::with(token, HttpLimits::of_tcp())
+        Self::with(token, HttpLimits::TCP)
     }
 
     fn with(token: Option<&str>, limits: HttpLimits) -> Self {
@@ -39,8 +39,8 @@ impl Both {
         let address = url.authority().parse().unwrap();
         let mut ledger = empty_ledger();
         joined(&mut ledger, 4001);
-        let state = state(keeper(ledger), facts);
-        let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, Some((bound, limits)));
+        let state = state(ledger_thread(ledger), facts);
+        let http = HttpThread::start(state, HttpLimits::SOCKET, Some((bound, limits)));
         Self {
             unix: Served::by(http.unwrap()),
             url,
@@ -130,7 +130,7 @@ fn a_token_is_needed_where_there_is_one() {
     let unauthorized = (401, "unauthorized".to_owned());
     assert_eq!(refusal(both.client().snapshot()), unauthorized);
     assert_eq!(refusal(both.client().mark("x")), unauthorized);
-    let stream = both.client().events(Pace::Changes, None);
+    let stream = both.client().events(None);
     assert_eq!(refusal(stream), unauthorized);
     let with = |token: &str| both.client().with_token(Token::new(token).unwrap());
     assert_eq!(refusal(with("S3CRET").snapshot()), unauthorized);
@@ -252,7 +252,7 @@ fn garbage_is_answered_or_dropped() {
 /// One permit, and little patience.
 const STRICT: HttpLimits = HttpLimits {
     requests: 1,
-    head_timeout: Duration::from_millis(200),
+    header_timeout: Duration::from_millis(200),
     connection_timeout: Duration::from_millis(600),
     ..HttpLimits::SOCKET
 };
@@ -273,8 +273,8 @@ fn a_slow_head_and_silence_end() {
 fn the_silent_keep_nobody_out_however_many_they_are() {
     // Nobody goes because of the time here.
     let limits = HttpLimits {
-        head_timeout: WATCHDOG,
-        ..HttpLimits::of_tcp()
+        header_timeout: WATCHDOG,
+        ..HttpLimits::TCP
     };
     let both = Both::with(Some(TOKEN), limits);
     let reader = || both.client().with_token(Token::new(TOKEN).unwrap());
@@ -283,7 +283,7 @@ fn the_silent_keep_nobody_out_however_many_they_are() {
         .map(|_stranger| both.connect())
         .collect();
     reader().snapshot().unwrap();
-    // More than there are places for them, and those that begin to speak are no better.
+    // More than may be pending, and those that begin to speak are no better.
     for _stranger in 0..200 {
         let mut stream = both.connect();
         // Those that are gone already do not hear it.
@@ -308,7 +308,7 @@ fn permits_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
     let passed = Arc::clone(&gate);
     let limits = HttpLimits {
         requests: 2,
-        ..HttpLimits::of_tcp()
+        ..HttpLimits::TCP
     };
     let both = Both::answering(Some(TOKEN), limits, move || {
         passed.pass();
@@ -347,10 +347,10 @@ fn permits_are_for_those_who_are_let_in_and_the_socket_has_its_own() {
 }
 
 #[test]
-fn a_stream_over_tcp_has_a_place_among_a_few() {
+fn streams_over_tcp_have_few_permits() {
     let both = Both::new(None);
     let open = |client: ApiClient| -> Result<_, ApiRequestError> {
-        let mut stream = client.events(Pace::Raw, None)?;
+        let mut stream = client.events(None)?;
         let hello = stream.next().unwrap().unwrap();
         assert!(matches!(hello, StreamMessage::Hello(_)), "{hello:?}");
         Ok(stream)
@@ -366,7 +366,7 @@ fn a_stream_over_tcp_has_a_place_among_a_few() {
     while open(both.client()).is_err() {
         assert!(
             began.elapsed() < WATCHDOG,
-            "a reader that left keeps its place"
+            "a reader that left keeps its permit"
         );
         thread::sleep(Duration::from_millis(10));
     }
@@ -377,9 +377,9 @@ fn a_stream_over_tcp_has_a_place_among_a_few() {
 fn stopping_ends_listening_and_what_is_idle() {
     let bound = BoundHttp::bind(config("127.0.0.1:0", None)).unwrap();
     let address: SocketAddr = bound.url().authority().parse().unwrap();
-    let state = state(keeper(empty_ledger()), facts);
-    let tcp = Some((bound, HttpLimits::of_tcp()));
-    let http = HttpThread::start_with_tcp(state, HttpLimits::SOCKET, tcp).unwrap();
+    let state = state(ledger_thread(empty_ledger()), facts);
+    let tcp = Some((bound, HttpLimits::TCP));
+    let http = HttpThread::start(state, HttpLimits::SOCKET, tcp).unwrap();
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();

@@ -4,7 +4,7 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelUsage, L1Usage, LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process,
+    KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process,
     ProcessDevice, ProcessState, Released, RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source,
 };
 
@@ -87,6 +87,7 @@ impl World {
             peak_time: Some(ago(77)),
             buffers,
             largest_free_bytes_per_bank: Some((capacity - charged) / u64::from(banks) / 3),
+            ..ClassUsage::default()
         }
     }
 
@@ -109,11 +110,11 @@ impl World {
             source: Some(Source::Attached),
             verified: Some(!self.busy),
             dram,
-            l1: L1Usage {
+            l1: ClassUsage {
                 physical_bytes: Some(CORES * L1_OF_A_CORE),
                 reserved_bytes: Some(reserved),
                 occupied_bytes: Some(occupied.min(CORES * L1_OF_A_CORE)),
-                ..L1Usage::from(l1)
+                ..l1
             },
             l1_small: small,
             trace: self.class(TRACE, 12, 180, 4),

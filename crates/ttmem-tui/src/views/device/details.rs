@@ -82,7 +82,7 @@ pub(super) struct RowBar {
 pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
     let classes = [
         ("DRAM", Ink::Dram, device.dram),
-        ("L1", Ink::L1, device.l1.class()),
+        ("L1", Ink::L1, device.l1),
         ("L1_SMALL", Ink::L1Small, device.l1_small),
         ("TRACE", Ink::Trace, device.trace),
         ("SYSTEM", Ink::System, device.system),

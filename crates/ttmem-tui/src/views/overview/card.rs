@@ -79,7 +79,7 @@ pub(super) fn draw_large(
     let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
-    let l1_class = device.l1.class();
+    let l1_class = device.l1;
     for (name, memory, class, of_dram) in [
         ("DRAM", &figures.dram, &device.dram, true),
         ("L1", &figures.l1, &l1_class, false),

@@ -44,7 +44,7 @@ impl Filled {
 
     /// L1 as *occupied* is split, where that is known; else the buffers that allocators gave out.
     pub(crate) fn l1(device: &Device, recent: Option<&DeviceHistory>) -> Self {
-        let buffers = Self::class(Ink::L1, &device.l1.class());
+        let buffers = Self::class(Ink::L1, &device.l1);
         let (Some(parts), Some(used), Some(physical)) = (
             usage::parts_of_l1(device),
             device.l1.occupied_bytes,
@@ -141,7 +141,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if device.verified == Some(false) {
         warn("differs", "differs from allocators".to_owned());
     }
-    let l1_class = device.l1.class();
+    let l1_class = device.l1;
     let classes = [&device.dram, &l1_class, &device.l1_small, &device.trace];
     let overlap = classes.iter().filter_map(|class| class.overlap_bytes);
     let overlap = overlap.fold(0, u64::saturating_add);

@@ -132,7 +132,7 @@ fn l1_of_which_only_buffers_are_known_is_of_its_capacity() {
     device.l1.occupied_bytes = None;
     let l1 = Filled::l1(&device, None);
     assert_eq!(l1.whole, device.l1.capacity_bytes);
-    assert_eq!(l1.used, device.l1.class().used_bytes());
+    assert_eq!(l1.used, device.l1.used_bytes());
     device.l1.union_bytes = None;
     device.l1.charged_bytes = u64::MAX;
     assert_eq!(Filled::l1(&device, None).percent("–").0, "100.0%!");

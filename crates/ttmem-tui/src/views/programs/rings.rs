@@ -14,7 +14,7 @@ use crate::widgets::{
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
-use ttmem_api::{CoreType, Device, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
+use ttmem_api::{CoreType, Device, DeviceKey, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
 
 const RINGS: usize = 1_024;
 
@@ -48,14 +48,7 @@ const FIGURES: u16 = 68;
 const ENTRIES: u16 = 100;
 
 /// What makes a ring the same one later.
-type Key = (
-    Option<u64>,
-    u32,
-    Option<u32>,
-    Option<u64>,
-    CoreType,
-    Option<u32>,
-);
+type Key = (DeviceKey, Option<u32>, Option<u64>, CoreType, Option<u32>);
 
 #[derive(Debug, Default)]
 pub(super) struct Rings {
@@ -110,10 +103,8 @@ impl Rings {
     fn stretches<'r>(&mut self, device: &Device, ring: &'r RingUsage) -> Vec<Stretch<'r>> {
         let mut entries: Vec<&RingEntry> = ring.entries.iter().collect();
         entries.sort_by_key(|entry| entry.address);
-        let unique_id = device.unique_id.map(|id| id.0);
         let key = (
-            unique_id,
-            device.id,
+            device.key(),
             ring.pid,
             ring.mesh,
             ring.core_type,
@@ -123,7 +114,7 @@ impl Rings {
             if self.lowest.len() >= RINGS && !self.lowest.contains_key(&key) {
                 self.lowest.clear();
             }
-            let lowest = self.lowest.entry(key).or_insert(first.address);
+            let lowest = self.lowest.entry(key.clone()).or_insert(first.address);
             *lowest = first.address.min(*lowest);
         }
         // An empty ring lies at some address all the same, which nothing told yet.

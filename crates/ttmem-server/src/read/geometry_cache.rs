@@ -1,44 +1,41 @@
-//! Where everything lies, worked out once per state of the ledger.
+//! The geometry of the ledger, worked out once per state of it.
 //!
 //! Viewers ask several times a second, and between two questions often nothing
 //! happened: the answer to the last one is then the answer to this one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_ledger::{Geometry, View};
 
 /// The geometry of the last view that somebody asked about.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct GeometryCache {
     last: Arc<Mutex<Option<Known>>>,
 }
 
-/// A revision of the ledger and where everything lay then.
+/// A revision of the ledger, and its geometry.
 type Known = (u64, Arc<Geometry>);
 
-impl Places {
+impl GeometryCache {
     /// The geometry of a view.
     #[must_use]
     pub fn of(&self, view: &View) -> Arc<Geometry> {
-        let known = self
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some((revision, geometry)) = known
-            && revision == view.revision
+        if let Some((revision, geometry)) = &*self.last()
+            && *revision == view.revision
         {
-            return geometry;
+            return Arc::clone(geometry);
         }
         // Not under the lock: askers about different states do not wait for each other.
         let geometry = Arc::new(view.geometry());
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last
-            .as_ref()
-            .is_none_or(|(revision, _older)| *revision < view.revision)
-        {
+        let mut last = self.last();
+        let is_older = |(revision, _geometry): &Known| *revision < view.revision;
+        if last.as_ref().is_none_or(is_older) {
             *last = Some((view.revision, Arc::clone(&geometry)));
         }
         geometry
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Known>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,11 +47,11 @@ mod tests {
     #[test]
     fn a_state_is_worked_out_once_and_a_new_one_anew() {
         let mut ledger = Ledger::new(Limits::default());
-        let places = Places::default();
-        let first = places.of(&ledger.view());
-        assert!(Arc::ptr_eq(&first, &places.of(&ledger.view())));
+        let cache = GeometryCache::default();
+        let first = cache.of(&ledger.view());
+        assert!(Arc::ptr_eq(&first, &cache.of(&ledger.view())));
         ledger.configure_device(ttmem_ledger::DeviceFacts::default());
-        let second = places.of(&ledger.view());
+        let second = cache.of(&ledger.view());
         assert!(!Arc::ptr_eq(&first, &second));
         assert_eq!((first.devices.len(), second.devices.len()), (0, 1));
     }

@@ -1,7 +1,7 @@
 //! Pages of live programs.
 
 use super::rows::{self, PageRequest};
-use super::words;
+use super::vocabulary;
 use std::collections::HashMap;
 use ttmem_api::{HexId, KernelKind, Page, ProgramDevice, ProgramRow, Timestamp};
 use ttmem_event::CoreType;
@@ -66,7 +66,7 @@ fn program_row(
         Some(ProgramDevice {
             id: device.facts.logical_id,
             unique_id: device.facts.unique_id.map(HexId),
-            binary: words::binary_state(on.binary_status),
+            binary: vocabulary::binary_state(on.binary_status),
             sent_bytes: on.sent_bytes,
             command_bytes: on.command_bytes,
             dispatches: on.dispatches,
@@ -108,7 +108,7 @@ fn program_row(
 fn kind(program: &Program) -> Option<KernelKind> {
     let kernels = program.on.iter().flat_map(|on| on.kernels());
     let kinds: Vec<KernelKind> = kernels
-        .map(|kernel| words::kernel_kind(kernel.kind))
+        .map(|kernel| vocabulary::kernel_kind(kernel.kind))
         .collect();
     let order = [
         KernelKind::Fabric,

@@ -1,7 +1,8 @@
-//! The ledger's words in those of the read API.
+//! The words of events and ledger in those of the read API.
 
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{BinaryStatus, CbKind, Class, CoreType, KernelKind, Layout, Source};
+use ttmem_ledger::ProcessState;
 
 /// Longer texts of clients are cut: a page has thousands of rows, and each may name one.
 const MAX_TEXT_BYTES: usize = 512;
@@ -24,32 +25,25 @@ pub(super) fn instance(instance: [u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(instance))
 }
 
-pub(crate) fn class(class: Class) -> ttmem_api::MemoryClass {
-    match class {
-        Class::Dram => ttmem_api::MemoryClass::Dram,
-        Class::L1 => ttmem_api::MemoryClass::L1,
-        Class::System => ttmem_api::MemoryClass::System,
-        Class::L1Small => ttmem_api::MemoryClass::L1Small,
-        Class::Trace => ttmem_api::MemoryClass::Trace,
-    }
+/// Declares how the words of a set are called in the read API: by the same names.
+macro_rules! same_words {
+    ($($visibility:vis $name:ident: $set:ident to $called:ident { $($word:ident),+ })+) => {
+        $($visibility fn $name(word: $set) -> ttmem_api::$called {
+            match word {
+                $($set::$word => ttmem_api::$called::$word,)+
+            }
+        })+
+    };
 }
 
-/// The class of a word; none of a word that is not known.
-pub(super) fn class_named(word: ttmem_api::MemoryClass) -> Option<Class> {
-    Class::ALL
-        .iter()
-        .copied()
-        .find(|known| class(*known) == word)
-}
-
-pub(super) fn source(source: Source) -> ttmem_api::Source {
-    match source {
-        Source::Attached => ttmem_api::Source::Attached,
-        Source::Model => ttmem_api::Source::Model,
-        Source::Client => ttmem_api::Source::Client,
-        Source::Legacy => ttmem_api::Source::Legacy,
-        Source::Shm => ttmem_api::Source::Shm,
-    }
+same_words! {
+    pub(crate) class: Class to MemoryClass { Dram, L1, System, L1Small, Trace }
+    pub(super) source: Source to Source { Attached, Model, Client, Legacy, Shm }
+    pub(super) core_type: CoreType to CoreType { Tensix, ActiveEth, IdleEth, Dram }
+    pub(super) cb_kind: CbKind to CbKind { Local, Global, Dataflow, DataflowBorrowed, Scratchpad }
+    pub(super) binary_state: BinaryStatus to BinaryState { NotSent, InFlight, Committed }
+    pub(super) kernel_kind: KernelKind to KernelKind { Application, Fabric, Dispatch, Unknown }
+    pub(super) process_state: ProcessState to ProcessState { Live, Detached, Exited }
 }
 
 pub(super) fn layout(layout: Layout) -> Option<ttmem_api::BufferLayout> {
@@ -63,43 +57,15 @@ pub(super) fn layout(layout: Layout) -> Option<ttmem_api::BufferLayout> {
     }
 }
 
-pub(super) fn core_type(core_type: CoreType) -> ttmem_api::CoreType {
-    match core_type {
-        CoreType::Tensix => ttmem_api::CoreType::Tensix,
-        CoreType::ActiveEth => ttmem_api::CoreType::ActiveEth,
-        CoreType::IdleEth => ttmem_api::CoreType::IdleEth,
-        CoreType::Dram => ttmem_api::CoreType::Dram,
-    }
+/// The class of a word; none of a word that is not known.
+pub(super) fn class_named(word: ttmem_api::MemoryClass) -> Option<Class> {
+    Class::ALL
+        .iter()
+        .copied()
+        .find(|known| class(*known) == word)
 }
 
-pub(super) fn cb_kind(kind: CbKind) -> ttmem_api::CbKind {
-    match kind {
-        CbKind::Local => ttmem_api::CbKind::Local,
-        CbKind::Global => ttmem_api::CbKind::Global,
-        CbKind::Dataflow => ttmem_api::CbKind::Dataflow,
-        CbKind::DataflowBorrowed => ttmem_api::CbKind::DataflowBorrowed,
-        CbKind::Scratchpad => ttmem_api::CbKind::Scratchpad,
-    }
-}
-
-pub(super) fn binary_state(status: BinaryStatus) -> ttmem_api::BinaryState {
-    match status {
-        BinaryStatus::NotSent => ttmem_api::BinaryState::NotSent,
-        BinaryStatus::InFlight => ttmem_api::BinaryState::InFlight,
-        BinaryStatus::Committed => ttmem_api::BinaryState::Committed,
-    }
-}
-
-pub(super) fn kernel_kind(kind: KernelKind) -> ttmem_api::KernelKind {
-    match kind {
-        KernelKind::Application => ttmem_api::KernelKind::Application,
-        KernelKind::Fabric => ttmem_api::KernelKind::Fabric,
-        KernelKind::Dispatch => ttmem_api::KernelKind::Dispatch,
-        KernelKind::Unknown => ttmem_api::KernelKind::Unknown,
-    }
-}
-
-/// The architecture's name; an unknown one is told by its number, none by nothing.
+/// The architecture's name; an unknown one is called by its number, none by nothing.
 pub(crate) fn arch(arch: Arch) -> Option<String> {
     match arch {
         Arch::Unknown(0) => None,

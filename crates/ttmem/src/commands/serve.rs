@@ -67,7 +67,7 @@ pub(super) fn config(
     Ok(ServerConfig {
         sockets: sockets.collect(),
         http: http(options)?,
-        board: options.board.clone(),
+        board: options.board,
         log: LogConfig {
             target: match &options.log_file {
                 Some(path) => LogTarget::File(LogFileOptions {

@@ -240,7 +240,10 @@ fn output_for_people_fits_80_columns() {
     for text in shown {
         assert!(all.contains(text), "{text} is missing in\n{all}");
     }
-    let with_bars = all.lines().filter(|line| line.contains('[')).count();
+    let with_bars = all
+        .lines()
+        .filter(|line| line.contains("┄┄") || line.contains("··"))
+        .count();
     assert!(with_bars >= 6, "two bars for each device:\n{all}");
 }
 

@@ -32,6 +32,7 @@ struct Scale {
     seconds: u64,
     /// Seconds of the crowd: those who stall for good are dropped before.
     crowd_seconds: u64,
+    /// With the follower, as many as the server has streams.
     crowd: usize,
     requests: usize,
 }
@@ -40,7 +41,7 @@ const FULL: Scale = Scale {
     rate: 100_000,
     seconds: 20,
     crowd_seconds: 70,
-    crowd: 8,
+    crowd: 7,
     requests: 10_000,
 };
 
@@ -49,7 +50,7 @@ const QUICK: Scale = Scale {
     rate: 50_000,
     seconds: 2,
     crowd_seconds: 4,
-    crowd: 8,
+    crowd: 7,
     requests: 1000,
 };
 

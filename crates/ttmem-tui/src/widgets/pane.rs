@@ -70,8 +70,13 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    pub(crate) fn draw(self, canvas: &mut Canvas<'_>, title: &str, facts: &[Fact]) {
+        let inside = self.draw_frame(canvas, title);
+        draw_facts(canvas, inside, facts);
+    }
+
     /// Draws the line between the list and the pane; what is left for the facts.
-    pub(crate) fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
+    fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
         let theme = canvas.theme;
         let area = self.area.intersection(canvas.area);
         if area.width < 4 || area.height < 2 {
@@ -94,7 +99,7 @@ impl Room {
 }
 
 /// Draws facts, as many as there is room for: in a wide area two with names share a row.
-pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) {
+fn draw_facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) {
     let half = area.width / 2;
     let pairs = area.width >= TWO_ABREAST;
     let (mut row, mut second) = (area.y, false);

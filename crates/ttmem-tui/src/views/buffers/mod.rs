@@ -18,7 +18,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, Pane, Table, below, pane, row_of};
+use crate::widgets::{Canvas, Cursor, Pane, Table, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
@@ -316,10 +316,9 @@ impl View for Buffers {
             Some(_) => {}
         }
         if let Some(room) = room {
-            let inside = room.draw_frame(canvas, "buffer");
-            if let Some(row) = window.and_then(|window| row_at(window, self.cursor.row)) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
-            }
+            let row = window.and_then(|window| row_at(window, self.cursor.row));
+            let facts = row.map(|row| list::facts(row, data, theme));
+            room.draw(canvas, "buffer", &facts.unwrap_or_default());
         }
     }
 

@@ -16,7 +16,8 @@ use self::arrange::{Arrangement, Band, Density, Group, Grouping};
 use self::figures::{Figures, Holders};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
-use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
+use super::processes::Processes;
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
@@ -40,8 +41,8 @@ pub(crate) struct Overview {
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,
-    /// The processes, in the order in which they fill what room is left.
-    processes: processes::List,
+    /// What fills the room that is left.
+    processes: Processes,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +170,7 @@ impl Overview {
             ..area
         };
         if !data.processes().is_empty() && rest.height >= 3 {
-            processes::draw_top(canvas, rest, &mut self.processes, data);
+            self.processes.draw_top(canvas, rest, data);
         }
     }
 

@@ -4,7 +4,8 @@ use super::held::{About, Held, is_gone, remarks, state};
 use crate::data::Data;
 use crate::format::{bytes, count, counted, ids, short_duration};
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Cell, Column};
+use crate::widgets::SortKey::{Number, Text};
+use crate::widgets::{Cell, Column, Sort};
 use ttmem_api::{Process, ProcessDevice};
 
 const DEVICES: u16 = 11;
@@ -12,7 +13,6 @@ const DEVICES: u16 = 11;
 /// The place of the column that rows are sorted by at first.
 pub(super) const DRAM: usize = 4;
 
-/// The columns; all but the last can be sorted by.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::figures("USER", 6, 5),
@@ -29,6 +29,29 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("LEAKS", 10, 9),
     Column::figures("ANOMALIES", 9, 10),
     Column::words("REMARKS", 24, 11).growing(),
+];
+
+/// The orders of the rows: one for each column but the last.
+pub(super) const SORTS: &[Sort<Process>] = &[
+    Sort::ascending(0, |process| Number(process.pid.map(u64::from))),
+    Sort::ascending(1, |process| Number(process.uid.map(u64::from))),
+    Sort::ascending(2, |process| {
+        Text(process.name.as_ref().map(|name| name.to_lowercase()))
+    }),
+    Sort::descending(3, |process| Number(Some(process.devices.len() as u64))),
+    Sort::descending(DRAM, |process| Number(Some(Held::by(process).dram))),
+    Sort::descending(5, |process| Number(Some(Held::by(process).l1))),
+    Sort::descending(6, |process| Number(Some(Held::by(process).l1_small))),
+    Sort::descending(7, |process| Number(Some(Held::by(process).cbs))),
+    Sort::descending(8, |process| Number(Some(Held::by(process).kernels))),
+    Sort::descending(9, |process| Number(Held::by(process).dram_peak)),
+    // The oldest has the largest age and the smallest time.
+    Sort::descending(10, |process| {
+        Number(process.start_time.map(|time| u64::MAX - time.unix_nanos()))
+    }),
+    Sort::ascending(11, |process| Text(Some(state(process).0))),
+    Sort::descending(12, |process| Number(Some(process.leak_candidates.bytes))),
+    Sort::descending(13, |process| Number(Some(process.anomalies))),
 ];
 
 pub(crate) fn process_cells(process: &Process, data: &Data, theme: Theme) -> Vec<Cell> {

@@ -132,3 +132,16 @@ pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
     }
     remarks
 }
+
+/// What a filter looks at: all words of a row.
+pub(super) fn described(process: &Process) -> String {
+    let mut words: Vec<String> = [process.pid, process.uid]
+        .into_iter()
+        .flatten()
+        .map(|number| number.to_string())
+        .collect();
+    words.extend(process.name.clone());
+    words.extend([process.state.as_str().to_owned(), state(process).0]);
+    words.extend(remarks(process).into_iter().map(|(_, remark)| remark));
+    words.join(" ")
+}

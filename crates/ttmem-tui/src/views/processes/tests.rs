@@ -32,7 +32,7 @@ fn typed(view: &mut Processes, text: &str, data: &Data) {
 }
 
 fn pids(view: &Processes, data: &Data) -> Vec<Option<u32>> {
-    let rows = view.list.rows().iter();
+    let rows = view.rows.iter();
     rows.filter_map(|row| look_up(*row, data))
         .map(|(process, _)| process.pid)
         .collect()
@@ -69,18 +69,18 @@ fn a_filter_is_typed_kept_and_cleared() {
     press(&mut view, &[Key::Char('/')], &data);
     assert!(view.is_typing());
     typed(&mut view, "PYTEST", &data);
-    assert_eq!(view.list.matched(), 13);
+    assert_eq!(view.list.places().len(), 13);
     press(&mut view, &[Key::Enter], &data);
     assert!(!view.is_typing());
     press(&mut view, &[Key::Char('/')], &data);
     typed(&mut view, " of nobody", &data);
-    assert_eq!(view.list.matched(), 0);
+    assert_eq!(view.list.places().len(), 0);
     let screen = drawn(&mut view, &data, &Chosen::default(), (80, 24));
     assert!(screen.contains("no process matches"));
     press(&mut view, &[Key::Escape, Key::Escape], &data);
     let chosen = &mut Chosen::default();
     assert_eq!(view.handle(Key::Escape, &data, chosen), Outcome::Unused);
-    assert_eq!(view.list.matched(), 40);
+    assert_eq!(view.list.places().len(), 40);
 }
 
 #[test]
@@ -90,20 +90,19 @@ fn every_column_sorts_and_those_that_are_gone_come_last() {
     for _column in 1..COLUMNS.len() {
         for _way in 0..2 {
             view.refresh(&data);
-            assert_eq!(view.list.rows().len(), 40);
-            let rows = view.list.rows().iter();
+            assert_eq!(view.rows.len(), 40);
+            let rows = view.rows.iter();
             let gone: Vec<bool> = rows
                 .filter_map(|row| look_up(*row, &data))
                 .map(|(process, _)| is_gone(process))
                 .collect();
-            assert!(gone.is_sorted(), "{:?}", view.order);
+            assert!(gone.is_sorted(), "{:?}", view.list.sorted(SORTS));
             press(&mut view, &[Key::Char('S')], &data);
         }
         press(&mut view, &[Key::Char('s')], &data);
     }
-    assert_eq!(view.order, Order::default());
-    view.order.column = 0;
-    view.order.downwards = false;
+    assert_eq!(view.list.sorted(SORTS), Some((DRAM, true)));
+    view.list = List::sorted_by(0);
     view.refresh(&data);
     assert!(pids(&view, &data)[..35].is_sorted());
     press(&mut view, &[Key::Char('S')], &data);
@@ -148,7 +147,7 @@ fn the_row_that_the_user_went_to_is_followed() {
     snapshot.document.processes.truncate(1);
     snapshot.received += std::time::Duration::from_secs(1);
     drawn(&mut view, &data, &Chosen::default(), (80, 24));
-    assert_eq!(view.cursor.row, 0);
+    assert_eq!(view.list.cursor.row, 0);
     assert!(view.chosen(&data).is_some());
 }
 
@@ -169,7 +168,7 @@ fn the_pointer_chooses_a_row() {
     assert_eq!(point(0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(23, Gesture::Click), Outcome::Unused);
     assert_eq!(point(0, Gesture::WheelDown), Outcome::Handled);
-    assert_eq!(view.cursor.row, 5);
+    assert_eq!(view.list.cursor.row, 5);
 }
 
 #[test]
@@ -221,7 +220,7 @@ fn no_area_is_too_small() {
                 let area = Rect::new(3, 2, width, height);
                 let mut canvas = Buffer::empty(area);
                 let mut view = Processes::default();
-                view.order.per_device = true;
+                view.per_device = true;
                 view.draw(
                     &mut Canvas::new(&mut canvas, THEME),
                     area,
@@ -239,7 +238,7 @@ fn without_unicode_there_is_nothing_but_ascii() {
     let area = canvas.area;
     let theme = Theme::new(ColourDepth::None, false);
     let mut view = Processes::default();
-    view.order.per_device = true;
+    view.per_device = true;
     view.draw(
         &mut Canvas::new(&mut canvas, theme),
         area,

@@ -8,8 +8,8 @@ use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::theme::Theme;
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::{Cell, Column};
-use std::cmp::Ordering;
+use crate::widgets::SortKey::{Number, Text};
+use crate::widgets::{Cell, Column, Sort};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use ttmem_api::{HexId, KernelRow};
@@ -48,17 +48,31 @@ const COLUMNS_OF_SOME: &[Column] = &[
     Column::figures("≥RUNS", 6, 2),
 ];
 
-/// The columns that rows can be sorted by, in the order of the key.
-pub(super) const SORTS: [usize; 7] = [6, 7, 8, 9, 10, 4, 0];
+/// The orders of the rows, as the key goes through them.
+pub(super) const SORTS: &[Sort<Kernel>] = &[
+    Sort::descending(6, |kernel| Number(Some(kernel.total_bytes))),
+    Sort::descending(7, |kernel| Number(Some(kernel.unique_bytes))),
+    Sort::descending(8, |kernel| Number(Some(kernel.shared_bytes()))),
+    Sort::descending(9, |kernel| Number(Some(kernel.programs))),
+    Sort::descending(10, |kernel| Number(Some(kernel.dispatches))),
+    Sort::descending(4, |kernel| Number(kernel.row.binary_bytes)),
+    Sort::ascending(0, |kernel: &Kernel| Text(kernel.row.name.clone())).opposite_arrow(),
+];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Kernel {
-    /// The place of its first row in the document.
-    pub(super) first: usize,
+    /// Its first row in the document.
+    pub(super) row: KernelRow,
     unique_bytes: u64,
     total_bytes: u64,
     programs: u64,
     dispatches: u64,
+}
+
+impl Kernel {
+    const fn shared_bytes(&self) -> u64 {
+        self.total_bytes - self.unique_bytes
+    }
 }
 
 #[derive(Debug, Default)]
@@ -77,12 +91,12 @@ impl Kernels {
         self.each.clear();
         // Kernels of two processes are two, whatever their ids.
         let mut places: BTreeMap<(Option<u32>, Option<&str>, HexId), usize> = BTreeMap::new();
-        for (first, row) in document.document.rows.iter().enumerate() {
+        for row in &document.document.rows {
             let key = (row.pid, row.instance.as_deref(), row.kernel);
             let place = *places.entry(key).or_insert(self.each.len());
             if place == self.each.len() {
                 self.each.push(Kernel {
-                    first,
+                    row: row.clone(),
                     unique_bytes: 0,
                     total_bytes: 0,
                     programs: 0,
@@ -98,25 +112,8 @@ impl Kernels {
     }
 }
 
-/// Which of two kernels comes first when rows go up.
-pub(super) fn compare(
-    sort: usize,
-    (one, one_row): (&Kernel, &KernelRow),
-    (other, other_row): (&Kernel, &KernelRow),
-) -> Ordering {
-    let by = |of: fn(&Kernel) -> u64| of(one).cmp(&of(other));
-    match SORTS.get(sort) {
-        Some(0) => other_row.name.cmp(&one_row.name),
-        Some(4) => one_row.binary_bytes.cmp(&other_row.binary_bytes),
-        Some(7) => by(|kernel| kernel.unique_bytes),
-        Some(8) => by(|kernel| kernel.total_bytes - kernel.unique_bytes),
-        Some(9) => by(|kernel| kernel.programs),
-        Some(10) => by(|kernel| kernel.dispatches),
-        _total => by(|kernel| kernel.total_bytes),
-    }
-}
-
-pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, theme: Theme) -> Vec<Cell> {
+pub(super) fn cells(kernel: &Kernel, data: &Data, theme: Theme) -> Vec<Cell> {
+    let row = &kernel.row;
     let name = row.name.as_deref().unwrap_or(theme.unknown());
     vec![
         Cell::new(end_of_path(name)),
@@ -127,7 +124,7 @@ pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, theme: Theme)
         Cell::new(known(row.cores, theme)),
         Cell::new(format::bytes(kernel.total_bytes)),
         Cell::new(format::bytes(kernel.unique_bytes)),
-        Cell::faint(format::bytes(kernel.total_bytes - kernel.unique_bytes)),
+        Cell::faint(format::bytes(kernel.shared_bytes())),
         Cell::new(format::count(kernel.programs)),
         Cell::new(format::count(kernel.dispatches)),
     ]

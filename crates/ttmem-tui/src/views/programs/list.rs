@@ -4,9 +4,9 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
-use crate::widgets::{Cell, Column, Fact};
-use std::cmp::Ordering;
-use ttmem_api::{BinaryState, ProgramDevice, ProgramRow};
+use crate::widgets::SortKey::{Number, Text};
+use crate::widgets::{Cell, Column, Fact, Sort};
+use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::words("PROGRAM", 18, 0).growing(),
@@ -24,30 +24,21 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::figures("NUMBER", 7, 9),
 ];
 
-/// The columns that rows can be sorted by, in the order of the key.
-pub(super) const SORTS: [usize; 8] = [8, 11, 4, 5, 3, 6, 9, 0];
-
-/// The column of an order, and whether its values go down.
-pub(super) fn sorted(sort: usize, ascending: bool) -> Option<(usize, bool)> {
-    let column = *SORTS.get(sort)?;
+/// The orders of the rows, as the key goes through them.
+pub(super) const SORTS: &[Sort<ProgramRow>] = &[
+    Sort::descending(8, |row| Number(Some(row.dispatches))),
     // What ran last has the least age.
-    Some((column, ascending == (column == 11)))
-}
-
-/// Which of two programs comes first when rows go up.
-pub(super) fn compare(sort: usize, one: &ProgramRow, other: &ProgramRow) -> Ordering {
-    let by = |of: fn(&ProgramRow) -> Option<u64>| of(one).cmp(&of(other));
-    match SORTS.get(sort) {
-        Some(0) => other.name.cmp(&one.name),
-        Some(3) => one.cores.cmp(&other.cores),
-        Some(4) => by(|row| row.text_bytes),
-        Some(5) => by(|row| Some(row.cb_bytes)),
-        Some(6) => by(|row| Some(row.kernels)),
-        Some(9) => by(|row| most(row, |on| on.program_cache_hits)),
-        Some(11) => one.last_run.cmp(&other.last_run),
-        _runs => by(|row| Some(row.dispatches)),
-    }
-}
+    Sort::descending(11, |row: &ProgramRow| {
+        Number(row.last_run.map(Timestamp::unix_nanos))
+    })
+    .opposite_arrow(),
+    Sort::descending(4, |row| Number(row.text_bytes)),
+    Sort::descending(5, |row| Number(Some(row.cb_bytes))),
+    Sort::descending(3, |row| Number(row.cores.map(u64::from))),
+    Sort::descending(6, |row| Number(Some(row.kernels))),
+    Sort::descending(9, |row| Number(most(row, |on| on.program_cache_hits))),
+    Sort::ascending(0, |row: &ProgramRow| Text(row.name.clone())).opposite_arrow(),
+];
 
 pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
     let (binary, ink) = binaries(row, theme);

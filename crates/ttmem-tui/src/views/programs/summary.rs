@@ -18,11 +18,11 @@ impl Programs {
         let dot = theme.between();
         let mut parts = match self.page {
             Page::Programs => {
-                let count = format::counted(self.list.rows(), "program");
+                let count = format::counted(self.list.places().len() as u64, "program");
                 listed(data.programs.as_ref(), count, data, theme)
             }
             Page::Kernels => {
-                let count = format::counted(self.kernel_list.rows(), "kernel");
+                let count = format::counted(self.kernel_list.places().len() as u64, "kernel");
                 listed(data.kernels.as_ref(), count, data, theme)
             }
             Page::Timeline => {

@@ -10,7 +10,6 @@ use crate::widgets::{Canvas, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
-/// Below this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 
 /// The most lines that whoever runs beside may take from the view.
@@ -52,7 +51,6 @@ impl Parts {
         })
     }
 
-    /// The tab whose name is at a place.
     pub(crate) fn tab_at(&self, column: u16, row: u16) -> Option<Tab> {
         let places = tab_places(self.tabs);
         let hit = |place: &Rect| place.contains((column, row).into());
@@ -122,7 +120,6 @@ fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     draw_facts(canvas, facts, data);
 }
 
-/// Draws what is known of the server, as much as has room.
 pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let theme = canvas.theme;
     match data.totals() {
@@ -172,7 +169,6 @@ fn state(data: &Data) -> (String, Ink) {
     }
 }
 
-/// What the second line says, the most important first.
 fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     let incomplete = snapshot
         .processes
@@ -217,14 +213,14 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
 
 fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     let mut pen = canvas.pen(line, line.y);
-    for help in keys.iter().chain(EVERYWHERE) {
-        let wide = text::width(help.keys) + 1 + text::width(help.does);
+    for (keys, does) in keys.iter().chain(EVERYWHERE) {
+        let wide = text::width(keys) + 1 + text::width(does);
         if wide > usize::from(pen.room()) {
             break;
         }
-        pen.put(help.keys, Ink::Key);
+        pen.put(keys, Ink::Key);
         pen.skip(1);
-        pen.put(help.does, Ink::Faint);
+        pen.put(does, Ink::Faint);
         pen.skip(2);
     }
 }

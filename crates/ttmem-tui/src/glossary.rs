@@ -5,7 +5,6 @@
 
 macro_rules! words {
     ($($word:ident $term:literal $meaning:literal)*) => {
-        /// A word of the account.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Word {
             $(#[doc = $meaning] $word,)*

@@ -78,9 +78,7 @@ pub(crate) struct Pointer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gesture {
     Click,
-    /// The wheel, away from the user.
     WheelUp,
-    /// The wheel, towards the user.
     WheelDown,
 }
 

@@ -67,7 +67,6 @@ impl App {
         self.changed
     }
 
-    /// What is to be fetched for the view on screen, and how.
     pub(crate) fn settings(&self) -> Settings {
         let view = &self.views[self.tab as usize];
         Settings {

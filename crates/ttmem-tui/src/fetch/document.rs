@@ -3,7 +3,6 @@
 use crate::data::{Listed, Update, Window};
 use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page};
 
-/// How far the small curves reach back.
 const RECENT_SECONDS: u32 = 600;
 
 /// Programs and kernels that are asked for at once: more than anybody scrolls through.

@@ -35,7 +35,6 @@ pub(super) struct Poller {
     marks: u32,
 }
 
-/// Nobody takes updates any more.
 struct AppGone;
 
 impl Poller {
@@ -113,7 +112,6 @@ impl Poller {
         Ok(next)
     }
 
-    /// Has a document fetched at once.
     fn forget(&mut self, document: &Document) {
         self.fetched.retain(|fetched| !fetched.is_of(document));
     }
@@ -171,7 +169,6 @@ impl Poller {
     }
 }
 
-/// A document that was fetched, and when it is to be fetched again.
 #[derive(Debug)]
 struct Fetched {
     document: Document,

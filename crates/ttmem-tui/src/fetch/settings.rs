@@ -69,7 +69,6 @@ impl SharedSettings {
         self.lock().failed
     }
 
-    /// The settings of now; none when the threads are to end.
     pub(super) fn get(&self) -> Option<Settings> {
         let state = self.lock();
         (!state.ended).then(|| state.settings.clone())

@@ -11,15 +11,14 @@ use crate::widgets::{Canvas, Scroll, text};
 use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
-/// Keys that mean the same everywhere.
 pub(crate) const EVERYWHERE: &[KeyHelp] = &[
-    KeyHelp::new("q", "quit"),
-    KeyHelp::new("?", "help"),
-    KeyHelp::new("1-8", "view"),
-    KeyHelp::new("Space", "pause"),
-    KeyHelp::new("m", "mark"),
-    KeyHelp::new("r", "refresh"),
-    KeyHelp::new("+ -", "interval"),
+    ("q", "quit"),
+    ("?", "help"),
+    ("1-8", "view"),
+    ("Space", "pause"),
+    ("m", "mark"),
+    ("r", "refresh"),
+    ("+ -", "interval"),
 ];
 
 /// The columns beyond which lines are hard to read.
@@ -27,7 +26,6 @@ const WIDEST: u16 = 110;
 
 const TERM_WIDTH: usize = 18;
 
-/// The columns of one of several key helps in a row.
 const KEY_HELP_WIDTH: usize = 34;
 
 #[derive(Debug, Default)]
@@ -98,7 +96,6 @@ impl Help {
 
 struct Line(Vec<(String, Ink)>);
 
-/// All that the help says, in lines of so many columns.
 fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     put_keys(&mut lines, "Keys of this view", view.keys(), columns);
@@ -121,18 +118,17 @@ fn put_keys(lines: &mut Vec<Line>, title: &str, keys: &[KeyHelp], columns: usize
     let beside = (columns / KEY_HELP_WIDTH).max(1);
     for row in keys.chunks(beside) {
         let mut parts = Vec::with_capacity(2 * row.len());
-        for help in row {
-            let keys = text::left(help.keys, 9);
+        for (keys, does) in row {
+            let keys = text::left(keys, 9);
             parts.push((format!("  {keys} "), Ink::Key));
             let room = KEY_HELP_WIDTH - 12;
-            parts.push((text::left(help.does, room), Ink::Text));
+            parts.push((text::left(does, room), Ink::Text));
         }
         lines.push(Line(parts));
     }
     lines.push(Line(Vec::new()));
 }
 
-/// Words and what they mean; none of them twice.
 fn put_words<'w>(
     lines: &mut Vec<Line>,
     title: &str,

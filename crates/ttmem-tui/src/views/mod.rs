@@ -53,33 +53,27 @@ impl Tab {
 
     #[must_use]
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Processes => "Processes",
-            Self::Device => "Device",
-            Self::L1Map => "L1 map",
-            Self::Programs => "Programs",
-            Self::Buffers => "Buffers",
-            Self::Events => "Events",
-            Self::Leaks => "Leaks",
-        }
+        self.names().0
     }
 
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Overview => "overview",
-            Self::Processes => "processes",
-            Self::Device => "device",
-            Self::L1Map => "l1map",
-            Self::Programs => "programs",
-            Self::Buffers => "buffers",
-            Self::Events => "events",
-            Self::Leaks => "leaks",
+            Self::Overview => ("Overview", "overview"),
+            Self::Processes => ("Processes", "processes"),
+            Self::Device => ("Device", "device"),
+            Self::L1Map => ("L1 map", "l1map"),
+            Self::Programs => ("Programs", "programs"),
+            Self::Buffers => ("Buffers", "buffers"),
+            Self::Events => ("Events", "events"),
+            Self::Leaks => ("Leaks", "leaks"),
         }
     }
 
-    /// A view of this tab, as it is at first.
     pub(crate) fn view(self) -> Box<dyn View> {
         match self {
             Self::Overview => Box::<overview::Overview>::default(),
@@ -112,7 +106,6 @@ impl Chosen {
         place.unwrap_or(0)
     }
 
-    /// The chosen device; none while no device is known.
     pub(crate) fn device<'d>(&self, data: &'d Data) -> Option<&'d Device> {
         data.devices().get(self.place(data))
     }
@@ -144,23 +137,19 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Of something that the view had a use for, or had not.
     pub(crate) const fn if_used(used: bool) -> Self {
         if used { Self::Handled } else { Self::Unused }
     }
 }
 
 /// A key and what it does here, for the footer and the help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KeyHelp {
-    pub(crate) keys: &'static str,
-    pub(crate) does: &'static str,
-}
+pub(crate) type KeyHelp = (&'static str, &'static str);
 
-impl KeyHelp {
-    pub(crate) const fn new(keys: &'static str, does: &'static str) -> Self {
-        Self { keys, does }
-    }
+/// What follows in a list, or comes before, round and round; of what is not in it the first.
+fn around<T: Copy + PartialEq>(all: &[T], now: T, forward: bool) -> T {
+    let place = all.iter().position(|one| *one == now).unwrap_or(0);
+    let step = if forward { 1 } else { all.len() - 1 };
+    all[(place + step) % all.len()]
 }
 
 pub(crate) trait View {

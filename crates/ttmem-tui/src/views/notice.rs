@@ -8,7 +8,6 @@ use ratatui::layout::Rect;
 /// The most columns of a line: longer ones are hard to read.
 const LINE: usize = 76;
 
-/// Says what is the case, and what to do about it.
 pub(crate) fn draw_notice(canvas: &mut Canvas<'_>, area: Rect, said: &str, advice: &str) {
     let inside = Rect {
         x: area.x.saturating_add(2),

@@ -28,7 +28,7 @@ impl Bar<'_> {
         }
         let columns = right - left;
         let Some(whole) = self.whole.filter(|whole| *whole > 0) else {
-            let dots = if theme.unicode() { '┄' } else { '-' };
+            let dots = theme.pick('┄', '-');
             (left..right).for_each(|column| canvas.cell((column, row), dots, Ink::Faint));
             return;
         };
@@ -46,13 +46,12 @@ impl Bar<'_> {
             let place = left + scaled(peak.min(whole), whole, columns).min(columns - 1);
             // On what is taken it would hide a part: a tick is of use only beyond.
             if place >= column {
-                let tick = if theme.unicode() { '▏' } else { '|' };
+                let tick = theme.pick('▏', '|');
                 canvas.cell((place, row), tick, Ink::Peak);
             }
         }
     }
 
-    /// How many cells each part takes.
     fn cells(&self, whole: u64, columns: u16) -> Vec<(Ink, u16)> {
         let mut cells = Vec::with_capacity(self.parts.len());
         let (mut sum, mut drawn) = (0_u64, 0_u16);
@@ -74,7 +73,6 @@ impl Bar<'_> {
     }
 }
 
-/// A bar as text of so many columns: how much of a whole is used.
 #[must_use]
 pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));

@@ -105,13 +105,11 @@ pub(crate) fn row_of(area: Rect, row: u16) -> Rect {
     above(below(area, row), 1)
 }
 
-/// What an area has below its first rows.
 pub(crate) fn below(area: Rect, rows: u16) -> Rect {
     let rows = rows.min(area.height);
     Rect::new(area.x, area.y + rows, area.width, area.height - rows)
 }
 
-/// What an area has to the right of its first columns.
 pub(crate) fn right_of(area: Rect, columns: u16) -> Rect {
     let columns = columns.min(area.width);
     Rect::new(area.x + columns, area.y, area.width - columns, area.height)

@@ -7,13 +7,11 @@ use ratatui::layout::Rect;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) row: u64,
-    /// The first row on the screen.
     pub(crate) top: u64,
     /// Whether the chosen row looks like any other, as in a list that runs by itself.
     pub(crate) unmarked: bool,
     /// The rows of the list when it was last drawn.
     pub(crate) rows: u64,
-    /// Where that was, heading included.
     area: Rect,
 }
 

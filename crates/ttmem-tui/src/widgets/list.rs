@@ -95,7 +95,6 @@ impl List {
         true
     }
 
-    /// Rows by their places in the document.
     pub(crate) fn places(&self) -> &[usize] {
         &self.places
     }

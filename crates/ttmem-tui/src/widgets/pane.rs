@@ -10,7 +10,6 @@ use ratatui::layout::Rect;
 /// Columns from which a list leaves room for a pane beside it.
 const WIDE: u16 = 150;
 
-/// Columns of the names of facts.
 const LABEL: usize = 11;
 
 /// Columns from which two facts share a row.
@@ -30,7 +29,6 @@ impl Pane {
         self.toggled = !self.toggled;
     }
 
-    /// Closes it if the user opened it; whether it was so.
     pub(crate) const fn close(&mut self) -> bool {
         std::mem::replace(&mut self.toggled, false)
     }
@@ -65,7 +63,6 @@ impl Pane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     area: Rect,
-    /// Whether it is beside the list rather than below.
     beside: bool,
 }
 
@@ -84,7 +81,7 @@ impl Room {
         }
         let room = usize::from(area.width - 2);
         if self.beside {
-            let down = if theme.unicode() { "│" } else { "|" };
+            let down = theme.pick("│", "|");
             for row in area.y..area.bottom() {
                 canvas.put((area.x, row), down, 1, Ink::Frame);
             }

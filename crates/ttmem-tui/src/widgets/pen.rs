@@ -37,7 +37,6 @@ impl<'c> Pen<'c> {
         self.right.saturating_sub(self.column)
     }
 
-    /// Leaves some columns as they are.
     pub(crate) fn skip(&mut self, columns: u16) {
         self.column = self.column.saturating_add(columns).min(self.right);
     }
@@ -50,7 +49,6 @@ impl<'c> Pen<'c> {
         }
     }
 
-    /// Writes a text into exactly so many columns.
     pub(crate) fn field(&mut self, text: &str, columns: u16, to_the_right: bool, ink: Ink) {
         let width = usize::from(columns);
         let fitted = if to_the_right {

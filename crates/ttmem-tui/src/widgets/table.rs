@@ -11,7 +11,6 @@ use ratatui::layout::Rect;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     pub(crate) title: &'static str,
-    /// The columns it takes at least.
     pub(crate) width: u16,
     /// Whether it takes what is left over; several share it.
     grows: bool,
@@ -46,7 +45,6 @@ impl Column {
         Self::figures(title, 10, 0)
     }
 
-    /// The same column, taking what is left over.
     #[must_use]
     pub const fn growing(self) -> Self {
         Self {
@@ -79,13 +77,11 @@ impl Cell {
         }
     }
 
-    /// A cell that supports the others.
     pub(crate) fn faint(text: impl Into<String>) -> Self {
         Self::inked(text, Ink::Faint)
     }
 }
 
-/// The columns of a table, and by which it is sorted.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'c> {
     pub(crate) columns: &'c [Column],
@@ -103,7 +99,6 @@ impl<'c> Table<'c> {
         }
     }
 
-    /// The titles as a line of text.
     #[must_use]
     pub fn heading(&self, width: usize) -> String {
         let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
@@ -177,7 +172,6 @@ impl<'c> Table<'c> {
         self.draw_all(canvas, area, &mut cursor, rows, cells);
     }
 
-    /// Draws the heading alone into the first row of an area.
     pub(crate) fn draw_heading(&self, canvas: &mut Canvas<'_>, area: Rect) {
         let cells: Vec<Cell> = self
             .columns
@@ -257,11 +251,10 @@ impl<'c> Table<'c> {
 }
 
 const fn arrow(down: bool, theme: Theme) -> &'static str {
-    match (down, theme.unicode()) {
-        (true, true) => "▼",
-        (true, false) => "v",
-        (false, true) => "▲",
-        (false, false) => "^",
+    if down {
+        theme.pick("▼", "v")
+    } else {
+        theme.pick("▲", "^")
     }
 }
 

@@ -5,7 +5,6 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Ends a text that was cut.
 const ELLIPSIS: &str = "…";
 
 #[must_use]

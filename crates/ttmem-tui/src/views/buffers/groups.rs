@@ -8,7 +8,6 @@ use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
-/// What buffers can be put together by, in the order of the key.
 pub(in crate::views) const WAYS: [GroupBy; 5] = [
     GroupBy::Operation,
     GroupBy::Size,
@@ -17,7 +16,6 @@ pub(in crate::views) const WAYS: [GroupBy; 5] = [
     GroupBy::Layout,
 ];
 
-/// Why a group cannot be opened.
 pub(in crate::views) const NO_FILTER: &str =
     "The server cannot list just these: it has no such filter.";
 

@@ -7,7 +7,6 @@ use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
 use ttmem_api::{BufferRow, SortBy};
 
-/// The columns; which of them is sorted by says [`sorted`].
 pub(super) const COLUMNS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
     Column::words("CLASS", 8, 0),
@@ -51,7 +50,7 @@ pub(super) fn cells(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Cell> {
 
 pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
-    let times = if theme.unicode() { "×" } else { "x" };
+    let times = theme.pick("×", "x");
     let wasted = row.charged_bytes.saturating_sub(row.requested_bytes);
     let now = data.time();
     let when = row.time.zip(now).map(|(time, now)| {

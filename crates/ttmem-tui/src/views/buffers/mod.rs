@@ -89,14 +89,12 @@ impl Buffers {
         }
     }
 
-    /// The window that answers the question; none while it has not come.
     fn window<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d Window> {
         let window = &data.buffers.as_ref()?.document;
         let asked = self.question.rows(data, chosen, self.cursor);
         question::same(&window.query, &asked).then_some(window)
     }
 
-    /// The sums that answer the question; none while they have not come.
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen, by: GroupBy) -> Option<&'d BufferGroups> {
         let (query, groups) = &data.groups.as_ref()?.document;
         let asked = self.question.groups(data, chosen, by);
@@ -104,10 +102,10 @@ impl Buffers {
     }
 
     fn age(&self, data: &Data) -> Option<String> {
-        let rows = data.buffers.as_ref().map(|fresh| fresh.received);
-        let sums = data.groups.as_ref().map(|fresh| fresh.received);
-        let received = if self.grouped.is_some() { sums } else { rows };
-        data.age_note(received?)
+        match self.grouped {
+            Some(_) => data.age_note(data.groups.as_ref()),
+            None => data.age_note(data.buffers.as_ref()),
+        }
     }
 
     fn row<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferRow> {
@@ -210,20 +208,18 @@ impl Buffers {
 
 impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("/", "operation"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("b", "group by"),
-                KeyHelp::new("Enter", "details"),
-                KeyHelp::new("c", "class"),
-                KeyHelp::new("d", "device only"),
-                KeyHelp::new("p", "process only"),
-                KeyHelp::new("> <", "smallest size"),
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("Esc", "all"),
-            ]
-        }
+        &[
+            ("/", "operation"),
+            ("s S", "sort"),
+            ("b", "group by"),
+            ("Enter", "details"),
+            ("c", "class"),
+            ("d", "device only"),
+            ("p", "process only"),
+            ("> <", "smallest size"),
+            ("[ ]", "device"),
+            ("Esc", "all"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -310,8 +306,11 @@ impl View for Buffers {
         match window {
             None => draw_waiting(canvas, below(list_area, 1), data),
             Some(_) if rows == 0 => {
-                let none = [("no buffer that is live matches", Ink::Faint)];
-                canvas.line(row_of(list_area, 1), &none);
+                canvas.text(
+                    row_of(list_area, 1),
+                    "no buffer that is live matches",
+                    Ink::Faint,
+                );
             }
             Some(_) => {}
         }
@@ -327,7 +326,6 @@ impl View for Buffers {
     }
 }
 
-/// Says that an answer is on its way.
 fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let words = match &data.link {
         crate::data::Link::Down { .. } => "the server does not answer",
@@ -341,7 +339,6 @@ fn rows_of(window: &Window) -> u64 {
     window.page.matched.unwrap_or(here)
 }
 
-/// A row of the list, if the window has it.
 fn row_at(window: &Window, row: u64) -> Option<&BufferRow> {
     let place = row.checked_sub(window.first())?;
     window.page.rows.get(usize::try_from(place).ok()?)

@@ -22,7 +22,6 @@ const SMALLEST: [u64; 6] = [1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20, 512 <
 
 const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
-/// Which buffers the user wants to see, and in which order.
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
     pub(in crate::views) operation: Prompt,
@@ -56,7 +55,6 @@ impl Question {
         self.descending = self.sort != SortBy::Address;
     }
 
-    /// The next class, behind the last all of them.
     pub(super) fn next_class(&mut self) {
         self.class = match self.class {
             None => Some(MemoryClass::Dram),
@@ -93,7 +91,6 @@ impl Question {
         };
     }
 
-    /// The filters, as the server takes them.
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
@@ -116,7 +113,6 @@ impl Question {
         chosen.device(data).filter(|_| self.only_device)
     }
 
-    /// Asks for the rows around the screen.
     pub(super) fn rows(&self, data: &Data, chosen: &Chosen, cursor: Cursor) -> BufferQuery {
         let step = cursor.page().max(1).next_multiple_of(STEP).min(WIDEST_STEP);
         let offset = (cursor.next_top() / step).saturating_sub(1) * step;

@@ -104,11 +104,7 @@ impl Chart<'_> {
 
     fn draw_area(&self, canvas: &mut Canvas<'_>, plot: Rect, columns: &[Option<u64>], scale: u64) {
         let theme = canvas.theme;
-        let levels = if theme.unicode() {
-            LEVELS
-        } else {
-            ASCII_LEVELS
-        };
+        let levels = theme.pick(LEVELS, ASCII_LEVELS);
         let style = theme.style(self.series.ink());
         for (column, value) in (plot.x..plot.right()).zip(columns) {
             let Some(value) = value else { continue };
@@ -203,7 +199,6 @@ fn draw_axis(canvas: &mut Canvas<'_>, plot: Rect, (start, end): (Timestamp, Time
     }
 }
 
-/// Hours, minutes and seconds of a time, in UTC.
 fn time_of_day(time: Timestamp) -> String {
     format::date_time(time)[11..].to_owned()
 }

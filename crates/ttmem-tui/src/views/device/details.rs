@@ -54,7 +54,6 @@ const MARKS: &[Column] = &[
     Column::figures("SYSTEM", 10, 6),
 ];
 
-/// A figure and what it is.
 type Field = (&'static str, String);
 
 #[derive(Debug, Clone)]
@@ -64,7 +63,6 @@ pub(super) enum Line<'d> {
     Heading(&'static [Column]),
     /// A row of a table, and the bar beside it where there is room.
     Row(&'static [Column], Vec<Cell>, Option<RowBar>),
-    /// A bar of what L1 is taken by.
     InUse(&'d Device),
     /// Figures one behind the other, after the word for them.
     Fields(&'static str, Vec<Field>),

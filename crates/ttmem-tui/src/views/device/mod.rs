@@ -38,11 +38,9 @@ const WINDOWS: [(u32, &str); 4] = [
 
 /// From so many columns on, figures stand in two columns.
 const WIDE: u16 = 170;
-/// The left of the two.
 const LEFT: u16 = 116;
 /// So many allocators stand before the figures of programs where there is one column.
 const FEW_ALLOCATORS: usize = 4;
-/// A chart has at least so many rows.
 const CHART_ROWS: u16 = 6;
 /// Charts are put below each other when each has so many rows.
 const CHART_ROWS_OF_SEVERAL: u16 = 9;
@@ -217,26 +215,21 @@ impl<'d> Shown<'d> {
             seconds,
             history,
             device: history.of(device)?,
-            age: data
-                .history
-                .as_ref()
-                .and_then(|fresh| data.age_note(fresh.received)),
+            age: data.age_note(data.history.as_ref()),
         })
     }
 }
 
 impl View for DeviceView {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("w W", "window"),
-                KeyHelp::new("s S", "series"),
-                KeyHelp::new("z", "zoom"),
-                KeyHelp::new("j k", "scroll"),
-                KeyHelp::new("Enter", "L1 map"),
-            ]
-        }
+        &[
+            ("[ ]", "device"),
+            ("w W", "window"),
+            ("s S", "series"),
+            ("z", "zoom"),
+            ("j k", "scroll"),
+            ("Enter", "L1 map"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {

@@ -4,6 +4,7 @@
 //! among all events, and nowhere else.
 
 use crate::theme::{Ink, Theme};
+use crate::views::around;
 use ttmem_api::{EventFields, FieldValue, LastEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,12 +39,8 @@ impl Family {
         }
     }
 
-    /// The one behind it, or before it, round and round.
     pub(super) fn step(self, forward: bool) -> Self {
-        let count = Self::ALL.len();
-        let place = Self::ALL.iter().position(|family| *family == self);
-        let step = if forward { 1 } else { count - 1 };
-        Self::ALL[(place.unwrap_or(0) + step) % count]
+        around(&Self::ALL, self, forward)
     }
 
     pub(super) fn has(self, event: &LastEvent) -> bool {
@@ -128,11 +125,10 @@ impl Weight {
 
     /// The sign before it: colours alone say nothing to some.
     pub(super) const fn sign(self, theme: Theme) -> &'static str {
-        match (self, theme.unicode()) {
-            (Self::Usual, _) => "",
-            (Self::Notable, _) => "!",
-            (Self::Failure, true) => "✗",
-            (Self::Failure, false) => "X",
+        match self {
+            Self::Usual => "",
+            Self::Notable => "!",
+            Self::Failure => theme.pick("✗", "X"),
         }
     }
 }

@@ -31,11 +31,9 @@ pub(crate) struct Events {
     rows: Rows,
     cursor: Cursor,
     held: Option<Held>,
-    /// Where the names of the families were last drawn.
     families: Vec<(Rect, Family)>,
 }
 
-/// The events of the moment at which the list was stopped.
 #[derive(Debug)]
 struct Held {
     tail: Tail,
@@ -55,17 +53,15 @@ enum Why {
 
 impl View for Events {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("/", "filter"),
-                KeyHelp::new("Space", "pause"),
-                KeyHelp::new("e E", "kind"),
-                KeyHelp::new("j k", "scroll"),
-                KeyHelp::new("G", "newest"),
-                KeyHelp::new("Enter", "this process only"),
-                KeyHelp::new("Esc", "clear filter"),
-            ]
-        }
+        &[
+            ("/", "filter"),
+            ("Space", "pause"),
+            ("e E", "kind"),
+            ("j k", "scroll"),
+            ("G", "newest"),
+            ("Enter", "this process only"),
+            ("Esc", "clear filter"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -158,7 +154,6 @@ impl View for Events {
 }
 
 impl Events {
-    /// The events that are shown: those that were held, or else the newest.
     fn shown<'e>(held: Option<&'e Held>, data: &'e Data) -> &'e Tail {
         held.map_or(&data.tail, |held| &held.tail)
     }
@@ -220,7 +215,6 @@ impl Events {
         self.held = Some(Held { tail, why });
     }
 
-    /// From now on only events of the process of the chosen one.
     fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let row = self.held.as_ref().and(self.rows.get(self.cursor.row));
         let place = row.map(Row::place);
@@ -235,7 +229,6 @@ impl Events {
         }
     }
 
-    /// The families, and how the list runs.
     fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
         let (state, ink) = self.state(data, theme);
@@ -265,7 +258,7 @@ impl Events {
     }
 
     fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
-        let dot = if theme.unicode() { "·" } else { "-" };
+        let dot = theme.pick("·", "-");
         let Some(held) = &self.held else {
             let kept = data.tail.events.len() as u64;
             let kept = format::counted(kept, "event");
@@ -357,6 +350,6 @@ impl Events {
 }
 
 fn note(what: &str, theme: Theme) -> Vec<Cell> {
-    let line = if theme.unicode() { "╌╌╌" } else { "---" };
+    let line = theme.pick("╌╌╌", "---");
     vec![Cell::inked(format!("{line} {what} {line}"), Ink::Warning)]
 }

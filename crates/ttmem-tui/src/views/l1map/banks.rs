@@ -44,7 +44,6 @@ pub(super) fn cells_of(area: Rect) -> (u16, u16) {
     (area.width.saturating_sub(ADDRESSES), rows)
 }
 
-/// How many cells are worth asking for.
 pub(super) fn cells_wanted(area: Rect) -> u32 {
     let (columns, rows) = cells_of(area);
     (u32::from(columns) * u32::from(rows)).clamp(1, MOST_CELLS)
@@ -70,11 +69,9 @@ pub(super) fn draw(
     draw_lists(canvas, lists, map, cursor, data);
 }
 
-/// What the bank is, and what still fits into it.
 fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
     let theme = canvas.theme;
-    let received = data.blocks.as_ref().map(|fresh| fresh.received);
-    let old = received.and_then(|received| data.age_note(received));
+    let old = data.age_note(data.blocks.as_ref());
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
     let banks = known(map.banks, theme);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
@@ -162,7 +159,6 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     }
 }
 
-/// So many of so many parts of a whole.
 fn part(whole: u64, parts: u64, of: u64) -> u64 {
     let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -184,14 +180,10 @@ fn between(map: &BlockMap, whole: u64, place: u64, shown: u64) -> (u64, u64) {
 /// The sign of a cell; none of one in which nothing lies. Full only when it is.
 fn sign(taken: u64, size: u64, theme: Theme) -> Option<char> {
     let share = Share::of(taken, Some(size.max(1)))?;
-    let levels = if theme.unicode() {
-        LEVELS
-    } else {
-        ASCII_LEVELS
-    };
+    let levels = theme.pick(LEVELS, ASCII_LEVELS);
     match share.permille() {
         _nothing if taken == 0 => None,
-        1000 => Some(if theme.unicode() { '█' } else { '#' }),
+        1000 => Some(theme.pick('█', '#')),
         permille => Some(levels[usize::from(permille / 334)]),
     }
 }

@@ -11,7 +11,6 @@ use crate::widgets::{Canvas, Cell, Column, Share, Table, percent, right_of, row_
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
-/// The columns of the words in front of figures.
 const WORDS: u16 = 11;
 
 const RESIDENTS: &[Column] = &[

@@ -17,7 +17,6 @@ pub(super) enum Gap {
 }
 
 impl Gap {
-    /// The gap of a core; none without storage or without buffers.
     pub(super) fn of(core: &L1Core) -> Option<Self> {
         let (end, lowest) = core.cb_end.zip(core.lowest_buffer)?;
         Some(match lowest.checked_sub(end) {
@@ -26,7 +25,6 @@ impl Gap {
         })
     }
 
-    /// The core with the smallest gap, and that.
     pub(super) fn smallest(map: &L1Map) -> Option<(&L1Core, Self)> {
         let gaps = map.cores.iter();
         let gaps = gaps.filter_map(|core| Some((core, Self::of(core)?)));
@@ -41,7 +39,6 @@ impl Gap {
         }
     }
 
-    /// So many bytes, as a server tells it.
     pub(super) const fn of_bytes(bytes: u64) -> Self {
         match bytes {
             0 => Self::Clash(0),

@@ -35,7 +35,6 @@ impl GridPlace {
     }
 }
 
-/// The columns and rows of a grid: those of its cores.
 pub(super) fn sides(map: &L1Map) -> (u32, u32) {
     let columns = map.cores.iter().map(|core| core.x).max();
     let rows = map.cores.iter().map(|core| core.y).max();

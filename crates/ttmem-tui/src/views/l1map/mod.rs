@@ -44,30 +44,25 @@ pub(crate) struct L1MapView {
     core: Option<Place>,
     /// Whether arrows move in the list rather than in the grid.
     in_list: bool,
-    /// The place in the list of what lies on the core.
     segment: Cursor,
     /// The core at whose gap the list was opened.
     opened: Option<(DeviceKey, Place)>,
-    /// The place in the list of the largest blocks.
     block: Cursor,
     cells: Option<u32>,
     grid: GridPlace,
 }
 
-/// L1 of a device, if that is what came.
 fn map_of<'d>(device: &Device, data: &'d Data) -> Option<&'d L1Map> {
     let (key, map) = &data.l1map.as_ref()?.document;
     (*key == device.key()).then_some(map)
 }
 
-/// The banks of a device and class, if that is what came.
 fn blocks_of<'d>(device: &Device, class: MemoryClass, data: &'d Data) -> Option<&'d BlockMap> {
     let (key, map) = &data.blocks.as_ref()?.document;
     (*key == device.key() && map.class == class).then_some(map)
 }
 
 impl L1MapView {
-    /// The chosen core of a device: one that it has.
     fn core(&self, map: &L1Map) -> Option<Place> {
         let chosen = self
             .core
@@ -127,8 +122,7 @@ impl L1MapView {
     /// The second line: the smallest gap, and when all this held.
     fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
         let theme = canvas.theme;
-        let received = data.l1map.as_ref().map(|fresh| fresh.received);
-        let old = received.and_then(|received| data.age_note(received));
+        let old = data.age_note(data.l1map.as_ref());
         let mut parts: Vec<(String, Ink)> = Vec::new();
         // First, because what follows gives way.
         let is_old = old.is_some();
@@ -251,27 +245,19 @@ impl L1MapView {
 impl View for L1MapView {
     fn keys(&self) -> &'static [KeyHelp] {
         match self.page {
-            Page::Cores => {
-                const {
-                    &[
-                        KeyHelp::new("arrows", "core"),
-                        KeyHelp::new("[ ]", "device"),
-                        KeyHelp::new("d t l", "DRAM TRACE L1"),
-                        KeyHelp::new("Enter", "list"),
-                        KeyHelp::new("PgUp PgDn", "scroll"),
-                    ]
-                }
-            }
-            Page::Banks(_) => {
-                const {
-                    &[
-                        KeyHelp::new("Esc", "cores"),
-                        KeyHelp::new("[ ]", "device"),
-                        KeyHelp::new("d t l", "DRAM TRACE L1"),
-                        KeyHelp::new("j k", "blocks"),
-                    ]
-                }
-            }
+            Page::Cores => &[
+                ("arrows", "core"),
+                ("[ ]", "device"),
+                ("d t l", "DRAM TRACE L1"),
+                ("Enter", "list"),
+                ("PgUp PgDn", "scroll"),
+            ],
+            Page::Banks(_) => &[
+                ("Esc", "cores"),
+                ("[ ]", "device"),
+                ("d t l", "DRAM TRACE L1"),
+                ("j k", "blocks"),
+            ],
         }
     }
 

@@ -26,7 +26,6 @@ use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
     mark: Option<Mark>,
-    /// The place in the ways to put buffers together.
     way: usize,
     only_device: bool,
     cursor: Cursor,
@@ -43,7 +42,6 @@ struct Opened {
 }
 
 impl Leaks {
-    /// The mark that is looked at, and its place among all.
     fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
         let marks = data.marks();
         let chosen = self.mark.as_ref();
@@ -67,7 +65,6 @@ impl Leaks {
         Some(question.groups(data, chosen, self.by()))
     }
 
-    /// The sums that answer it; none while they have not come.
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
         let (query, groups) = &data.groups.as_ref()?.document;
         question::same(query, &self.asked(data, chosen)?).then_some(groups)
@@ -171,8 +168,7 @@ impl Leaks {
             canvas.text(row, "asking the server…", Ink::Faint);
             return;
         };
-        let received = data.groups.as_ref().map(|fresh| fresh.received);
-        let age = received.and_then(|received| data.age_note(received));
+        let age = data.age_note(data.groups.as_ref());
         let age = age.map_or_else(String::new, |age| format!("{}{age}", theme.between()));
         let parts = [
             (
@@ -194,10 +190,8 @@ impl Leaks {
     }
 }
 
-/// What can be known, and what cannot.
 const CAVEAT: &str = "Held is not leaked: weights, caches and what runs now are held on purpose.";
 
-/// Why what is shown may be too much.
 fn doubt(data: &Data) -> Option<String> {
     let processes = data.processes().iter();
     let count = processes.filter(|process| process.incomplete).count();
@@ -210,8 +204,7 @@ fn doubt(data: &Data) -> Option<String> {
 /// Draws what there is to say without a mark; what is left below.
 fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
     if data.totals().is_none() {
-        let words = [("asking the server…", Ink::Faint)];
-        canvas.line(row_of(area, 0), &words);
+        canvas.text(row_of(area, 0), "asking the server…", Ink::Faint);
         return below(area, 2);
     }
     canvas.text(row_of(area, 0), "No mark is set.", Ink::Strong);
@@ -223,13 +216,13 @@ fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
 impl View for Leaks {
     fn keys(&self) -> &'static [KeyHelp] {
         const KEYS: &[KeyHelp] = &[
-            KeyHelp::new("m", "set mark"),
-            KeyHelp::new("[ ]", "mark"),
-            KeyHelp::new("b", "group by"),
-            KeyHelp::new("Enter", "buffers"),
-            KeyHelp::new("d", "device only"),
-            KeyHelp::new("< >", "device"),
-            KeyHelp::new("Esc", "all"),
+            ("m", "set mark"),
+            ("[ ]", "mark"),
+            ("b", "group by"),
+            ("Enter", "buffers"),
+            ("d", "device only"),
+            ("< >", "device"),
+            ("Esc", "all"),
         ];
         match &self.opened {
             Some(opened) => opened.list.keys(),
@@ -350,8 +343,11 @@ impl View for Leaks {
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
             if groups.groups.is_empty() {
-                let none = [("nothing that was allocated since is still held", Ink::Good)];
-                canvas.line(row_of(groups_area, 1), &none);
+                canvas.text(
+                    row_of(groups_area, 1),
+                    "nothing that was allocated since is still held",
+                    Ink::Good,
+                );
             }
         }
         area = below(area, groups_area.height);

@@ -5,7 +5,6 @@
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
-/// Columns between devices that stand side by side.
 const GAP: u16 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +28,6 @@ impl Density {
         }
     }
 
-    /// The columns that a device takes at least.
     const fn width(self) -> u16 {
         match self {
             Self::Large | Self::Medium => 60,
@@ -215,7 +213,6 @@ impl Arrangement {
         rows + u64::from(self.density.has_heading())
     }
 
-    /// The part of a row that the device in a column has.
     pub(crate) fn cell(&self, row: Rect, column: usize) -> Rect {
         let gaps = GAP * (self.columns - 1);
         let each = row.width.saturating_sub(gaps) / self.columns;
@@ -255,7 +252,6 @@ impl Arrangement {
         places.get(column).or(places.last()).copied()
     }
 
-    /// All devices, as they stand.
     fn places(&self) -> impl DoubleEndedIterator<Item = usize> {
         self.bands.iter().flat_map(Band::places).copied()
     }

@@ -11,7 +11,6 @@ use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
 
-/// Columns of the names of figures in a large card.
 const NAMES: u16 = 9;
 
 const NAME: usize = 24;
@@ -157,10 +156,10 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
     let mut pen = canvas.pen(inside, card.y);
-    let (sign, ink) = match (chosen, theme.unicode()) {
-        (false, _) => (" ", Ink::Strong),
-        (true, true) => ("▸", Ink::Chosen),
-        (true, false) => (">", Ink::Chosen),
+    let (sign, ink) = if chosen {
+        (theme.pick("▸", ">"), Ink::Chosen)
+    } else {
+        (" ", Ink::Strong)
     };
     pen.put(&format!("{sign}{names} "), ink);
     let end = u16::try_from(text::width(&sensors) + 2).unwrap_or(u16::MAX);
@@ -186,7 +185,6 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
     }
 }
 
-/// The names of a device besides its logical and its unique id.
 pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
     let mut names = vec![
         known(device.board.as_deref(), theme),
@@ -212,7 +210,7 @@ pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
 /// Temperature, power and clock: not known to the account of memory.
 pub(super) fn sensors(theme: Theme) -> String {
     let unknown = theme.unknown();
-    let degrees = if theme.unicode() { "°C" } else { "C" };
+    let degrees = theme.pick("°C", "C");
     format!("{unknown} {degrees}  {unknown} W  {unknown} MHz")
 }
 
@@ -400,7 +398,6 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
     pieces
 }
 
-/// The highest values since the latest mark.
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
@@ -427,7 +424,6 @@ fn clock(time: Timestamp, data: &Data) -> String {
     format::time_near(time, data.time().unwrap_or(time))
 }
 
-/// How far the small curves reach back.
 fn reach(data: &Data) -> String {
     let Some(recent) = &data.recent else {
         return String::new();

@@ -95,11 +95,9 @@ impl Filled {
 pub(crate) struct Warning {
     /// A word, for rows.
     pub(crate) word: &'static str,
-    /// What it is about, for cards.
     pub(crate) text: String,
 }
 
-/// A device with all that is drawn of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
     pub(crate) device: &'d Device,

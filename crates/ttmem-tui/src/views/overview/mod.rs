@@ -36,7 +36,6 @@ pub(crate) struct Overview {
     grouping: Grouping,
     compact: bool,
     top: usize,
-    /// The room for devices when it was last drawn.
     room: (u16, u16),
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
@@ -48,7 +47,6 @@ pub(crate) struct Overview {
 #[derive(Debug, Clone, Copy)]
 struct Parts {
     devices: Rect,
-    /// The line of the chosen device, where devices have no cards.
     chosen: Option<u16>,
     legend: Option<u16>,
 }
@@ -237,14 +235,12 @@ fn parts(area: Rect) -> Parts {
 
 impl View for Overview {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("arrows", "choose"),
-                KeyHelp::new("Enter", "device"),
-                KeyHelp::new("b", "group"),
-                KeyHelp::new("c", "compact"),
-            ]
-        }
+        &[
+            ("arrows", "choose"),
+            ("Enter", "device"),
+            ("b", "group"),
+            ("c", "compact"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {

@@ -111,7 +111,6 @@ pub(super) fn draw_heading(canvas: &mut Canvas<'_>, cell: Rect, lines: u16, seen
     }
 }
 
-/// A device in one or two lines, as many as the cell has.
 pub(super) fn draw(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen: bool) {
     let theme = canvas.theme;
     for line in 0..cell.height {
@@ -147,12 +146,8 @@ fn draw_field(
     let device = figures.device;
     match field.shows {
         Shows::Mark => {
-            let sign = match (chosen, theme.unicode()) {
-                (false, _) => " ",
-                (true, true) => "▌",
-                (true, false) => ">",
-            };
-            pen.put(sign, Ink::Key);
+            let sign = theme.pick("▌", ">");
+            pen.put(if chosen { sign } else { " " }, Ink::Key);
             let warned = line == 0 && !figures.warnings.is_empty();
             pen.put(if warned { "!" } else { " " }, Ink::Warning);
         }
@@ -195,17 +190,12 @@ fn draw_field(
         }
         Shows::Curve => draw_curve(pen, figures, of_dram, width),
         Shows::Sensors => {
-            let sensors = if line == 0 { "°C W" } else { "MHz" };
-            let sensors = if theme.unicode() {
-                sensors
-            } else {
-                sensors.trim_start_matches('°')
+            let unknown = theme.unknown();
+            let text = match line {
+                0 => format!("{unknown} {} {unknown} W", theme.pick("°C", "C")),
+                _second => format!("{unknown} MHz"),
             };
-            let text: Vec<String> = sensors
-                .split(' ')
-                .map(|unit| format!("{} {unit}", theme.unknown()))
-                .collect();
-            pen.field(&text.join(" "), width, false, Ink::Faint);
+            pen.field(&text, width, false, Ink::Faint);
         }
         Shows::Warnings => {
             let words = figures.warnings.iter().map(|warning| warning.word);
@@ -222,7 +212,6 @@ fn draw_field(
     }
 }
 
-/// The last minutes of a memory of a device, in a row.
 pub(super) fn draw_curve(pen: &mut Pen<'_>, figures: &Figures<'_>, of_dram: bool, width: u16) {
     let (memory, ink): (&Filled, Ink) = if of_dram {
         (&figures.dram, Ink::Dram)
@@ -268,7 +257,6 @@ fn name(device: &Device, theme: Theme) -> String {
     format!("{:>3}{remote} {board}", device.id)
 }
 
-/// The same, and the architecture.
 fn names(device: &Device, theme: Theme) -> String {
     let remote = if device.remote == Some(true) { "R" } else { "" };
     let board = known(device.board.as_deref(), theme);

@@ -9,7 +9,6 @@ use crate::widgets::{Canvas, Share, percent, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, ProcessState};
 
-/// From this width on sizes are written out.
 const WIDE: u16 = 120;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +128,7 @@ pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
         pen.put(&format!(" {}", part_name(ink)), Ink::Faint);
         pen.skip(2);
     }
-    pen.put(if theme.unicode() { "▏" } else { "|" }, Ink::Peak);
+    pen.put(theme.pick("▏", "|"), Ink::Peak);
     pen.put(" peak", Ink::Faint);
     pen.skip(2);
     pen.put("!", Ink::Warning);

@@ -102,7 +102,6 @@ fn devices(process: &Process) -> String {
     }
 }
 
-/// For how many seconds a process has run, or ran.
 fn ran(process: &Process, data: &Data) -> Option<u64> {
     let started = process.start_time?;
     let Some(released) = &process.released else {
@@ -113,7 +112,7 @@ fn ran(process: &Process, data: &Data) -> Option<u64> {
 }
 
 pub(crate) fn device_cells(device: &ProcessDevice, theme: Theme) -> Vec<Cell> {
-    let branch = if theme.unicode() { "└ " } else { "- " };
+    let branch = theme.pick("└ ", "- ");
     let chip = device
         .unique_id
         .map_or_else(|| theme.unknown().to_owned(), |id| id.to_string());

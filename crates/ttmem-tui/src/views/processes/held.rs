@@ -6,7 +6,6 @@ use crate::format::{bytes, counted, counted_as};
 use crate::theme::Ink;
 use ttmem_api::{Process, ProcessDevice, ProcessState};
 
-/// What a process holds, on one device or on all of them together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) dram: u64,
@@ -87,7 +86,6 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     Lost,
-    /// Figures that are about to be replaced.
     Resync,
     Leaks,
     Anomalies,

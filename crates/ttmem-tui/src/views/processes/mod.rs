@@ -29,7 +29,6 @@ const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect t
 pub(crate) struct Processes {
     filter: Prompt,
     list: List,
-    /// A line for each device of a process.
     per_device: bool,
     rows: Vec<Row>,
     /// The row that the user went to; it is followed when others overtake it.
@@ -50,7 +49,6 @@ impl Default for Processes {
     }
 }
 
-/// A row of the table, by places in the snapshot.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     process: usize,
@@ -77,7 +75,6 @@ impl Identity {
     }
 }
 
-/// The process of a row, and the device of it if the row is of one.
 fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> {
     let process = data.totals()?.processes.get(row.process)?;
     let device = row.device.and_then(|device| process.devices.get(device));
@@ -126,7 +123,6 @@ impl Processes {
         look_up(*self.rows.get(place)?, data)
     }
 
-    /// From now on the row under the cursor is followed.
     fn follow(&mut self, data: &Data) {
         self.followed = self.chosen(data).map(|(process, device)| Identity {
             pid: process.pid,
@@ -271,14 +267,12 @@ fn cells(row: Row, data: &Data, theme: Theme) -> Vec<Cell> {
 
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("Enter", "buffers"),
-                KeyHelp::new("/", "filter"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("d", "devices"),
-            ]
-        }
+        &[
+            ("Enter", "buffers"),
+            ("/", "filter"),
+            ("s S", "sort"),
+            ("d", "devices"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {

@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use ttmem_api::{HexId, KernelRow};
 
-/// The columns, of all rows that the server has or of some.
 pub(super) const fn columns(all: bool) -> &'static [Column] {
     if all { COLUMNS } else { COLUMNS_OF_SOME }
 }

@@ -149,7 +149,6 @@ fn binaries(row: &ProgramRow, theme: Theme) -> (String, Ink) {
     (theme.unknown().to_owned(), Ink::Faint)
 }
 
-/// The devices on which its binary is, by state.
 fn binary_everywhere(row: &ProgramRow, theme: Theme) -> String {
     let mut parts = Vec::new();
     for known in STATES {

@@ -66,7 +66,6 @@ impl Page {
 }
 
 impl Programs {
-    /// Brings what is kept of the documents up to date with them.
     fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
         let shows = |pid: Option<u32>, name: Option<&str>| {
@@ -149,7 +148,6 @@ impl Programs {
         canvas.line(self.titles, &parts);
     }
 
-    /// The page whose name lies at a column.
     fn title_at(&self, column: u16) -> Option<Page> {
         let mut left = self.titles.x;
         Page::ALL.into_iter().find(|page| {
@@ -189,16 +187,14 @@ impl Programs {
 
 impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("p", "page"),
-                KeyHelp::new("/", "name"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("Enter", "details"),
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("Esc", "all"),
-            ]
-        }
+        &[
+            ("p", "page"),
+            ("/", "name"),
+            ("s S", "sort"),
+            ("Enter", "details"),
+            ("[ ]", "device"),
+            ("Esc", "all"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -280,8 +276,7 @@ impl View for Programs {
             Page::Rings => match chosen.device(data) {
                 Some(device) => self.rings.draw(canvas, area, device, data),
                 None => {
-                    let words = [("no device is known", Ink::Faint)];
-                    canvas.line(row_of(area, 0), &words);
+                    canvas.text(row_of(area, 0), "no device is known", Ink::Faint);
                 }
             },
         }

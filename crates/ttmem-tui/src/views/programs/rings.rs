@@ -47,14 +47,12 @@ const FIGURES: u16 = 68;
 /// Columns beyond which entries are no better to read.
 const ENTRIES: u16 = 100;
 
-/// What makes a ring the same one later.
 type Key = (DeviceKey, Option<u32>, Option<u64>, CoreType, Option<u32>);
 
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     pub(super) cursor: Cursor,
     pub(super) entries: Cursor,
-    /// The lowest address of an entry, of every ring that ever had one.
     lowest: BTreeMap<Key, u64>,
 }
 
@@ -92,8 +90,11 @@ impl Rings {
                 self.draw_entries(canvas, rest, ring, &stretches, data);
             }
             None => {
-                let words = [("no config ring is known on this device", Ink::Faint)];
-                canvas.line(row_of(above(area, high), 1), &words);
+                canvas.text(
+                    row_of(above(area, high), 1),
+                    "no config ring is known on this device",
+                    Ink::Faint,
+                );
                 draw_caches(canvas, below(rest, 1), &device.prefetch, data);
             }
         }
@@ -193,7 +194,6 @@ fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
     ]
 }
 
-/// Draws a ring by address; what is left below.
 fn draw_picture(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -206,8 +206,7 @@ fn draw_picture(
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
     let largest = holes().map(|hole| hole.size_bytes).max();
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
-        let words = [("nothing lies in this ring", Ink::Faint)];
-        canvas.line(row_of(area, 0), &words);
+        canvas.text(row_of(area, 0), "nothing lies in this ring", Ink::Faint);
         return below(area, 2);
     };
     let from = first.address;
@@ -289,7 +288,6 @@ fn draw_stretches(
     }
 }
 
-/// Draws the prefetcher caches; what is left below.
 fn draw_caches(
     canvas: &mut Canvas<'_>,
     mut area: Rect,

@@ -9,7 +9,6 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Share, percent};
 use ttmem_api::Device;
 
-/// Texts and what they mean, one behind the other.
 type Parts = Vec<(String, Ink)>;
 
 impl Programs {
@@ -59,11 +58,11 @@ fn listed<R>(
     data: &Data,
     theme: Theme,
 ) -> Parts {
-    let Some(Fresh { document, received }) = document else {
+    let age = data.age_note(document);
+    let Some(Fresh { document, .. }) = document else {
         return vec![("asking…".to_owned(), Ink::Faint)];
     };
     let mut parts = vec![(count, Ink::Strong)];
-    let age = data.age_note(*received);
     parts.extend(age.map(|age| (theme.between().to_owned() + &age, Ink::Faint)));
     if document.has_more {
         let first = format::count(document.rows.len() as u64);

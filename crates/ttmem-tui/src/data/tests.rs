@@ -100,7 +100,10 @@ fn a_document_is_old_after_three_intervals_and_at_least_three_seconds() {
     data.now += Duration::from_secs(3);
     assert_eq!(data.age_note(Some(&document)), None);
     data.now += Duration::from_secs(1);
-    assert_eq!(data.age_note(Some(&document)).as_deref(), Some("as of 4 s ago"));
+    assert_eq!(
+        data.age_note(Some(&document)).as_deref(),
+        Some("as of 4 s ago")
+    );
     data.interval = Duration::from_secs(2);
     assert_eq!(data.age_note(Some(&document)), None);
     data.now += Duration::from_secs(120);

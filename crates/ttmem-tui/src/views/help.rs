@@ -7,7 +7,7 @@ use super::{KeyHelp, View};
 use crate::glossary::Word;
 use crate::input::Key;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Scroll, text};
+use crate::widgets::{Canvas, Cursor, text};
 use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
@@ -30,7 +30,7 @@ const KEY_HELP_WIDTH: usize = 34;
 
 #[derive(Debug, Default)]
 pub(crate) struct Help {
-    scroll: Scroll,
+    scroll: Cursor,
 }
 
 impl Help {
@@ -68,8 +68,8 @@ impl Help {
         };
         let room = usize::from(inside.width);
         let lines = lines(view, room);
-        self.scroll.keep_inside(lines.len(), inside.height);
-        for (line, row) in lines.iter().skip(self.scroll.top()).zip(inside.rows()) {
+        self.scroll.keep_in_text(lines.len(), inside.height);
+        for (line, row) in lines.iter().skip(self.scroll.place()).zip(inside.rows()) {
             canvas.line(row, &line.0);
         }
         if inside != over {
@@ -83,7 +83,7 @@ impl Help {
         let room = usize::from(over.width.saturating_sub(4));
         let style = theme.style(Ink::Strong);
         canvas.put_styled((over.x + 2, over.y), " Help ", room, style);
-        let more = match (self.scroll.below(), self.scroll.top()) {
+        let more = match (self.scroll.below(), self.scroll.place()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
             (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),

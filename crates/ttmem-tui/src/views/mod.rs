@@ -20,6 +20,7 @@ use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
+use crate::theme::Ink;
 use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceKey};
@@ -144,6 +145,17 @@ impl Outcome {
 
 /// A key and what it does here, for the footer and the help.
 pub(crate) type KeyHelp = (&'static str, &'static str);
+
+/// One of several names to choose from.
+///
+/// Brackets, because a colour alone says nothing to some, and not every terminal reverses.
+fn option(name: &str, is_chosen: bool) -> (String, Ink) {
+    if is_chosen {
+        (format!("[{name}]"), Ink::Strong)
+    } else {
+        (format!(" {name} "), Ink::Faint)
+    }
+}
 
 /// What follows in a list, or comes before, round and round; of what is not in it the first.
 fn around<T: Copy + PartialEq>(all: &[T], now: T, forward: bool) -> T {

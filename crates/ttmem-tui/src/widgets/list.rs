@@ -100,8 +100,7 @@ impl List {
     }
 
     pub(crate) fn row<'r, R>(&self, rows: &'r [R]) -> Option<&'r R> {
-        let place = self.places.get(usize::try_from(self.cursor.row).ok()?)?;
-        rows.get(*place)
+        rows.get(*self.places.get(self.cursor.place())?)
     }
 
     /// The column that is sorted by, and whether its values go down.

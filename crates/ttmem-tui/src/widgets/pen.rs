@@ -78,6 +78,12 @@ impl<'c> Pen<'c> {
         true
     }
 
+    pub(crate) fn pieces<T: AsRef<str>>(&mut self, pieces: impl IntoIterator<Item = (T, Ink)>) {
+        for (piece, ink) in pieces {
+            self.piece(piece.as_ref(), ink);
+        }
+    }
+
     pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
         let columns = columns.min(self.room());
         bar.draw(&mut self.canvas, (self.column, self.row), columns);

@@ -141,7 +141,7 @@ impl<'c> Table<'c> {
         for (place, line) in (cursor.top..rows).zip(below(area, 1).rows()) {
             let cells = row(place).unwrap_or_else(|| vec![Cell::faint("…")]);
             let chosen = place == cursor.row && !cursor.unmarked;
-            self.draw_cells(canvas, line, &cells, chosen);
+            self.draw_row(canvas, line, &cells, chosen);
         }
     }
 
@@ -185,14 +185,16 @@ impl<'c> Table<'c> {
                 _other => Cell::faint(column.title),
             })
             .collect();
-        self.draw_row(canvas, row_of(area, 0), &cells);
+        self.draw_row(canvas, row_of(area, 0), &cells, false);
     }
 
-    pub(crate) fn draw_row(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell]) {
-        self.draw_cells(canvas, area, cells, false);
-    }
-
-    fn draw_cells(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell], chosen: bool) {
+    pub(crate) fn draw_row(
+        &self,
+        canvas: &mut Canvas<'_>,
+        area: Rect,
+        cells: &[Cell],
+        chosen: bool,
+    ) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;

@@ -96,9 +96,7 @@ impl Buffers {
     }
 
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen, by: GroupBy) -> Option<&'d BufferGroups> {
-        let (query, groups) = &data.groups.as_ref()?.document;
-        let asked = self.question.groups(data, chosen, by);
-        question::same(query, &asked).then_some(groups)
+        question::sums(&self.question.groups(data, chosen, by), data)
     }
 
     fn age(&self, data: &Data) -> Option<String> {
@@ -144,9 +142,8 @@ impl Buffers {
             self.pane.toggle();
             return Outcome::Handled;
         };
-        let row = usize::try_from(self.group_cursor.row).unwrap_or(usize::MAX);
         let groups = self.sums(data, chosen, by);
-        let group = groups.and_then(|groups| groups.groups.get(row));
+        let group = groups.and_then(|groups| groups.groups.get(self.group_cursor.place()));
         if group.is_some_and(|group| !self.narrow(group, by, chosen)) {
             self.note = Some(groups::NO_FILTER);
         }

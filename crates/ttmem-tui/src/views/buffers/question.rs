@@ -9,7 +9,7 @@ use crate::format;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
-use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
+use ttmem_api::{BufferGroups, BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.
 const STEP: u64 = 64;
@@ -162,8 +162,14 @@ fn since_text(since: Timestamp, data: &Data) -> String {
     format!("{} UTC", format::time_near(since, now))
 }
 
+/// The sums that answer a question; none while they have not come.
+pub(in crate::views) fn sums<'d>(asked: &BufferQuery, data: &'d Data) -> Option<&'d BufferGroups> {
+    let (query, groups) = &data.groups.as_ref()?.document;
+    same(query, asked).then_some(groups)
+}
+
 /// Whether two questions have the same rows for an answer, if not the same window of them.
-pub(in crate::views) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
+pub(super) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
     let all = |query: &BufferQuery| BufferQuery {
         offset: None,
         limit: None,

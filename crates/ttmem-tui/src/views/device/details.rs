@@ -261,10 +261,12 @@ impl Line<'_> {
                 canvas.text(area, text, Ink::Warning);
             }
             Self::Heading(columns) => Table::of(columns).draw_heading(canvas, area),
-            Self::Row(columns, cells, None) => Table::of(columns).draw_row(canvas, area, cells),
+            Self::Row(columns, cells, None) => {
+                Table::of(columns).draw_row(canvas, area, cells, false)
+            }
             Self::Row(columns, cells, Some(bar)) => {
                 let (table_area, bar_area) = beside(area, columns);
-                Table::of(columns).draw_row(canvas, table_area, cells);
+                Table::of(columns).draw_row(canvas, table_area, cells, false);
                 let drawn = Bar {
                     parts: &[(bar.ink, bar.used)],
                     whole: bar.whole,

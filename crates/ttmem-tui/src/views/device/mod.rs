@@ -13,14 +13,14 @@ mod title;
 pub(crate) use details::class_name;
 pub(crate) use title::draw_title;
 
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::{Chosen, KeyHelp, Outcome, Tab, View, option};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Scroll, right_of, text};
+use crate::widgets::{Canvas, Cursor, right_of, text};
 use chart::Chart;
 use details::Line;
 use ratatui::layout::Rect;
@@ -53,7 +53,7 @@ pub(crate) struct DeviceView {
     only: Option<Series>,
     /// Whether charts are as high as their highest value.
     zoomed: bool,
-    scroll: Scroll,
+    scroll: Cursor,
     charts: Vec<(Rect, Series)>,
 }
 
@@ -63,7 +63,7 @@ impl Default for DeviceView {
             window: 1,
             only: None,
             zoomed: false,
-            scroll: Scroll::default(),
+            scroll: Cursor::default(),
             charts: Vec::new(),
         }
     }
@@ -108,12 +108,8 @@ impl DeviceView {
         };
         put("history", Ink::Faint);
         for (place, (_, name)) in WINDOWS.iter().enumerate() {
-            // Brackets, because not every terminal shows what is reversed.
-            if place == self.window {
-                put(&format!("[{name}]"), Ink::Strong);
-            } else {
-                put(&format!(" {name} "), Ink::Faint);
-            }
+            let (name, ink) = option(name, place == self.window);
+            put(&name, ink);
         }
         let Some(shown) = shown else { return };
         let step = u64::from(shown.history.step_seconds);
@@ -179,7 +175,7 @@ impl DeviceView {
 
     fn draw_details(&mut self, canvas: &mut Canvas<'_>, area: Rect, lines: &[&[Line<'_>]]) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
-        self.scroll.keep_inside(rows, area.height);
+        self.scroll.keep_in_text(rows, area.height);
         let mut left = area.x;
         for (place, lines) in lines.iter().enumerate() {
             let width = if place == 0 && area.width >= WIDE {
@@ -187,7 +183,7 @@ impl DeviceView {
             } else {
                 area.right().saturating_sub(left)
             };
-            let shown = lines.iter().skip(self.scroll.top());
+            let shown = lines.iter().skip(self.scroll.place());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
                 line.draw(canvas, Rect::new(left, row, width, 1));
             }
@@ -279,8 +275,9 @@ impl View for DeviceView {
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
         match pointer.did {
-            Gesture::WheelUp => self.scroll.wheel(false),
-            Gesture::WheelDown => self.scroll.wheel(true),
+            Gesture::WheelUp | Gesture::WheelDown => {
+                self.scroll.point(pointer);
+            }
             Gesture::Click => {
                 let at = (pointer.column, pointer.row).into();
                 let hit = self.charts.iter().find(|(area, _)| area.contains(at));

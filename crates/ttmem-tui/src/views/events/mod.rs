@@ -12,7 +12,7 @@ mod tests;
 
 use self::family::Family;
 use self::rows::{Row, Rows, Wanted};
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, option};
 use crate::data::{Data, Link, Tail};
 use crate::format;
 use crate::glossary::Word;
@@ -240,12 +240,7 @@ impl Events {
         self.families.clear();
         let mut column = area.x;
         for family in Family::ALL {
-            // Brackets, because a colour alone says nothing to some.
-            let (name, ink) = if family == self.family {
-                (format!("[{}]", family.name()), Ink::Strong)
-            } else {
-                (format!(" {} ", family.name()), Ink::Faint)
-            };
+            let (name, ink) = option(family.name(), family == self.family);
             let end = column.saturating_add(u16::try_from(name.len()).unwrap_or(u16::MAX));
             if end >= left {
                 break;

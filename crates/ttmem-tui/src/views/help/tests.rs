@@ -25,7 +25,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         let inside: Vec<String> = inside
             .map(|line| line.trim_matches(['│', ' ']).to_owned())
             .collect();
-        let top = help.scroll.top();
+        let top = help.scroll.place();
         if lines.is_empty() {
             lines.extend(inside);
         } else {
@@ -33,7 +33,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         }
         assert!(help.handle(Key::Down));
         drawn(&mut help, view, size);
-        if help.scroll.top() == top {
+        if help.scroll.place() == top {
             return lines;
         }
     }

@@ -66,8 +66,7 @@ impl Leaks {
     }
 
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
-        let (query, groups) = &data.groups.as_ref()?.document;
-        question::same(query, &self.asked(data, chosen)?).then_some(groups)
+        question::sums(&self.asked(data, chosen)?, data)
     }
 
     fn rows(&self, data: &Data, chosen: &Chosen) -> u64 {
@@ -91,10 +90,8 @@ impl Leaks {
 
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) {
         let before = chosen.pid;
-        let row = usize::try_from(self.cursor.row).unwrap_or(usize::MAX);
-        let group = self
-            .sums(data, chosen)
-            .and_then(|groups| groups.groups.get(row));
+        let groups = self.sums(data, chosen);
+        let group = groups.and_then(|groups| groups.groups.get(self.cursor.place()));
         if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
             let since = (mark.time, self.only_device);
             let list = Buffers::of_group(group, self.by(), since, chosen);

@@ -43,29 +43,19 @@ pub(super) fn draw_medium(
         draw_curve(&mut pen, figures, line == 0, curve);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(5);
-        for (figure, ink) in memory_figures(memory, theme) {
-            pen.piece(&figure, ink);
-        }
+        pen.pieces(memory_figures(memory, theme));
     }
     let mut pen = canvas.pen(inner, inner.y + 4);
     let device = figures.device;
     pen.skip(5);
-    let resident = known_bytes(resident(figures), theme);
-    pen.piece(&format!("CBs {resident}"), Ink::Text);
-    pen.piece(
-        &format!("kernels {}", bytes(device.kernel.registered_bytes)),
-        Ink::Text,
-    );
-    pen.piece(
-        &format!("L1_SMALL {}", bytes(device.l1_small.used_bytes())),
-        Ink::Text,
-    );
-    pen.piece(
-        &format!("trace {}", bytes(device.trace.used_bytes())),
-        Ink::Text,
-    );
-    pen.piece(&processes(figures), Ink::Faint);
-    pen.piece(&dispatches(figures), Ink::Faint);
+    let sizes = [
+        ("CBs", resident(figures)),
+        ("kernels", Some(device.kernel.registered_bytes)),
+        ("L1_SMALL", Some(device.l1_small.used_bytes())),
+        ("trace", Some(device.trace.used_bytes())),
+    ];
+    pen.pieces(sizes.map(|(name, size)| plain(format!("{name} {}", known_bytes(size, theme)))));
+    pen.pieces([faint(processes(figures)), faint(dispatches(figures))]);
 }
 
 pub(super) fn draw_large(
@@ -88,9 +78,7 @@ pub(super) fn draw_large(
         draw_bar(&mut pen, memory, 7, theme);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(NAMES);
-        for (figure, ink) in memory_figures(memory, theme) {
-            pen.piece(&figure, ink);
-        }
+        pen.pieces(memory_figures(memory, theme));
         if let Some(time) = class.peak_time.filter(|_| of_dram) {
             pen.piece(&format!("peak at {}", clock(time, data)), Ink::Faint);
         }
@@ -129,9 +117,7 @@ pub(super) fn draw_large(
     ] {
         let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
-        for (piece, ink) in pieces {
-            pen.piece(&piece, ink);
-        }
+        pen.pieces(pieces);
         row += 1;
     }
 }
@@ -285,9 +271,7 @@ fn draw_region(
     let left_over = pen.room().saturating_sub(SHORT_BAR);
     draw_bar(&mut pen, &memory, left_over, theme);
     pen.skip(1);
-    for (figure, ink) in memory_figures(&memory, theme) {
-        pen.piece(&figure, ink);
-    }
+    pen.pieces(memory_figures(&memory, theme));
     pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
 }
 

@@ -6,54 +6,16 @@ use crate::format::{bytes, counted, counted_as};
 use crate::theme::Ink;
 use ttmem_api::{Process, ProcessDevice, ProcessState};
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) dram: u64,
-    pub(crate) l1: u64,
-    pub(crate) l1_small: u64,
-    pub(crate) trace: u64,
-    pub(crate) cbs: u64,
-    pub(crate) kernels: u64,
-    pub(crate) buffers: u64,
-    /// The highest that was charged in DRAM of one device; peaks of several devices are of
-    /// different moments, so their sum would be a peak of nothing.
-    pub(crate) dram_peak: Option<u64>,
+/// What a process holds of something on these devices together.
+pub(crate) fn held(devices: &[ProcessDevice], of: fn(&ProcessDevice) -> u64) -> u64 {
+    devices.iter().map(of).fold(0, u64::saturating_add)
 }
 
-impl Held {
-    pub(crate) fn by(process: &Process) -> Self {
-        process
-            .devices
-            .iter()
-            .map(Self::on)
-            .fold(Self::default(), Self::and)
-    }
-
-    pub(crate) fn on(device: &ProcessDevice) -> Self {
-        Self {
-            dram: device.dram_bytes,
-            l1: device.l1_bytes,
-            l1_small: device.l1_small_bytes,
-            trace: device.trace_bytes,
-            cbs: device.cb_bytes,
-            kernels: device.kernel_bytes,
-            buffers: device.buffers,
-            dram_peak: device.peak.map(|peak| peak.dram),
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            dram: self.dram.saturating_add(other.dram),
-            l1: self.l1.saturating_add(other.l1),
-            l1_small: self.l1_small.saturating_add(other.l1_small),
-            trace: self.trace.saturating_add(other.trace),
-            cbs: self.cbs.saturating_add(other.cbs),
-            kernels: self.kernels.saturating_add(other.kernels),
-            buffers: self.buffers.saturating_add(other.buffers),
-            dram_peak: self.dram_peak.max(other.dram_peak),
-        }
-    }
+/// The highest that was charged in DRAM of one device; peaks of several devices are of different
+/// moments, so their sum would be a peak of nothing.
+pub(crate) fn dram_peak(devices: &[ProcessDevice]) -> Option<u64> {
+    let peaks = devices.iter().filter_map(|device| device.peak);
+    peaks.map(|peak| peak.dram).max()
 }
 
 pub(crate) fn is_gone(process: &Process) -> bool {

@@ -8,7 +8,7 @@ mod held;
 mod tests;
 
 use self::columns::{COLUMNS, DRAM, SORTS, device_cells, process_cells};
-use self::held::{Held, described, is_gone, remarks};
+use self::held::{described, held, is_gone, remarks};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
@@ -56,23 +56,13 @@ struct Row {
     device: Option<usize>,
 }
 
-/// A row, whatever its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Identity {
-    pid: Option<u32>,
-    instance: Option<String>,
-    device: Option<u32>,
-}
+/// The pid and instance of a row's process, and the id of its device.
+type Identity = (Option<u32>, Option<String>, Option<u32>);
 
-impl Identity {
-    fn is(&self, row: Row, data: &Data) -> bool {
-        let Some((process, device)) = look_up(row, data) else {
-            return false;
-        };
-        self.pid == process.pid
-            && self.device == device.map(|device| device.id)
-            && self.instance == process.instance
-    }
+fn identity(row: Row, data: &Data) -> Option<Identity> {
+    let (process, device) = look_up(row, data)?;
+    let instance = process.instance.clone();
+    Some((process.pid, instance, device.map(|device| device.id)))
 }
 
 fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> {
@@ -110,25 +100,24 @@ impl Processes {
                 }
             }
         }
-        let followed = self.followed.as_ref();
+        let followed = &self.followed;
         let mut rows = self.rows.iter();
-        let place = followed.and_then(|followed| rows.position(|row| followed.is(*row, data)));
+        let place = rows.position(|row| followed.is_some() && identity(*row, data) == *followed);
         let cursor = &mut self.list.cursor;
         cursor.rows = self.rows.len() as u64;
         cursor.row = place.map_or(cursor.row, |place| place as u64);
     }
 
+    fn row(&self) -> Option<Row> {
+        self.rows.get(self.list.cursor.place()).copied()
+    }
+
     fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
-        let place = usize::try_from(self.list.cursor.row).ok()?;
-        look_up(*self.rows.get(place)?, data)
+        look_up(self.row()?, data)
     }
 
     fn follow(&mut self, data: &Data) {
-        self.followed = self.chosen(data).map(|(process, device)| Identity {
-            pid: process.pid,
-            instance: process.instance.clone(),
-            device: device.map(|device| device.id),
-        });
+        self.followed = self.row().and_then(|row| identity(row, data));
     }
 
     /// Goes to the buffers of the chosen process, if there can be any.
@@ -203,8 +192,9 @@ impl Processes {
             pen.piece(&format!("sorted by {title}, {way}"), Ink::Faint);
         }
         let places = self.list.places().iter();
-        let held = places.filter_map(|place| Some(Held::by(processes.get(*place)?).dram));
-        let dram = held.fold(0, u64::saturating_add);
+        let shown = places.filter_map(|place| processes.get(*place));
+        let dram = shown.map(|process| held(&process.devices, |on| on.dram_bytes));
+        let dram = dram.fold(0, u64::saturating_add);
         pen.piece(&format!("DRAM {}", bytes(dram)), Ink::Faint);
     }
 
@@ -219,13 +209,14 @@ impl Processes {
         pen.piece(&format!("pid {}", known(process.pid, theme)), Ink::Strong);
         let name = process.name.as_deref().unwrap_or(unknown);
         pen.piece(&text::clip(name, 60), Ink::Text);
-        let held = device.map_or_else(|| Held::by(process), Held::on);
+        let on = device.map_or(&process.devices[..], std::slice::from_ref);
         if let Some(device) = device {
             pen.piece(&format!("device {}", device.id), Ink::Text);
         }
-        pen.piece(&counted(held.buffers, "buffer"), Ink::Text);
-        if held.trace > 0 {
-            pen.piece(&format!("trace {}", bytes(held.trace)), Ink::Text);
+        pen.piece(&counted(held(on, |on| on.buffers), "buffer"), Ink::Text);
+        let trace = held(on, |on| on.trace_bytes);
+        if trace > 0 {
+            pen.piece(&format!("trace {}", bytes(trace)), Ink::Text);
         }
         if let (Some(started), Some(now)) = (process.start_time, data.time()) {
             pen.piece(&format!("started {}", time_near(started, now)), Ink::Faint);

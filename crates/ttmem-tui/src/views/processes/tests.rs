@@ -1,6 +1,6 @@
 //! Screens of every world, the order of rows, and what keys do.
 
-use super::held::state;
+use super::held::{dram_peak, state};
 use super::*;
 use crate::format::short_duration as age;
 use crate::input::Gesture;
@@ -197,12 +197,12 @@ fn states_are_told_apart() {
 fn figures_are_summed_up_and_peaks_are_not() {
     let data = BUSY.data();
     let process = &data.totals().expect("a snapshot").processes[0];
-    let held = Held::by(process);
     let dram: u64 = process.devices.iter().map(|on| on.dram_bytes).sum();
-    assert_eq!(held.dram, dram);
+    assert_eq!(held(&process.devices, |on| on.dram_bytes), dram);
     let peaks = process.devices.iter().filter_map(|on| on.peak);
-    assert_eq!(held.dram_peak, peaks.map(|peak| peak.dram).max());
-    assert_eq!(Held::default().dram_peak, None);
+    let highest = peaks.map(|peak| peak.dram).max();
+    assert_eq!(dram_peak(&process.devices), highest);
+    assert_eq!(dram_peak(&[]), None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod timeline;
 use self::kernels::{Kernel, Kernels};
 use self::rings::Rings;
 use self::timeline::Timeline;
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, around, option};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
@@ -57,11 +57,6 @@ impl Page {
             Self::Kernels => "kernels",
             Self::Rings => "rings and caches",
         }
-    }
-
-    fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|page| *page == self);
-        Self::ALL[(place.unwrap_or(0) + 1) % Self::ALL.len()]
     }
 }
 
@@ -123,15 +118,10 @@ impl Programs {
 
     fn draw_titles(&mut self, canvas: &mut Canvas<'_>, area: Rect, chosen: &Chosen) {
         let theme = canvas.theme;
-        let mut parts: Vec<(String, Ink)> = Vec::new();
-        for page in Page::ALL {
-            let part = if page == self.page {
-                (format!("[{}]", page.title()), Ink::Strong)
-            } else {
-                (format!(" {} ", page.title()), Ink::Faint)
-            };
-            parts.push(part);
-        }
+        let pages = Page::ALL.iter();
+        let mut parts: Vec<(String, Ink)> = pages
+            .map(|page| option(page.title(), *page == self.page))
+            .collect();
         self.titles = row_of(area, 0);
         if let Some(pid) = chosen.pid {
             parts.push((format!("  pid {pid}"), Ink::Key));
@@ -233,7 +223,7 @@ impl View for Programs {
             return Outcome::Handled;
         }
         match key {
-            Key::Char('p') => self.page = self.page.next(),
+            Key::Char('p') => self.page = around(&Page::ALL, self.page, true),
             Key::Char('/') if self.page != Page::Rings => self.filter.begin(),
             Key::Enter if self.page == Page::Programs => self.pane.toggle(),
             Key::Escape => return self.back(chosen),

@@ -52,10 +52,10 @@ impl<'b> Canvas<'b> {
         pen.column()
     }
 
-    pub(crate) fn spaced<T: AsRef<str>>(&mut self, area: Rect, parts: &[(T, Ink)], apart: u16) {
+    pub(crate) fn spaced(&mut self, area: Rect, parts: &[(String, Ink)], apart: u16) {
         let mut pen = self.pen(area, area.y);
         for (part, ink) in parts {
-            pen.put(part.as_ref(), *ink);
+            pen.put(part, *ink);
             pen.skip(apart);
         }
     }
@@ -113,6 +113,10 @@ pub(crate) fn below(area: Rect, rows: u16) -> Rect {
 pub(crate) fn right_of(area: Rect, columns: u16) -> Rect {
     let columns = columns.min(area.width);
     Rect::new(area.x + columns, area.y, area.width - columns, area.height)
+}
+
+pub(crate) fn left_of(area: Rect, columns: u16) -> Rect {
+    Rect::new(area.x, area.y, columns.min(area.width), area.height)
 }
 
 pub(crate) fn above(area: Rect, rows: u16) -> Rect {

@@ -14,7 +14,7 @@ pub(crate) mod text;
 
 pub(crate) use bar::Bar;
 pub use bar::bar;
-pub(crate) use canvas::{Canvas, above, below, right_of, row_of};
+pub(crate) use canvas::{Canvas, above, below, left_of, right_of, row_of};
 pub(crate) use cursor::Cursor;
 pub(crate) use list::{List, Sort, SortKey};
 pub(crate) use pane::{Fact, Pane};

@@ -84,7 +84,7 @@ impl<'c> Pen<'c> {
         }
     }
 
-    pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
+    pub(crate) fn bar(&mut self, bar: &Bar, columns: u16) {
         let columns = columns.min(self.room());
         bar.draw(&mut self.canvas, (self.column, self.row), columns);
         self.skip(columns);
@@ -135,14 +135,7 @@ mod tests {
             pen.skip(2);
             pen.put("abcdef", Ink::Text);
             pen.put("more", Ink::Text);
-            pen.bar(
-                &Bar {
-                    parts: &[(Ink::L1, 1)],
-                    whole: Some(1),
-                    peak: None,
-                },
-                9,
-            );
+            pen.bar(&Bar::new(&[(Ink::L1, 1)], Some(1)), 9);
         };
         assert_eq!(written(5, 0, full), "  ab…");
         assert_eq!(written(5, 1, full), "     ");

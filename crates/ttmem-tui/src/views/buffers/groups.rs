@@ -75,11 +75,7 @@ pub(in crate::views) fn draw_groups(
             GroupBy::Class => class_ink(class_of(group)),
             _other => Ink::Dram,
         };
-        let bar = Bar {
-            parts: &[(ink, group.charged_bytes)],
-            whole: Some(groups.charged_bytes),
-            peak: None,
-        };
+        let bar = Bar::new(&[(ink, group.charged_bytes)], Some(groups.charged_bytes));
         bar.draw(canvas, (part.right() + 1, area.y + line), BAR);
     }
 }

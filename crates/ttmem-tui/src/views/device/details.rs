@@ -7,7 +7,7 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name};
 use crate::views::usage;
-use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
+use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, left_of, percent, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
@@ -62,18 +62,10 @@ pub(super) enum Line<'d> {
     Warning(String),
     Heading(&'static [Column]),
     /// A row of a table, and the bar beside it where there is room.
-    Row(&'static [Column], Vec<Cell>, Option<RowBar>),
+    Row(&'static [Column], Vec<Cell>, Option<Bar>),
     InUse(&'d Device),
     /// Figures one behind the other, after the word for them.
     Fields(&'static str, Vec<Field>),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RowBar {
-    ink: Ink,
-    used: u64,
-    whole: Option<u64>,
-    peak: Option<u64>,
 }
 
 /// The classes, and those of which more is taken than there is.
@@ -87,12 +79,8 @@ pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Lin
     ];
     let mut lines = vec![Line::Heading(CLASSES)];
     lines.extend(classes.map(|(name, ink, usage)| {
-        let bar = RowBar {
-            ink,
-            used: usage.used_bytes(),
-            whole: usage.capacity_bytes,
-            peak: Some(usage.peak_bytes),
-        };
+        let bar = Bar::new(&[(ink, usage.used_bytes())], usage.capacity_bytes);
+        let bar = bar.with_peak(Some(usage.peak_bytes));
         let cells = class_cells(name, ink, &usage, data, theme);
         Line::Row(CLASSES, cells, Some(bar))
     }));
@@ -167,12 +155,8 @@ pub(super) fn programs<'d>(
 pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
     let rows = device.allocators.iter().map(|usage| {
         let fragmentation = fragmentation_permille(usage.fragmentation);
-        let bar = RowBar {
-            ink: scattered(fragmentation),
-            used: fragmentation.unwrap_or(0),
-            whole: fragmentation.map(|_known| 1000),
-            peak: None,
-        };
+        let part = (scattered(fragmentation), fragmentation.unwrap_or(0));
+        let bar = Bar::new(&[part], fragmentation.map(|_known| 1000));
         let cells = allocator_cells(usage, fragmentation, theme);
         Line::Row(ALLOCATORS, cells, Some(bar))
     });
@@ -267,12 +251,7 @@ impl Line<'_> {
             Self::Row(columns, cells, Some(bar)) => {
                 let (table_area, bar_area) = beside(area, columns);
                 Table::of(columns).draw_row(canvas, table_area, cells, false);
-                let drawn = Bar {
-                    parts: &[(bar.ink, bar.used)],
-                    whole: bar.whole,
-                    peak: bar.peak,
-                };
-                drawn.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
+                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
             }
             Self::InUse(device) => draw_in_use(canvas, area, device),
             Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
@@ -287,11 +266,8 @@ fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
     if spare < BAR.0 {
         return (area, Rect::new(area.right(), area.y, 0, 1));
     }
-    let table = Rect {
-        width: full,
-        ..area
-    };
-    (table, Rect::new(area.x + full, area.y, spare.min(BAR.1), 1))
+    let bar = left_of(right_of(area, full), BAR.1);
+    (left_of(area, full), bar)
 }
 
 fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: Theme) -> Vec<Cell> {
@@ -395,11 +371,8 @@ fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]
 fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
     let theme = canvas.theme;
     let parts = usage::parts_of_l1(device);
-    let bar = Bar {
-        parts: parts.as_ref().map_or(&[][..], |parts| parts),
-        whole: device.l1.physical_bytes.filter(|_| parts.is_some()),
-        peak: None,
-    };
+    let whole = device.l1.physical_bytes.filter(|_| parts.is_some());
+    let bar = Bar::new(parts.as_ref().map_or(&[][..], |parts| parts), whole);
     let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);
     let key = [Ink::Reserved, Ink::Storage, Ink::L1, Ink::L1Small];
     let key_width: usize = key.iter().map(|ink| part_name(*ink).len() + 3).sum();

@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, right_of, text};
+use crate::widgets::{Canvas, Cursor, left_of, right_of, text};
 use chart::Chart;
 use details::Line;
 use ratatui::layout::Rect;
@@ -94,10 +94,7 @@ impl DeviceView {
         let area = if columns > 0 && columns + 40 < area.width {
             let rest = area.width - columns;
             canvas.text(right_of(area, rest), more, Ink::Faint);
-            Rect {
-                width: rest - 1,
-                ..area
-            }
+            left_of(area, rest - 1)
         } else {
             area
         };

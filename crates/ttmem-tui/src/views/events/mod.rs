@@ -18,7 +18,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, below, row_of, text};
+use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 
 /// Rows of a screen below which the chosen event is not told in full.
@@ -130,20 +130,15 @@ impl View for Events {
         if self.stop_with_the_app(data) {
             self.follow(data, chosen.pid);
         }
-        self.draw_head(canvas, Rect { height: 1, ..area }, data);
+        self.draw_head(canvas, row_of(area, 0), data);
         let mut list = below(area, 1);
         if self.draw_note(canvas, list, data, chosen) {
             list = below(list, 1);
         }
         if self.held.is_some() && list.height >= ROOM_FOR_DETAILS {
-            let details = (list.height / 4).min(6);
-            list.height -= details;
-            let details = Rect {
-                y: list.bottom(),
-                height: details,
-                ..list
-            };
-            self.draw_details(canvas, details, data);
+            let rows = list.height - (list.height / 4).min(6);
+            self.draw_details(canvas, below(list, rows), data);
+            list = above(list, rows);
         }
         self.draw_list(canvas, list, data);
     }
@@ -302,10 +297,8 @@ impl Events {
         let theme = canvas.theme;
         let (rows, held) = (&self.rows, self.held.as_ref());
         let tail = Self::shown(held, data);
-        let table = Table {
-            columns: &line::columns(area.width),
-            sorted: None,
-        };
+        let columns = line::columns(area.width);
+        let table = Table::of(&columns);
         table.draw(canvas, area, &mut self.cursor, rows.len(), |number| {
             Some(match rows.get(number)? {
                 Row::Event(place) => line::cells(tail.at(place)?, theme),

@@ -7,7 +7,8 @@ use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, percent, row_of, text,
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, left_of, percent, right_of, row_of,
+    text,
 };
 use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
@@ -117,11 +118,7 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
         let share = percent(Some(split), theme.unknown());
         let words = format!("fragmentation {} ", share.trim_start());
         let end = canvas.text(row_of(area, 2), words, Ink::Faint);
-        let bar = Bar {
-            parts: &[(scattered, u64::from(split.permille()))],
-            whole: Some(1000),
-            peak: None,
-        };
+        let bar = Bar::new(&[(scattered, u64::from(split.permille()))], Some(1000));
         let columns = area.right().saturating_sub(end).min(30);
         bar.draw(canvas, (end, area.y + 2), columns);
     }
@@ -197,11 +194,9 @@ fn draw_lists(
 ) {
     let theme = canvas.theme;
     let right = if area.width >= 76 { 30 } else { 0 };
-    let left = Rect {
-        // Wider, and figures would be far from what they are of.
-        width: (area.width - right - u16::from(right > 0) * 2).min(120),
-        ..area
-    };
+    // Wider, and figures would be far from what they are of.
+    let width = (area.width - right - u16::from(right > 0) * 2).min(120);
+    let left = left_of(area, width);
     let blocks = Table::of(BLOCKS);
     blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
         let unknown = || Cell::faint(theme.unknown());
@@ -223,11 +218,7 @@ fn draw_lists(
         ]
     });
     if right > 0 {
-        let place = Rect {
-            x: left.right() + 2,
-            width: right,
-            ..area
-        };
+        let place = left_of(right_of(area, left.width + 2), right);
         Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
             let share = Share::of(hole.size_bytes, map.free_bytes);
             vec![

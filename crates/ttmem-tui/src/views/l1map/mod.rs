@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, above, below, right_of, row_of};
+use crate::widgets::{Canvas, Cursor, above, below, left_of, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
@@ -177,7 +177,7 @@ impl L1MapView {
         let (width, rows) = grid::size(map, most);
         // Figures of the core come before rows of the grid that would scroll.
         let rows = rows.min(body.height.saturating_sub(FACT_ROWS + 1).max(3));
-        let left = Rect { width, ..body };
+        let left = left_of(body, width);
         self.grid = grid::draw(canvas, above(left, rows), map, core);
         grid::draw_legend(canvas, row_of(left, rows));
         let airy = u16::from(body.height >= 30);
@@ -233,10 +233,7 @@ impl L1MapView {
         let body = below(area, 1);
         let list = right_of(body, bar_width);
         column::draw_list(canvas, list, told, &mut self.segment, data);
-        let bar = Rect {
-            width: bar_width.min(body.width),
-            ..body
-        };
+        let bar = left_of(body, bar_width);
         let marked = column::at(told, self.segment.row);
         column::draw_bar(canvas, bar, told, marked, labels);
     }

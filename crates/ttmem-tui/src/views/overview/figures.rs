@@ -82,12 +82,8 @@ impl Filled {
         (percent(self.share(), unknown) + mark, ink)
     }
 
-    pub(crate) const fn bar(&self) -> Bar<'_> {
-        Bar {
-            parts: &self.parts,
-            whole: self.whole,
-            peak: self.peak,
-        }
+    pub(crate) fn bar(&self) -> Bar {
+        Bar::new(&self.parts, self.whole).with_peak(self.peak)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::Canvas;
+use crate::widgets::{Canvas, above, below, row_of};
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
@@ -119,11 +119,7 @@ impl Overview {
             if row.saturating_add(height) > area.bottom() {
                 break;
             }
-            let whole = Rect {
-                y: row,
-                height,
-                ..area
-            };
+            let whole = above(below(area, row - area.y), height);
             match band {
                 Band::Heading(number) => {
                     if let Some(Group {
@@ -151,7 +147,7 @@ impl Overview {
         self.draw_processes(canvas, area, row, data);
         if density.has_heading() {
             let seen = scrolls.then(|| self.seen(arrangement, data));
-            let heading = Rect { height: 1, ..area };
+            let heading = row_of(area, 0);
             for column in 0..usize::from(arrangement.columns) {
                 let cell = arrangement.cell(heading, column);
                 let seen = seen.as_deref().filter(|_| column == 0);
@@ -162,11 +158,7 @@ impl Overview {
 
     /// Who holds most, where devices leave room for at least two of them.
     fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, row: u16, data: &Data) {
-        let rest = Rect {
-            y: row.saturating_add(1),
-            height: area.bottom().saturating_sub(row.saturating_add(1)),
-            ..area
-        };
+        let rest = below(area, row.saturating_add(1) - area.y);
         if !data.processes().is_empty() && rest.height >= 3 {
             self.processes.draw_top(canvas, rest, data);
         }
@@ -217,15 +209,11 @@ fn draw_device(
 
 /// What is where: a line above, the chosen device and the legend below if there is room.
 fn parts(area: Rect) -> Parts {
-    let above = u16::from(area.height > 3);
+    let title = u16::from(area.height > 3);
     let legend = area.height > 6;
     let chosen = area.height > 8;
-    let below = u16::from(legend) + u16::from(chosen);
-    let devices = Rect {
-        y: area.y + above,
-        height: area.height - above - below,
-        ..area
-    };
+    let under = u16::from(legend) + u16::from(chosen);
+    let devices = above(below(area, title), area.height - title - under);
     Parts {
         devices,
         chosen: chosen.then_some(devices.bottom()),
@@ -352,12 +340,7 @@ impl View for Overview {
             (&arrangement, place),
         );
         if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
-            let line = Rect {
-                y: row,
-                height: 1,
-                ..area
-            };
-            self.draw_chosen(canvas, line, place, data);
+            self.draw_chosen(canvas, row_of(area, row - area.y), place, data);
         }
         if let Some(row) = parts.legend {
             summary::draw_legend(canvas, area, row);

@@ -1,6 +1,6 @@
 //! The columns of the table, and the cells of a row.
 
-use super::held::{About, dram_peak, held, is_gone, remarks, state};
+use super::held::{dram_peak, held, is_gone, remarks, state};
 use crate::data::Data;
 use crate::format::{bytes, count, counted, ids, short_duration};
 use crate::theme::{Ink, Theme};
@@ -81,12 +81,9 @@ pub(crate) fn process_cells(process: &Process, data: &Data, theme: Theme) -> Vec
     let leaks = process.leak_candidates;
     cells.push(warning(leaks.buffers, &bytes(leaks.bytes)));
     cells.push(warning(process.anomalies, &count(process.anomalies)));
-    // Leaks and anomalies have columns of their own.
-    let (remark, ink) = remarks(process)
-        .into_iter()
-        .find(|(about, _)| !matches!(about, About::Leaks | About::Anomalies))
-        .map_or((String::new(), ink), |(about, text)| (text, about.ink()));
-    cells.push(Cell::inked(remark, ink));
+    let mut remarks = remarks(process).into_iter();
+    let remark = remarks.find(|remark| !remark.has_column);
+    cells.push(remark.map_or(Cell::new(""), |remark| Cell::inked(remark.text, remark.ink)));
     cells
 }
 

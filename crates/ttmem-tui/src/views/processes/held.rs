@@ -45,50 +45,43 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum About {
-    Lost,
-    Resync,
-    Leaks,
-    Anomalies,
-    Released,
-}
-
-impl About {
-    pub(crate) const fn ink(self) -> Ink {
-        match self {
-            Self::Released => Ink::Faint,
-            Self::Lost | Self::Resync | Self::Leaks | Self::Anomalies => Ink::Warning,
-        }
-    }
+pub(crate) struct Remark {
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
+    /// Whether the table has a column that says the same.
+    pub(crate) has_column: bool,
 }
 
 /// What the user should know of a process, by how much it matters.
-pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
+pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     let mut remarks = Vec::new();
-    let mut remark = |about, text: String| remarks.push((about, text));
+    let mut remark = |text, ink, has_column| {
+        remarks.push(Remark {
+            text,
+            ink,
+            has_column,
+        });
+    };
     if let Some(released) = &process.released {
         let text = format!("{}, {} released", released.reason, bytes(released.bytes));
-        remark(About::Released, text);
+        remark(text, Ink::Faint, false);
     }
     if process.incomplete {
         let lost = counted(process.lost_events, "event");
-        remark(About::Lost, format!("{lost} lost"));
+        remark(format!("{lost} lost"), Ink::Warning, false);
     }
     if process.resyncing {
-        remark(About::Resync, "figures from before".to_owned());
+        remark("figures from before".to_owned(), Ink::Warning, false);
     }
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
         let candidates = counted(leaks.buffers, "leak candidate");
-        remark(
-            About::Leaks,
-            format!("{candidates}, {}", bytes(leaks.bytes)),
-        );
+        let text = format!("{candidates}, {}", bytes(leaks.bytes));
+        remark(text, Ink::Warning, true);
     }
     if process.anomalies > 0 {
         let anomalies = counted_as(process.anomalies, "anomaly", "anomalies");
-        remark(About::Anomalies, anomalies);
+        remark(anomalies, Ink::Warning, true);
     }
     remarks
 }
@@ -102,6 +95,6 @@ pub(super) fn described(process: &Process) -> String {
         .collect();
     words.extend(process.name.clone());
     words.extend([process.state.as_str().to_owned(), state(process).0]);
-    words.extend(remarks(process).into_iter().map(|(_, remark)| remark));
+    words.extend(remarks(process).into_iter().map(|remark| remark.text));
     words.join(" ")
 }

@@ -17,7 +17,7 @@ use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, List, Prompt, Table, row_of, text};
+use crate::widgets::{Canvas, Cell, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Process, ProcessDevice};
 
@@ -232,8 +232,8 @@ impl Processes {
         if remarks.is_empty() {
             pen.piece("nothing to remark", Ink::Faint);
         }
-        for (about, remark) in remarks {
-            pen.piece(&text::clip(&remark, 60), about.ink());
+        for remark in remarks {
+            pen.piece(&text::clip(&remark.text, 60), remark.ink);
         }
         if let (Some(released), Some(now)) = (&process.released, data.time()) {
             let what = format!(
@@ -318,29 +318,20 @@ impl View for Processes {
             return;
         }
         self.refresh(data);
-        let above = u16::from(area.height > 2);
+        let title = u16::from(area.height > 2);
         // A blank line, and two for the chosen process.
-        let below = if area.height > 9 { 3 } else { 0 };
-        let table_area = Rect {
-            y: area.y + above,
-            height: area.height - above - below,
-            ..area
-        };
+        let detail = if area.height > 9 { 3 } else { 0 };
+        let table_area = above(below(area, title), area.height - title - detail);
         self.draw_table(canvas, table_area, data);
-        if above > 0 {
+        if title > 0 {
             self.draw_title(canvas, area, data);
         }
         if self.rows.is_empty() {
             let none = "no process matches the filter; Esc clears it";
             canvas.text(row_of(table_area, 1), none, Ink::Faint);
         }
-        if below > 0 {
-            let detail = Rect {
-                y: table_area.bottom() + 1,
-                height: below - 1,
-                ..area
-            };
-            self.draw_detail(canvas, detail, data);
+        if detail > 0 {
+            self.draw_detail(canvas, below(area, area.height - detail + 1), data);
         }
     }
 

@@ -10,7 +10,8 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, owner};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, percent, row_of,
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, left_of, percent, right_of,
+    row_of,
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
@@ -156,10 +157,7 @@ impl Rings {
     ) {
         let theme = canvas.theme;
         let table = Table::of(ENTRY_COLUMNS);
-        let area = Rect {
-            width: area.width.min(ENTRIES),
-            ..area
-        };
+        let area = left_of(area, ENTRIES);
         table.draw_all(canvas, area, &mut self.entries, stretches, |stretch| {
             entry_cells(stretch, ring.pid, data, theme)
         });
@@ -323,21 +321,13 @@ fn draw_caches(
             ),
         ];
         canvas.line(row_of(area, 0), &line);
-        let bar = Bar {
-            parts: &[(Ink::Kernel, cache.used_bytes)],
-            whole: cache.capacity_bytes,
-            peak: None,
-        };
+        let bar = Bar::new(&[(Ink::Kernel, cache.used_bytes)], cache.capacity_bytes);
         let at = row_of(area, 1);
         let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
         if at.height > 0 {
             bar.draw(canvas, (at.x, at.y), bar_width);
         }
-        let figures = Rect {
-            x: at.x + bar_width + 1,
-            width: at.width.saturating_sub(bar_width + 1),
-            ..at
-        };
+        let figures = right_of(at, bar_width + 1);
         let words = format!(
             "{} hits, {} misses ({}){dot}{} entries{dot}{} evicted{dot}{}",
             format::count(cache.hits),

@@ -9,7 +9,7 @@ use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cursor, Prompt, below, row_of, text};
+use crate::widgets::{Canvas, Cursor, Prompt, below, left_of, right_of, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -232,12 +232,8 @@ impl Timeline {
         } else {
             text::right("now", usize::from(back))
         };
-        let axis = Rect {
-            x: area.x.saturating_add(begin + cells - back),
-            width: back,
-            ..row_of(area, 0)
-        };
-        canvas.text(axis, line, Ink::Faint);
+        let axis = right_of(row_of(area, 0), begin + cells - back);
+        canvas.text(left_of(axis, back), line, Ink::Faint);
     }
 
     fn draw_track(

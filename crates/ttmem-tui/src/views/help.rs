@@ -79,18 +79,15 @@ impl Help {
 
     /// On the frame: what this is, and how much of it is to come.
     fn draw_title(&self, canvas: &mut Canvas<'_>, over: Rect) {
-        let theme = canvas.theme;
         let room = usize::from(over.width.saturating_sub(4));
-        let style = theme.style(Ink::Strong);
-        canvas.put_styled((over.x + 2, over.y), " Help ", room, style);
+        canvas.put((over.x + 2, over.y), " Help ", room, Ink::Strong);
         let more = match (self.scroll.below(), self.scroll.place()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
             (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),
         };
-        let style = theme.style(Ink::Faint);
         let at = (over.x + 2, over.bottom() - 1);
-        canvas.put_styled(at, &more, room, style);
+        canvas.put(at, &more, room, Ink::Faint);
     }
 }
 

@@ -3,9 +3,10 @@
 //! Events come with their names. A name that a newer server adds belongs to no family: it is shown
 //! among all events, and nowhere else.
 
+use super::line::value;
 use crate::theme::{Ink, Theme};
 use crate::views::around;
-use ttmem_api::{EventFields, FieldValue, LastEvent};
+use ttmem_api::{FieldValue, LastEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
@@ -110,7 +111,9 @@ impl Weight {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
             "events_elided" => Self::Notable,
-            "ring_reserved" if flag(&event.fields, "stalled") => Self::Notable,
+            "ring_reserved" if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) => {
+                Self::Notable
+            }
             _usual => Self::Usual,
         }
     }
@@ -133,15 +136,10 @@ impl Weight {
     }
 }
 
-fn flag(fields: &EventFields, name: &str) -> bool {
-    let mut fields = fields.0.iter();
-    fields.any(|(known, value)| known == name && *value == FieldValue::Flag(true))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::Timestamp;
+    use ttmem_api::{EventFields, Timestamp};
 
     fn event(name: &str, fields: Vec<(String, FieldValue)>) -> LastEvent {
         LastEvent {

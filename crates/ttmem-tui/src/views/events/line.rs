@@ -149,7 +149,7 @@ fn put(text: &mut String, more: std::fmt::Arguments<'_>) {
     text.write_fmt(more).expect("a String takes any text");
 }
 
-fn value<'f>(fields: &'f EventFields, name: &str) -> Option<&'f FieldValue> {
+pub(super) fn value<'f>(fields: &'f EventFields, name: &str) -> Option<&'f FieldValue> {
     let mut fields = fields.0.iter();
     fields
         .find(|(known, _)| known == name)

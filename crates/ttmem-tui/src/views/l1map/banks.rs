@@ -135,7 +135,6 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     if shown == 0 || map.cells.is_empty() {
         return;
     }
-    let style = theme.style(class_ink(map.class));
     for row in 0..area.height {
         let first = u64::from(row) * u64::from(columns);
         let address = base.saturating_add(part(whole, first, shown));
@@ -145,13 +144,11 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
-            let (sign, style) = match sign(taken, size, theme) {
-                Some(sign) => (sign, style),
-                None => (theme.fill(Ink::Free), theme.style(Ink::Free)),
+            let (sign, ink) = match sign(taken, size, theme) {
+                Some(sign) => (sign, class_ink(map.class)),
+                None => (theme.fill(Ink::Free), Ink::Free),
             };
-            canvas[(area.x + ADDRESSES + column, line.y)]
-                .set_char(sign)
-                .set_style(style);
+            canvas.cell((area.x + ADDRESSES + column, line.y), sign, ink);
         }
     }
 }

@@ -165,10 +165,10 @@ pub(super) fn draw_bar(
     let mut bottom = area.bottom();
     for (run, height) in runs.iter().zip(heights(&sizes, area.height)) {
         let top = bottom - height.min(bottom - area.y);
-        let (sign, style) = (theme.fill(ink(run.kind)), theme.style(ink(run.kind)));
+        let ink = ink(run.kind);
         for row in top..bottom {
             for column in area.x..area.x + bar {
-                canvas[(column, row)].set_char(sign).set_style(style);
+                canvas.cell((column, row), theme.fill(ink), ink);
             }
         }
         if height > 0 && labels {

@@ -73,23 +73,14 @@ impl L1MapView {
     /// Moves to the next core in a direction; stays where there is none.
     fn step(&mut self, key: Key, map: &L1Map) {
         let Some((x, y)) = self.core(map) else { return };
-        let row = map
-            .cores
-            .iter()
-            .filter(|core| core.y == y)
-            .map(|core| core.x);
-        let column = map
-            .cores
-            .iter()
-            .filter(|core| core.x == x)
-            .map(|core| core.y);
-        let (x, y) = match key {
-            Key::Left => (row.filter(|other| *other < x).max().unwrap_or(x), y),
-            Key::Right => (row.filter(|other| *other > x).min().unwrap_or(x), y),
-            Key::Up => (x, column.filter(|other| *other < y).max().unwrap_or(y)),
-            _down => (x, column.filter(|other| *other > y).min().unwrap_or(y)),
+        let cores = map.cores.iter().map(|core| (core.x, core.y));
+        let moved = match key {
+            Key::Left => cores.filter(|core| core.1 == y && core.0 < x).max(),
+            Key::Right => cores.filter(|core| core.1 == y && core.0 > x).min(),
+            Key::Up => cores.filter(|core| core.0 == x && core.1 < y).max(),
+            _down => cores.filter(|core| core.0 == x && core.1 > y).min(),
         };
-        self.core = Some((x, y));
+        self.core = moved.or(Some((x, y)));
     }
 
     /// Shows the banks of a class, or the cores if those are shown.

@@ -11,7 +11,7 @@ mod tests;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question::{self, Question};
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, around};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::format;
@@ -26,7 +26,7 @@ use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
     mark: Option<Mark>,
-    way: usize,
+    by: Option<GroupBy>,
     only_device: bool,
     cursor: Cursor,
     opened: Option<Opened>,
@@ -51,7 +51,7 @@ impl Leaks {
     }
 
     fn by(&self) -> GroupBy {
-        WAYS.get(self.way).copied().unwrap_or(GroupBy::Operation)
+        self.by.unwrap_or(GroupBy::Operation)
     }
 
     /// What is asked: sums of what was allocated since the mark; nothing without one.
@@ -270,7 +270,7 @@ impl View for Leaks {
         match key {
             Key::Char('[') => self.step_mark(false, data),
             Key::Char(']') => self.step_mark(true, data),
-            Key::Char('b') => self.way = (self.way + 1) % WAYS.len(),
+            Key::Char('b') => self.by = Some(around(&WAYS, self.by(), true)),
             Key::Char('d') => self.only_device = !self.only_device,
             Key::Char('<') | Key::Left => chosen.step(false, data),
             Key::Char('>') | Key::Right => chosen.step(true, data),

@@ -2,6 +2,7 @@
 //!
 //! Pure: from the devices and the room to places. Both drawing and keys go by it.
 
+use crate::widgets::{left_of, right_of};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
@@ -53,13 +54,7 @@ pub(crate) enum Grouping {
 }
 
 impl Grouping {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Flat => Self::Board,
-            Self::Board => Self::Scope,
-            Self::Scope => Self::Flat,
-        }
-    }
+    pub(crate) const ALL: [Self; 3] = [Self::Flat, Self::Board, Self::Scope];
 }
 
 /// Devices that belong together, by their places in the snapshot.
@@ -136,8 +131,7 @@ fn scopes(devices: &[Device]) -> Vec<Group> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Band {
-    /// The heading of a group, by its place among the groups.
-    Heading(usize),
+    Heading(Group),
     /// Devices side by side, by their places in the snapshot.
     Devices(Vec<usize>),
 }
@@ -185,9 +179,9 @@ impl Arrangement {
 
     fn with(groups: &[Group], density: Density, columns: u16) -> Self {
         let mut bands = Vec::new();
-        for (number, group) in groups.iter().enumerate() {
+        for group in groups {
             if group.title.is_some() {
-                bands.push(Band::Heading(number));
+                bands.push(Band::Heading(group.clone()));
             }
             let rows = group.places.chunks(usize::from(columns.max(1)));
             bands.extend(rows.map(|row| Band::Devices(row.to_vec())));
@@ -217,13 +211,7 @@ impl Arrangement {
         let gaps = GAP * (self.columns - 1);
         let each = row.width.saturating_sub(gaps) / self.columns;
         let column = u16::try_from(column).unwrap_or(u16::MAX);
-        let x = row.x.saturating_add(column.saturating_mul(each + GAP));
-        Rect {
-            x,
-            width: each,
-            ..row
-        }
-        .intersection(row)
+        left_of(right_of(row, column.saturating_mul(each + GAP)), each)
     }
 
     pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {

@@ -7,7 +7,7 @@ use crate::format::{self, bytes, count, counted, counted_as};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::{Canvas, Pen, text};
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
 
@@ -68,10 +68,9 @@ pub(super) fn draw_large(
     let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
-    let l1_class = device.l1;
     for (name, memory, class, of_dram) in [
         ("DRAM", &figures.dram, &device.dram, true),
-        ("L1", &figures.l1, &l1_class, false),
+        ("L1", &figures.l1, &device.l1, false),
     ] {
         let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
@@ -130,11 +129,7 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
         .border_set(theme.border())
         .border_style(theme.style(if chosen { Ink::Text } else { Ink::Frame }))
         .render(card, canvas);
-    let inside = Rect {
-        x: card.x.saturating_add(2),
-        width: card.width.saturating_sub(4),
-        ..card
-    };
+    let inside = card.inner(Margin::new(2, 0));
     let sensors = sensors(theme);
     let names_room = usize::from(inside.width).saturating_sub(text::width(&sensors) + 4);
     let separator = theme.between();
@@ -160,15 +155,11 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
         pen.skip(1);
     }
     if card.height > 1 && !figures.warnings.is_empty() {
-        let warnings = figures.warnings.iter().map(|warning| warning.text.as_str());
+        let warnings = figures.warnings.iter().map(|(_, text)| text.as_str());
         let warnings: Vec<&str> = warnings.collect();
         pen.put(&format!(" ! {} ", warnings.join(", ")), Ink::Warning);
     }
-    Rect {
-        y: card.y.saturating_add(1),
-        height: card.height.saturating_sub(2),
-        ..inside
-    }
+    inside.inner(Margin::new(0, 1))
 }
 
 pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {

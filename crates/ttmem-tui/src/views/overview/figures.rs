@@ -87,12 +87,8 @@ impl Filled {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Warning {
-    /// A word, for rows.
-    pub(crate) word: &'static str,
-    pub(crate) text: String,
-}
+/// A word, for rows, and what it is about, for cards.
+pub(crate) type Warning = (&'static str, String);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
@@ -124,7 +120,7 @@ impl<'d> Figures<'d> {
 
 fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |word, text: String| warnings.push(Warning { word, text });
+    let mut warn = |word, text: String| warnings.push((word, text));
     if holders.incomplete > 0 {
         let (one, many) = ("incomplete process", "incomplete processes");
         warn(
@@ -135,8 +131,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if device.verified == Some(false) {
         warn("differs", "differs from allocators".to_owned());
     }
-    let l1_class = device.l1;
-    let classes = [&device.dram, &l1_class, &device.l1_small, &device.trace];
+    let classes = [&device.dram, &device.l1, &device.l1_small, &device.trace];
     let overlap = classes.iter().filter_map(|class| class.overlap_bytes);
     let overlap = overlap.fold(0, u64::saturating_add);
     if overlap > 0 {
@@ -154,9 +149,8 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
             );
         }
     }
-    for (_name, text) in beyond {
-        warn("beyond 100%", text);
-    }
+    let beyond = beyond.into_iter().map(|(_name, text)| text);
+    warnings.extend(beyond.map(|text| ("beyond 100%", text)));
     warnings
 }
 

@@ -12,12 +12,12 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use self::arrange::{Arrangement, Band, Density, Group, Grouping};
+use self::arrange::{Arrangement, Band, Density, Grouping};
 use self::figures::{Figures, Holders};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
 use super::processes::Processes;
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::{Chosen, KeyHelp, Outcome, Tab, View, around};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
@@ -52,12 +52,9 @@ struct Parts {
 }
 
 impl Overview {
-    fn groups(&self, data: &Data) -> Vec<Group> {
-        arrange::groups(data.devices(), self.grouping)
-    }
-
     fn arrangement(&self, data: &Data) -> Arrangement {
-        Arrangement::of(&self.groups(data), self.compact, self.room)
+        let groups = arrange::groups(data.devices(), self.grouping);
+        Arrangement::of(&groups, self.compact, self.room)
     }
 
     /// Keeps the count of holders, which is made anew only when a snapshot came.
@@ -87,11 +84,8 @@ impl Overview {
     fn scroll(&mut self, arrangement: &Arrangement, place: usize, rows: u16) {
         let rows = usize::from(rows).max(1);
         let band = arrangement.find(place).map_or(0, |(band, _)| band);
-        let above = band
-            .checked_sub(1)
-            .and_then(|above| arrangement.bands.get(above));
-        let first = match above {
-            Some(Band::Heading(_)) if rows > 1 => band - 1,
+        let first = match &arrangement.bands[..band] {
+            [.., Band::Heading(_)] if rows > 1 => band - 1,
             _other => band,
         };
         let lowest = (band + 1).saturating_sub(rows);
@@ -103,7 +97,7 @@ impl Overview {
         &mut self,
         canvas: &mut Canvas<'_>,
         area: Rect,
-        (data, groups): (&Data, &[Group]),
+        data: &Data,
         (arrangement, chosen): (&Arrangement, usize),
     ) {
         let density = arrangement.density;
@@ -121,15 +115,11 @@ impl Overview {
             }
             let whole = above(below(area, row - area.y), height);
             match band {
-                Band::Heading(number) => {
-                    if let Some(Group {
-                        title: Some(title),
-                        places,
-                    }) = groups.get(*number)
-                    {
-                        let devices = places.iter().filter_map(|place| data.devices().get(*place));
-                        summary::draw_group(canvas, whole, title, devices);
-                    }
+                Band::Heading(group) => {
+                    let places = group.places.iter();
+                    let devices = places.filter_map(|place| data.devices().get(*place));
+                    let title = group.title.as_deref().unwrap_or_default();
+                    summary::draw_group(canvas, whole, title, devices);
                 }
                 Band::Devices(places) => {
                     for (column, place) in places.iter().enumerate() {
@@ -181,8 +171,8 @@ impl Overview {
         let mut pen = canvas.pen(area, area.y);
         pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
         let marks = std::iter::once("! ").chain(std::iter::repeat(""));
-        for (warning, mark) in figures.warnings.iter().zip(marks) {
-            pen.piece(&format!("{mark}{}", warning.text), Ink::Warning);
+        for ((_, warning), mark) in figures.warnings.iter().zip(marks) {
+            pen.piece(&format!("{mark}{warning}"), Ink::Warning);
         }
         for name in card::names(figures.device, theme) {
             pen.piece(&name, Ink::Text);
@@ -255,7 +245,7 @@ impl View for Overview {
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         match key {
             Key::Char('b') => {
-                self.grouping = self.grouping.next();
+                self.grouping = around(&Grouping::ALL, self.grouping, true);
                 return Outcome::Handled;
             }
             Key::Char('c') => {
@@ -327,18 +317,12 @@ impl View for Overview {
         self.count_holders(data);
         let parts = parts(area);
         self.room = (parts.devices.width, parts.devices.height);
-        let groups = self.groups(data);
-        let arrangement = Arrangement::of(&groups, self.compact, self.room);
+        let arrangement = self.arrangement(data);
         let place = chosen.place(data);
         if parts.devices.y > area.y {
             summary::draw_summary(canvas, area, data);
         }
-        self.draw_devices(
-            canvas,
-            parts.devices,
-            (data, &groups),
-            (&arrangement, place),
-        );
+        self.draw_devices(canvas, parts.devices, data, (&arrangement, place));
         if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
             self.draw_chosen(canvas, row_of(area, row - area.y), place, data);
         }

@@ -198,7 +198,7 @@ fn draw_field(
             pen.field(&text, width, false, Ink::Faint);
         }
         Shows::Warnings => {
-            let words = figures.warnings.iter().map(|warning| warning.word);
+            let words = figures.warnings.iter().map(|(word, _)| *word);
             let words: Vec<&str> = words.collect();
             // Of two lines each has half of the words.
             let half = words.len().div_ceil(2);

@@ -16,8 +16,8 @@ use crate::data::Data;
 use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, List, Prompt, Table, above, below, row_of, text};
+use crate::theme::Ink;
+use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Process, ProcessDevice};
 
@@ -155,7 +155,11 @@ impl Processes {
         };
         let cursor = &mut self.list.cursor;
         table.draw_all(canvas, area, cursor, &self.rows, |row| {
-            cells(*row, data, theme)
+            match look_up(*row, data) {
+                Some((_process, Some(device))) => device_cells(device, theme),
+                Some((process, None)) => process_cells(process, data, theme),
+                None => Vec::new(),
+            }
         });
     }
 
@@ -245,14 +249,6 @@ impl Processes {
             );
             pen.piece(&what, Ink::Faint);
         }
-    }
-}
-
-fn cells(row: Row, data: &Data, theme: Theme) -> Vec<Cell> {
-    match look_up(row, data) {
-        Some((_process, Some(device))) => device_cells(device, theme),
-        Some((process, None)) => process_cells(process, data, theme),
-        None => Vec::new(),
     }
 }
 

@@ -83,12 +83,15 @@ impl Rings {
             ring_cells(ring, data, theme)
         });
         let mut rest = below(area, high);
-        match ring_at(device, self.cursor.row) {
+        match device.ring.get(self.cursor.place()) {
             Some(ring) => {
                 let stretches = self.stretches(device, ring);
                 rest = draw_picture(canvas, below(rest, 1), ring, &stretches);
                 rest = draw_caches(canvas, rest, &device.prefetch, data);
-                self.draw_entries(canvas, rest, ring, &stretches, data);
+                let (table, rest) = (Table::of(ENTRY_COLUMNS), left_of(rest, ENTRIES));
+                table.draw_all(canvas, rest, &mut self.entries, &stretches, |stretch| {
+                    entry_cells(stretch, ring.pid, data, theme)
+                });
             }
             None => {
                 canvas.text(
@@ -146,26 +149,6 @@ impl Rings {
         stretches.extend(end.and_then(|end| hole(at, end)));
         stretches
     }
-
-    fn draw_entries(
-        &mut self,
-        canvas: &mut Canvas<'_>,
-        area: Rect,
-        ring: &RingUsage,
-        stretches: &[Stretch<'_>],
-        data: &Data,
-    ) {
-        let theme = canvas.theme;
-        let table = Table::of(ENTRY_COLUMNS);
-        let area = left_of(area, ENTRIES);
-        table.draw_all(canvas, area, &mut self.entries, stretches, |stretch| {
-            entry_cells(stretch, ring.pid, data, theme)
-        });
-    }
-}
-
-fn ring_at(device: &Device, row: u64) -> Option<&RingUsage> {
-    device.ring.get(usize::try_from(row).ok()?)
 }
 
 fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
@@ -260,28 +243,19 @@ fn draw_stretches(
         let begin = cell(stretch.address);
         let end = cell(stretch.address.saturating_add(stretch.size_bytes));
         // An entry is seen however small it is.
-        let end = if stretch.entry.is_some() {
-            end.max(begin + 1)
-        } else {
-            end
-        };
-        let ink = if stretch.entry.is_some() {
-            Ink::Kernel
-        } else {
-            Ink::Free
+        let (end, ink) = match stretch.entry {
+            Some(_) => (end.max(begin + 1), Ink::Kernel),
+            None => (end, Ink::Free),
         };
         for column in begin..end.min(row.width) {
-            let cell = &mut canvas[(row.x + column, row.y)];
-            cell.set_char(theme.fill(ink));
-            cell.set_style(theme.style(ink));
+            canvas.cell((row.x + column, row.y), theme.fill(ink), ink);
         }
         let number = stretch.entry.and_then(|entry| entry.program);
         let Some(number) = number.map(|number| number.to_string()) else {
             continue;
         };
         if number.len() < usize::from(end.saturating_sub(begin)) {
-            let style = theme.style(ink);
-            canvas.put_styled((row.x + begin, row.y), &number, number.len(), style);
+            canvas.put((row.x + begin, row.y), &number, number.len(), ink);
         }
     }
 }

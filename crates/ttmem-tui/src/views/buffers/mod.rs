@@ -153,43 +153,35 @@ impl Buffers {
     fn draw_summary(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let theme = canvas.theme;
         let dot = theme.between();
-        let mut parts: Vec<(String, Ink)> = Vec::new();
-        let (count, size, more) = match self.grouped {
-            None => match self.window(data, chosen) {
-                Some(window) => (Some(rows_of(window)), window.page.matched_bytes, None),
-                None => (None, None, None),
-            },
-            Some(by) => match self.sums(data, chosen, by) {
-                Some(groups) => (
-                    Some(groups.buffers),
-                    Some(groups.charged_bytes),
-                    Some(groups::count_of(groups)),
-                ),
-                None => (None, None, None),
-            },
+        let answer = match self.grouped {
+            None => self
+                .window(data, chosen)
+                .map(|window| (rows_of(window), window.page.matched_bytes, None)),
+            Some(by) => self.sums(data, chosen, by).map(|groups| {
+                let more = groups::count_of(groups);
+                (groups.buffers, Some(groups.charged_bytes), Some(more))
+            }),
         };
-        match count {
-            Some(count) => parts.push((format::counted(count, "buffer"), Ink::Strong)),
-            None => parts.push(("asking…".to_owned(), Ink::Faint)),
-        }
-        if let Some(size) = size {
-            parts.push((dot.to_owned() + &format::bytes(size), Ink::Strong));
-        }
-        parts.extend(
-            self.age(data)
-                .filter(|_| count.is_some())
-                .map(|age| (dot.to_owned() + &age, Ink::Faint)),
-        );
+        let count = answer.as_ref().map(|(count, ..)| *count);
+        let (size, more) = answer.map_or((None, None), |(_, size, more)| (size, more));
+        let mut parts = vec![match count {
+            Some(count) => (format::counted(count, "buffer"), Ink::Strong),
+            None => ("asking…".to_owned(), Ink::Faint),
+        }];
+        let mut add = |text: Option<String>, ink| {
+            parts.extend(text.map(|text| (format!("{dot}{text}"), ink)));
+        };
+        add(size.map(format::bytes), Ink::Strong);
+        add(self.age(data).filter(|_| count.is_some()), Ink::Faint);
+        add(more.filter(|_| self.note.is_none()), Ink::Faint);
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
-        } else if let Some(more) = more {
-            parts.push((dot.to_owned() + &more, Ink::Faint));
         }
         if self.question.operation.is_typing() {
-            let typed = format!("{dot}operation has: {}", self.question.operation.text());
+            let typed = self.question.operation.text();
+            let typed = format!("operation has: {typed}{} ", theme.caret());
             // First, because it is what the user looks at.
-            parts.insert(0, (typed[dot.len()..].to_owned(), Ink::Key));
-            parts.insert(1, (format!("{} ", theme.caret()), Ink::Key));
+            parts.insert(0, (typed, Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));

@@ -9,6 +9,7 @@ use crate::views::naming::{age, known, known_bytes, part_name};
 use crate::views::usage;
 use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, left_of, percent, right_of, text};
 use ratatui::layout::Rect;
+use std::rc::Rc;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
 /// The columns in front of fields that flow.
@@ -56,16 +57,26 @@ const MARKS: &[Column] = &[
 
 type Field = (&'static str, String);
 
-#[derive(Debug, Clone)]
-pub(super) enum Line<'d> {
-    Blank,
-    Warning(String),
-    Heading(&'static [Column]),
-    /// A row of a table, and the bar beside it where there is room.
-    Row(&'static [Column], Vec<Cell>, Option<Bar>),
-    InUse(&'d Device),
-    /// Figures one behind the other, after the word for them.
-    Fields(&'static str, Vec<Field>),
+/// Draws a line into a row.
+pub(super) type Line<'d> = Rc<dyn Fn(&mut Canvas<'_>, Rect) + 'd>;
+
+fn heading<'d>(columns: &'static [Column]) -> Line<'d> {
+    Rc::new(|canvas, area| Table::of(columns).draw_heading(canvas, area))
+}
+
+/// A row of a table, and the bar beside it where there is room.
+fn row<'d>(columns: &'static [Column], cells: Vec<Cell>, bar: Option<Bar>) -> Line<'d> {
+    Rc::new(move |canvas, area| {
+        let (mut table, mut rest) = (area, Rect::default());
+        let full: u16 = columns.iter().map(|column| column.width + 1).sum();
+        if bar.is_some() && area.width.saturating_sub(full) >= BAR.0 {
+            (table, rest) = (left_of(area, full), right_of(area, full));
+        }
+        Table::of(columns).draw_row(canvas, table, &cells, false);
+        if let Some(bar) = &bar {
+            bar.draw(canvas, (rest.x, rest.y), rest.width.min(BAR.1));
+        }
+    })
 }
 
 /// The classes, and those of which more is taken than there is.
@@ -77,15 +88,19 @@ pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Lin
         ("TRACE", Ink::Trace, device.trace),
         ("SYSTEM", Ink::System, device.system),
     ];
-    let mut lines = vec![Line::Heading(CLASSES)];
+    let mut lines = vec![heading(CLASSES)];
     lines.extend(classes.map(|(name, ink, usage)| {
         let bar = Bar::new(&[(ink, usage.used_bytes())], usage.capacity_bytes);
         let bar = bar.with_peak(Some(usage.peak_bytes));
         let cells = class_cells(name, ink, &usage, data, theme);
-        Line::Row(CLASSES, cells, Some(bar))
+        row(CLASSES, cells, Some(bar))
     }));
     let beyond = usage::over_capacity(device).into_iter();
-    lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
+    lines.extend(beyond.map(|(_name, text)| -> Line<'d> {
+        Rc::new(move |canvas, area| {
+            canvas.text(area, format!("! {text}"), Ink::Warning);
+        })
+    }));
     lines
 }
 
@@ -146,7 +161,7 @@ pub(super) fn programs<'d>(
         ("DRAM cores", size(kernel.dram_core_bytes)),
     ]);
     let mut lines = flow("L1 in use", in_use, width);
-    lines.push(Line::InUse(device));
+    lines.push(Rc::new(|canvas, area| draw_in_use(canvas, area, device)));
     lines.extend(flow("CBs", cbs, width));
     lines.extend(flow("kernels", kernels, width));
     lines
@@ -158,7 +173,7 @@ pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
         let part = (scattered(fragmentation), fragmentation.unwrap_or(0));
         let bar = Bar::new(&[part], fragmentation.map(|_known| 1000));
         let cells = allocator_cells(usage, fragmentation, theme);
-        Line::Row(ALLOCATORS, cells, Some(bar))
+        row(ALLOCATORS, cells, Some(bar))
     });
     with_heading(ALLOCATORS, rows)
 }
@@ -181,7 +196,7 @@ pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<
             Cell::new(age(Some(mark.time), data, theme)),
         ];
         cells.extend(sizes.map(|size| Cell::new(format::bytes(size))));
-        Line::Row(MARKS, cells, None)
+        row(MARKS, cells, None)
     });
     with_heading(MARKS, rows)
 }
@@ -192,7 +207,7 @@ fn with_heading<'d>(
     rows: impl Iterator<Item = Line<'d>>,
 ) -> Vec<Line<'d>> {
     let mut rows = rows.peekable();
-    let heading = rows.peek().map(|_row| Line::Heading(columns));
+    let heading = rows.peek().map(|_row| heading(columns));
     heading.into_iter().chain(rows).collect()
 }
 
@@ -205,14 +220,14 @@ fn flow<'d>(lead: &'static str, fields: Vec<Field>, width: u16) -> Vec<Line<'d>>
         let wide = field.0.len() + 1 + text::width(&field.1);
         if !line.is_empty() && taken + wide > usize::from(width) {
             let lead = if lines.is_empty() { lead } else { "" };
-            lines.push(Line::Fields(lead, std::mem::take(&mut line)));
+            lines.push(fields_line(lead, std::mem::take(&mut line)));
             taken = LEAD;
         }
         taken += wide + 2;
         line.push(field);
     }
     let lead = if lines.is_empty() { lead } else { "" };
-    lines.push(Line::Fields(lead, line));
+    lines.push(fields_line(lead, line));
     lines
 }
 
@@ -231,43 +246,6 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
     } else {
         text[..10].to_owned()
     }
-}
-
-impl Line<'_> {
-    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
-        let area = area.intersection(canvas.area);
-        if area.is_empty() {
-            return;
-        }
-        match self {
-            Self::Blank => {}
-            Self::Warning(text) => {
-                canvas.text(area, text, Ink::Warning);
-            }
-            Self::Heading(columns) => Table::of(columns).draw_heading(canvas, area),
-            Self::Row(columns, cells, None) => {
-                Table::of(columns).draw_row(canvas, area, cells, false)
-            }
-            Self::Row(columns, cells, Some(bar)) => {
-                let (table_area, bar_area) = beside(area, columns);
-                Table::of(columns).draw_row(canvas, table_area, cells, false);
-                bar.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
-            }
-            Self::InUse(device) => draw_in_use(canvas, area, device),
-            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
-        }
-    }
-}
-
-/// Room for a table, and what is left beside it for a bar.
-fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
-    let full: u16 = columns.iter().map(|column| column.width + 1).sum();
-    let spare = area.width.saturating_sub(full);
-    if spare < BAR.0 {
-        return (area, Rect::new(area.right(), area.y, 0, 1));
-    }
-    let bar = left_of(right_of(area, full), BAR.1);
-    (left_of(area, full), bar)
 }
 
 fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: Theme) -> Vec<Cell> {
@@ -355,16 +333,19 @@ fn scattered(permille: Option<u64>) -> Ink {
     }
 }
 
-fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]) {
-    canvas.text(area, lead, Ink::Strong);
-    let lead = u16::try_from(LEAD).unwrap_or(0);
-    let mut pen = canvas.pen(right_of(area, lead), area.y);
-    for (label, value) in fields {
-        pen.put(label, Ink::Faint);
-        pen.skip(1);
-        pen.put(value, Ink::Text);
-        pen.skip(2);
-    }
+/// Figures one behind the other, after the word for them.
+fn fields_line<'d>(lead: &'static str, fields: Vec<Field>) -> Line<'d> {
+    Rc::new(move |canvas, area| {
+        canvas.text(area, lead, Ink::Strong);
+        let lead = u16::try_from(LEAD).unwrap_or(0);
+        let mut pen = canvas.pen(right_of(area, lead), area.y);
+        for (label, value) in &fields {
+            pen.put(label, Ink::Faint);
+            pen.skip(1);
+            pen.put(value, Ink::Text);
+            pen.skip(2);
+        }
+    })
 }
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.

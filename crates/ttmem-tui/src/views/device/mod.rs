@@ -26,6 +26,7 @@ use details::Line;
 use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
+use std::rc::Rc;
 use ttmem_api::{Device, DeviceHistory, History};
 
 /// How far back charts can reach, and what that is called.
@@ -182,7 +183,10 @@ impl DeviceView {
             };
             let shown = lines.iter().skip(self.scroll.place());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
-                line.draw(canvas, Rect::new(left, row, width, 1));
+                let area = Rect::new(left, row, width, 1).intersection(canvas.area);
+                if !area.is_empty() {
+                    line(canvas, area);
+                }
             }
             left = left.saturating_add(width + 2);
         }
@@ -302,7 +306,7 @@ impl View for DeviceView {
         let classes = details::classes(device, data, theme);
         let allocators = details::allocators(device, theme);
         let marks = details::marks(device, data, theme);
-        let blank = vec![Line::Blank];
+        let blank: Vec<Line<'_>> = vec![Rc::new(|_canvas, _area| {})];
         let width = if area.width >= WIDE {
             area.width - LEFT - 2
         } else {

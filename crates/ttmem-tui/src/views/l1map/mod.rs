@@ -124,9 +124,10 @@ impl L1MapView {
                 parts.push(("smallest gap".to_owned(), Ink::Faint));
                 parts.push((gap.said(map.bytes_per_core, theme), ink));
                 parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
-                let warning = match gap {
-                    Gap::Clash(_) => Some("CBs and buffers lie over each other"),
-                    Gap::Apart(_) => gap.sign().map(|_| "the next program may clash"),
+                let warning = if gap.is_clash() {
+                    Some("CBs and buffers lie over each other")
+                } else {
+                    gap.sign().map(|_| "the next program may clash")
                 };
                 parts.extend(warning.map(|warning| (warning.to_owned(), ink)));
             }

@@ -305,12 +305,11 @@ impl View for Leaks {
             return;
         }
         let held = held::processes(data);
-        let held_rows = u16::try_from(held.len()).unwrap_or(u16::MAX);
         // A part of the screen for each of what is below, the rest for the groups.
         let most = area.height / 4;
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
-            if held_rows > 0 {
+            if !held.is_empty() {
                 held::draw(canvas, area, &held, data);
             }
             return;
@@ -322,18 +321,13 @@ impl View for Leaks {
             canvas.text(row_of(area, 3), doubt, Ink::Warning);
         }
         area = below(area, 4);
-        let devices = u16::try_from(data.devices().len()).unwrap_or(u16::MAX);
-        let devices = if devices > 0 {
-            // With a blank row before them.
-            devices.saturating_add(growth::OTHER_ROWS + 1).min(most)
-        } else {
-            0
+        // With a blank row before each.
+        let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
+            0 => 0,
+            rows => rows.saturating_add(more + 1).min(most),
         };
-        let held_high = if held_rows > 0 {
-            held_rows.saturating_add(2).min(most)
-        } else {
-            0
-        };
+        let devices = part(data.devices().len(), growth::OTHER_ROWS);
+        let held_high = part(held.len(), 1);
         let room = area.height.saturating_sub(devices + held_high);
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
         let groups_area = above(area, rows.saturating_add(1).max(4).min(room));

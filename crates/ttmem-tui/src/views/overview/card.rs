@@ -82,10 +82,8 @@ pub(super) fn draw_large(
             pen.piece(&format!("peak at {}", clock(time, data)), Ink::Faint);
         }
         pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
-        pen.piece(
-            &format!("requested {}", bytes(class.requested_bytes)),
-            Ink::Faint,
-        );
+        let requested = bytes(class.requested_bytes);
+        pen.piece(&format!("requested {requested}"), Ink::Faint);
         row += 2;
         if !of_dram {
             row = draw_parts(canvas, inner, row, memory);
@@ -167,16 +165,10 @@ pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
         known(device.board.as_deref(), theme),
         known(device.arch.as_deref(), theme),
     ];
-    names.extend(device.remote.map(|remote| {
-        let reached = if remote { "remote" } else { "local" };
-        reached.to_owned()
-    }));
-    names.extend(
-        device
-            .scope
-            .as_ref()
-            .map(|scope| format!("visible {scope}")),
-    );
+    let reached = |remote| if remote { "remote" } else { "local" };
+    names.extend(device.remote.map(|remote| reached(remote).to_owned()));
+    let scope = device.scope.as_ref();
+    names.extend(scope.map(|scope| format!("visible {scope}")));
     // One that never ends must not hide what stands behind it.
     for name in &mut names {
         *name = text::clip(name, NAME);
@@ -213,40 +205,26 @@ fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
 /// What L1 is taken by, each part with the sign of the bar; the row below.
 fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -> u16 {
     let theme = canvas.theme;
-    let free = memory
-        .whole
-        .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
-    let [first @ .., last] = memory.parts;
-    let rows = if inner.width < WIDE { 2 } else { 1 };
-    for line in 0..rows {
-        let mut pen = canvas.pen(inner, row + line);
+    let parts = memory.parts.iter().copied();
+    let free = memory.whole.map(|whole| whole.saturating_sub(memory.used));
+    let mut parts = parts.chain(free.map(|free| (Ink::Free, free)));
+    let rows: &[usize] = if inner.width < WIDE { &[3, 2] } else { &[5] };
+    for (row, count) in (row..).zip(rows) {
+        let mut pen = canvas.pen(inner, row);
         pen.skip(NAMES);
         if !memory.is_occupied {
-            if line == 0 {
-                pen.put(
-                    "buffers only: what else lies in L1 is not known",
-                    Ink::Faint,
-                );
-            }
-            continue;
+            let unknown = "buffers only: what else lies in L1 is not known";
+            pen.put(unknown, Ink::Faint);
+            break;
         }
-        let mut draw = |ink, part| {
+        for (ink, part) in parts.by_ref().take(*count) {
             pen.put(&theme.fill(ink).to_string(), ink);
             pen.put(&format!(" {} ", part_name(ink)), Ink::Faint);
             pen.put(&bytes(part), Ink::Text);
             pen.skip(3);
-        };
-        if line == 0 {
-            first.iter().for_each(|(ink, part)| draw(*ink, *part));
-        }
-        if line + 1 == rows {
-            draw(last.0, last.1);
-            if let Some((ink, part)) = free {
-                draw(ink, part);
-            }
         }
     }
-    row + rows
+    row + u16::from(inner.width < WIDE) + 1
 }
 
 fn draw_region(
@@ -316,18 +294,12 @@ fn dispatches(figures: &Figures<'_>) -> String {
 
 fn runs(figures: &Figures<'_>) -> Pieces {
     let device = figures.device;
-    let mut pieces = vec![
-        (dispatches(figures), Ink::Text),
-        (counted(device.trace_replays, "trace replay"), Ink::Text),
-    ];
+    let replays = counted(device.trace_replays, "trace replay");
+    let mut pieces = vec![plain(dispatches(figures)), plain(replays)];
     let caches = &device.caches;
     if let (Some(hits), Some(misses)) = (caches.program_cache_hits, caches.program_cache_misses) {
-        let cache = format!(
-            "program cache {} hits, {} misses",
-            count(hits),
-            count(misses)
-        );
-        pieces.push((cache, Ink::Faint));
+        let (hits, misses) = (count(hits), count(misses));
+        pieces.push(faint(format!("program cache {hits} hits, {misses} misses")));
     }
     let stalls = device.ring.iter().map(|ring| ring.stalls);
     let stalls = stalls.fold(0, u64::saturating_add);
@@ -362,12 +334,8 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
         ),
     };
     let mut pieces = vec![(said.to_owned(), ink)];
-    pieces.extend(
-        figures
-            .device
-            .source
-            .map(|source| faint(format!("source {source}"))),
-    );
+    let source = figures.device.source;
+    pieces.extend(source.map(|source| faint(format!("source {source}"))));
     let since = data.totals().map(|snapshot| snapshot.server.started);
     pieces.extend(since.map(|since| faint(format!("peaks since {}", clock(since, data)))));
     pieces
@@ -376,9 +344,7 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
-        return vec![faint(
-            "none: m sets one, and peaks count from it".to_owned(),
-        )];
+        return vec![faint("none: m sets one, and peaks count from it")];
     };
     // Devices may have been reported by another moment than the marks.
     if marks.len() != figures.device.peaks_since_marks.len() {

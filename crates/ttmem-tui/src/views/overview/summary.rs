@@ -11,48 +11,32 @@ use ttmem_api::{Device, ProcessState};
 
 const WIDE: u16 = 120;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sum {
-    used: u64,
-    /// None if it is not known of one of them: a percentage would be of something else.
-    whole: Option<u64>,
-}
-
-impl Sum {
-    fn of<'d>(devices: impl Iterator<Item = &'d Device>, memory: fn(&Device) -> Filled) -> Self {
-        let mut sum = Self {
-            used: 0,
-            whole: Some(0),
-        };
-        for device in devices {
-            let memory = memory(device);
-            sum.used = sum.used.saturating_add(memory.used);
-            sum.whole = match (sum.whole, memory.whole) {
-                (Some(sum), Some(whole)) => Some(sum.saturating_add(whole)),
-                _unknown => None,
-            };
-        }
-        sum
-    }
-
-    fn text(self, name: &str, wide: bool, theme: Theme) -> String {
-        let share = percent(Share::of(self.used, self.whole), theme.unknown());
-        let share = share.trim();
-        if !wide {
-            return format!("{name} {share}");
-        }
-        let whole = known_bytes(self.whole, theme);
-        format!("{name} {} of {whole}, {share}", bytes(self.used))
-    }
-}
-
-fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str, Sum); 2] {
+/// How much of DRAM and of L1 is taken, of all these devices together.
+fn sums<'d>(
+    devices: impl Iterator<Item = &'d Device> + Clone,
+    wide: bool,
+    theme: Theme,
+) -> [String; 2] {
     let dram = |device: &Device| Filled::class(Ink::Dram, &device.dram);
     let l1 = |device: &Device| Filled::l1(device, None);
-    [
-        ("DRAM", Sum::of(devices.clone(), dram)),
-        ("L1", Sum::of(devices, l1)),
-    ]
+    let memories: [(&str, fn(&Device) -> Filled); 2] = [("DRAM", dram), ("L1", l1)];
+    memories.map(|(name, memory)| {
+        let memories = devices.clone().map(memory);
+        // Not known of one of them: a percentage would be of something else.
+        let (used, whole) = memories.fold((0_u64, Some(0_u64)), |(used, whole), memory| {
+            let both = whole.zip(memory.whole);
+            let whole = both.map(|(whole, more)| whole.saturating_add(more));
+            (used.saturating_add(memory.used), whole)
+        });
+        let share = percent(Share::of(used, whole), theme.unknown());
+        let share = share.trim();
+        if wide {
+            let whole = known_bytes(whole, theme);
+            format!("{name} {} of {whole}, {share}", bytes(used))
+        } else {
+            format!("{name} {share}")
+        }
+    })
 }
 
 pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
@@ -64,9 +48,8 @@ pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let mut pen = canvas.pen(area, area.y);
     let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
-    for (name, sum) in sums(snapshot.devices.iter()) {
-        pen.piece(&sum.text(name, wide, theme), Ink::Text);
-    }
+    let sums = sums(snapshot.devices.iter(), wide, theme);
+    pen.pieces(sums.map(|sum| (sum, Ink::Text)));
     // Before what gives way more easily.
     let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
     let anomalies = anomalies.fold(0, u64::saturating_add);
@@ -105,9 +88,8 @@ pub(super) fn draw_group<'d>(
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
     pen.piece(&counted(number as u64, "device"), Ink::Faint);
-    for (name, sum) in sums(devices) {
-        pen.piece(&sum.text(name, true, theme), Ink::Faint);
-    }
+    let sums = sums(devices, true, theme);
+    pen.pieces(sums.map(|sum| (sum, Ink::Faint)));
     pen.put(" ", Ink::Frame);
     pen.put(&theme.rule(pen.room()), Ink::Frame);
 }

@@ -219,8 +219,10 @@ fn no_area_is_too_small() {
             for height in [0, 1, 2, 3, 5, 9, 10, 18] {
                 let area = Rect::new(3, 2, width, height);
                 let mut canvas = Buffer::empty(area);
-                let mut view = Processes::default();
-                view.per_device = true;
+                let mut view = Processes {
+                    per_device: true,
+                    ..Processes::default()
+                };
                 view.draw(
                     &mut Canvas::new(&mut canvas, THEME),
                     area,
@@ -237,8 +239,10 @@ fn without_unicode_there_is_nothing_but_ascii() {
     let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
     let area = canvas.area;
     let theme = Theme::new(ColourDepth::None, false);
-    let mut view = Processes::default();
-    view.per_device = true;
+    let mut view = Processes {
+        per_device: true,
+        ..Processes::default()
+    };
     view.draw(
         &mut Canvas::new(&mut canvas, theme),
         area,

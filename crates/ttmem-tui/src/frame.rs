@@ -59,16 +59,14 @@ impl Parts {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
-    pub(crate) tab: Tab,
-    pub(crate) keys: &'static [KeyHelp],
-    pub(crate) companion: &'a [CompanionLine],
-}
-
-pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings<'_>, data: &Data) {
+pub(crate) fn draw(
+    canvas: &mut Canvas<'_>,
+    parts: &Parts,
+    (shown, keys): (Tab, &[KeyHelp]),
+    data: &Data,
+) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
-        let (key, name) = if tab == around.tab {
+        let (key, name) = if tab == shown {
             (Ink::Chosen, Ink::Chosen)
         } else {
             (Ink::Key, Ink::Text)
@@ -80,7 +78,11 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings
         canvas.line(*place, &words);
     }
     draw_status(canvas, parts.status, data);
-    for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
+    draw_keys(canvas, parts.keys, keys);
+}
+
+pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
+    for (line, row) in lines.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
             Ink::Warning
         } else {
@@ -88,7 +90,6 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings
         };
         canvas.text(row, &line.text, ink);
     }
-    draw_keys(canvas, parts.keys, around.keys);
 }
 
 pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {

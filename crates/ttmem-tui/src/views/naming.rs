@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use crate::theme::{Ink, Theme};
+use crate::widgets::{Share, percent};
 use ttmem_api::{Device, MemoryClass, Timestamp};
 
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
@@ -41,6 +42,12 @@ pub(super) fn known<T: ToString>(value: Option<T>, theme: Theme) -> String {
 
 pub(super) fn known_bytes(size: Option<u64>, theme: Theme) -> String {
     known(size.map(crate::format::bytes), theme)
+}
+
+/// A percentage; never above 100, and a dash when one of the two is not known.
+pub(super) fn percent_of(used: impl Into<Option<u64>>, whole: Option<u64>, theme: Theme) -> String {
+    let share = used.into().and_then(|used| Share::of(used, whole));
+    percent(share, theme.unknown()).trim_start().to_owned()
 }
 
 pub(super) const fn part_name(ink: Ink) -> &'static str {

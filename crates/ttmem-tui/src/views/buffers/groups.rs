@@ -3,8 +3,8 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{self, age, class_ink};
-use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
+use crate::views::naming::{self, age, class_ink, percent_of};
+use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
@@ -91,11 +91,11 @@ fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, theme: Theme) 
         (Some(key), GroupBy::Class) => Cell::inked(key.as_str(), class_ink(class_of(group))),
         (Some(key), _) => Cell::new(key.as_str()),
     };
-    let share = Share::of(group.charged_bytes, Some(groups.charged_bytes));
+    let share = percent_of(group.charged_bytes, Some(groups.charged_bytes), theme);
     vec![
         key,
         Cell::new(format::bytes(group.charged_bytes)),
-        Cell::new(percent(share, theme.unknown())),
+        Cell::new(share),
         Cell::new(format::count(group.buffers)),
         Cell::faint(format::bytes(group.requested_bytes)),
         Cell::new(age(group.oldest, data, theme)),

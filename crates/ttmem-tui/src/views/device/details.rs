@@ -5,7 +5,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{age, known, known_bytes, part_name};
+use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
 use crate::views::usage;
 use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, left_of, percent, right_of, text};
 use ratatui::layout::Rect;
@@ -113,19 +113,14 @@ pub(super) fn programs<'d>(
 ) -> Vec<Line<'d>> {
     let size = |bytes: Option<u64>| known_bytes(bytes, theme);
     let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
-    let share = l1
-        .occupied_bytes
-        .and_then(|used| Share::of(used, l1.physical_bytes));
-    let share = percent(share, theme.unknown());
+    let share = percent_of(l1.occupied_bytes, l1.physical_bytes, theme);
+    let occupied = size(l1.occupied_bytes);
     // As the bar has it, where that is known.
     let reserved = usage::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
         l1.reserved_bytes.map(|_known| part)
     });
     let in_use = vec![
-        (
-            "occupied",
-            format!("{} {}", size(l1.occupied_bytes), share.trim_start()),
-        ),
+        ("occupied", format!("{occupied} {share}")),
         ("of", size(l1.physical_bytes)),
         ("reserved", size(reserved)),
     ];
@@ -282,7 +277,7 @@ fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Th
     let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let free = usage.capacity_bytes;
     let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
-    let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
+    let share = percent_of(fragmentation, Some(1000), theme);
     let verified = match usage.verified {
         Some(true) => Cell::inked("verified", Ink::Good),
         Some(false) => Cell::inked("differs", Ink::Warning),
@@ -293,7 +288,7 @@ fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Th
         Cell::new(known(usage.pid, theme)),
         size(free),
         size(usage.largest_free_bytes_per_bank),
-        Cell::inked(percent(share, theme.unknown()), scattered(fragmentation)),
+        Cell::inked(share, scattered(fragmentation)),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),

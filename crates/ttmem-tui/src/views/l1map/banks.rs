@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
-use crate::views::naming::{class_ink, known, known_bytes};
+use crate::views::naming::{class_ink, known, known_bytes, percent_of};
 use crate::widgets::{
     Bar, Canvas, Cell, Column, Cursor, Share, Table, below, left_of, percent, right_of, row_of,
     text,
@@ -77,13 +77,12 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     let banks = known(map.banks, theme);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
-    let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
         "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
         known_bytes(taken, theme),
         known_bytes(map.per_bank_bytes, theme),
-        percent(share, theme.unknown()).trim_start(),
+        percent_of(taken, map.per_bank_bytes, theme),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
     let split = largest.zip(map.free_bytes);
@@ -217,11 +216,11 @@ fn draw_lists(
     if right > 0 {
         let place = left_of(right_of(area, left.width + 2), right);
         Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
-            let share = Share::of(hole.size_bytes, map.free_bytes);
+            let share = percent_of(hole.size_bytes, map.free_bytes, theme);
             vec![
                 Cell::new(format!("{:#x}", hole.address)),
                 Cell::new(format::bytes(hole.size_bytes)),
-                Cell::faint(percent(share, theme.unknown())),
+                Cell::faint(share),
             ]
         });
     }

@@ -121,7 +121,8 @@ impl Leaks {
             },
         };
         let now = data.time().unwrap_or(mark.time);
-        let age = data.age_seconds(mark.time).unwrap_or(0);
+        let time = format::time_near(mark.time, now);
+        let age = format::duration(data.age_seconds(mark.time).unwrap_or(0));
         let which = match place {
             Some(place) => format!("since mark {} of {}: ", place + 1, marks.len()),
             None => "since a mark that is gone: ".to_owned(),
@@ -134,14 +135,7 @@ impl Leaks {
         let mut parts = vec![
             (which, Ink::Text),
             (name.to_owned(), Ink::Strong),
-            (
-                format!(
-                    "{dot}{} UTC, {} ago",
-                    format::time_near(mark.time, now),
-                    format::duration(age),
-                ),
-                Ink::Faint,
-            ),
+            (format!("{dot}{time} UTC, {age} ago"), Ink::Faint),
         ];
         let pid = chosen.pid.filter(|_| self.opened.is_none());
         parts.extend(pid.map(|pid| (format!("{dot}pid {pid}"), Ink::Key)));
@@ -150,38 +144,28 @@ impl Leaks {
             parts.push((format!("{dot}device {}", device.id), Ink::Key));
         }
         // A name may be as long as it likes; what follows it must be seen.
-        let rest: usize = parts[2..]
-            .iter()
-            .map(|(part, _)| part.chars().count())
-            .sum();
+        let rest = parts[2..].iter().map(|(part, _)| part.chars().count());
+        let rest: usize = rest.sum();
         let room = usize::from(row.width).saturating_sub(rest + parts[0].0.len());
         parts[1].0 = crate::widgets::text::clip(&parts[1].0, room.max(8));
         canvas.line(row, &parts);
     }
 
     fn draw_sum(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
-        let theme = canvas.theme;
+        let dot = canvas.theme.between();
         let Some(groups) = self.sums(data, chosen) else {
             canvas.text(row, "asking the server…", Ink::Faint);
             return;
         };
         let age = data.age_note(data.groups.as_ref());
-        let age = age.map_or_else(String::new, |age| format!("{}{age}", theme.between()));
+        let age = age.map_or_else(String::new, |age| format!("{dot}{age}"));
+        let buffers = format::counted(groups.buffers, "buffer");
+        let size = format::bytes(groups.charged_bytes);
+        let count = groups::count_of(groups);
         let parts = [
-            (
-                format!(
-                    "{} with {}",
-                    format::counted(groups.buffers, "buffer"),
-                    format::bytes(groups.charged_bytes)
-                ),
-                Ink::Strong,
-            ),
+            (format!("{buffers} with {size}"), Ink::Strong),
             (" allocated since and still held".to_owned(), Ink::Text),
-            (age, Ink::Faint),
-            (
-                format!("{}{}", theme.between(), groups::count_of(groups)),
-                Ink::Faint,
-            ),
+            (format!("{age}{dot}{count}"), Ink::Faint),
         ];
         canvas.line(row, &parts);
     }

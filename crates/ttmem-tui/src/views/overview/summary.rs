@@ -4,8 +4,8 @@ use super::figures::Filled;
 use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::{Canvas, Share, percent, text};
+use crate::views::naming::{known, known_bytes, part_name, percent_of};
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, ProcessState};
 
@@ -28,8 +28,7 @@ fn sums<'d>(
             let whole = both.map(|(whole, more)| whole.saturating_add(more));
             (used.saturating_add(memory.used), whole)
         });
-        let share = percent(Share::of(used, whole), theme.unknown());
-        let share = share.trim();
+        let share = percent_of(used, whole, theme);
         if wide {
             let whole = known_bytes(whole, theme);
             format!("{name} {} of {whole}, {share}", bytes(used))

@@ -63,33 +63,23 @@ pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
 pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
     let count = |count: Option<u64>| known(count.map(format::count), theme);
+    let owner = owner(row.pid, row.instance.as_deref(), data, theme);
+    let built = age(Some(row.created), data, theme);
+    let (kernels, kernel_bytes) = (format::count(row.kernels), format::bytes(row.kernel_bytes));
     let mut facts = vec![
         text("program", name(row, theme)),
-        text(
-            "owner",
-            owner(row.pid, row.instance.as_deref(), data, theme),
-        ),
+        text("owner", owner),
         text("binary", binary_everywhere(row, theme)),
         text("size", known_bytes(row.binary_bytes, theme)),
         text("number", known(row.program, theme)),
         text("runtime id", known(row.runtime_id, theme)),
         text("kind", known(row.kind, theme)),
-        text(
-            "built",
-            format!("{} ago", age(Some(row.created), data, theme)),
-        ),
+        text("built", format!("{built} ago")),
         text("cores", known(row.cores, theme)),
         text("text", known_bytes(row.text_bytes, theme)),
         text("config", known_bytes(row.config_bytes, theme)),
         text("CBs", format::bytes(row.cb_bytes)),
-        text(
-            "kernels",
-            format!(
-                "{} with {}",
-                format::count(row.kernels),
-                format::bytes(row.kernel_bytes)
-            ),
-        ),
+        text("kernels", format!("{kernels} with {kernel_bytes}")),
         text("from disk", format::counted(row.jit_disk_hits, "kernel")),
         text("runs", format::count(row.dispatches)),
         text("first run", age(row.first_run, data, theme)),
@@ -104,13 +94,9 @@ pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
 }
 
 fn on_device(on: &ProgramDevice, theme: Theme) -> Fact {
-    let resident = if on.resident_cores > 0 {
-        format!(
-            ", the last on {}",
-            format::counted(on.resident_cores.into(), "core")
-        )
-    } else {
-        String::new()
+    let resident = match on.resident_cores {
+        0 => String::new(),
+        cores => format!(", the last on {}", format::counted(cores.into(), "core")),
     };
     let sent = known_bytes(on.sent_bytes, theme);
     let line = format!(

@@ -8,10 +8,9 @@ use super::list;
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{known, known_bytes, owner};
+use crate::views::naming::{known, known_bytes, owner, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, left_of, percent, right_of,
-    row_of,
+    Bar, Canvas, Cell, Column, Cursor, Table, above, below, left_of, right_of, row_of,
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
@@ -152,7 +151,6 @@ impl Rings {
 }
 
 fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
-    let share = Share::of(ring.used_bytes, ring.capacity_bytes);
     // One in a hundred is worth a look: the program waits for the device.
     let stalls = if ring.stalls.saturating_mul(100) > ring.reserves {
         Ink::Warning
@@ -166,7 +164,7 @@ fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::faint(known(ring.sub_device, theme)),
         Cell::new(format::bytes(ring.used_bytes)),
         Cell::faint(known_bytes(ring.capacity_bytes, theme)),
-        Cell::new(percent(share, theme.unknown())),
+        Cell::new(percent_of(ring.used_bytes, ring.capacity_bytes, theme)),
         Cell::new(format::count(ring.entry_count)),
         Cell::new(format::count(ring.wraps)),
         Cell::new(format::count(ring.evictions)),
@@ -185,7 +183,9 @@ fn draw_picture(
     let dot = theme.between();
     let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
-    let largest = holes().map(|hole| hole.size_bytes).max();
+    let empty = format::bytes(empty);
+    let count = format::counted(holes().count() as u64, "hole");
+    let largest = known_bytes(holes().map(|hole| hole.size_bytes).max(), theme);
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
         canvas.text(row_of(area, 0), "nothing lies in this ring", Ink::Faint);
         return below(area, 2);
@@ -197,24 +197,13 @@ fn draw_picture(
         (" (lowest seen) ".to_owned(), Ink::Faint),
         (format!("to {to:#x}"), Ink::Strong),
         (
-            format!(
-                "{dot}{} in {}",
-                format::bytes(empty),
-                format::counted(holes().count() as u64, "hole")
-            ),
-            Ink::Text,
-        ),
-        (
-            format!("{dot}largest {}", known_bytes(largest, theme)),
+            format!("{dot}{empty} in {count}{dot}largest {largest}"),
             Ink::Text,
         ),
     ];
-    let told = ring.entries.len() as u64;
-    if ring.entry_count > told {
-        let words = format!(
-            "{dot}only the newest {told} of {} are told",
-            ring.entry_count
-        );
+    let (told, all) = (ring.entries.len() as u64, ring.entry_count);
+    if all > told {
+        let words = format!("{dot}only the newest {told} of {all} are told");
         parts.push((words, Ink::Warning));
     }
     canvas.line(row_of(area, 0), &parts);
@@ -271,30 +260,18 @@ fn draw_caches(
     // Half of what is left is for the entries of the ring.
     let most = usize::from(area.height / 6).max(1);
     for cache in caches.iter().take(most) {
-        let share = Share::of(cache.used_bytes, cache.capacity_bytes);
-        let asked = cache.hits.saturating_add(cache.misses);
-        let hits = percent(Share::of(cache.hits, Some(asked)), theme.unknown());
+        let owner = owner(cache.pid, None, data, theme);
+        let mesh = known(cache.mesh, theme);
+        let share = percent_of(cache.used_bytes, cache.capacity_bytes, theme);
+        let whole = known_bytes(cache.capacity_bytes, theme);
+        let used = format::bytes(cache.used_bytes);
         let line = [
             ("prefetcher cache".to_owned(), Ink::Strong),
-            (
-                format!(
-                    "{dot}{}{dot}mesh {}",
-                    owner(cache.pid, None, data, theme),
-                    known(cache.mesh, theme)
-                ),
-                Ink::Faint,
-            ),
-            (
-                format!(
-                    "{dot}{} of {} {}",
-                    format::bytes(cache.used_bytes),
-                    known_bytes(cache.capacity_bytes, theme),
-                    percent(share, theme.unknown()).trim_start(),
-                ),
-                Ink::Text,
-            ),
+            (format!("{dot}{owner}{dot}mesh {mesh}"), Ink::Faint),
+            (format!("{dot}{used} of {whole} {share}"), Ink::Text),
         ];
         canvas.line(row_of(area, 0), &line);
+        let asked = cache.hits.saturating_add(cache.misses);
         let bar = Bar::new(&[(Ink::Kernel, cache.used_bytes)], cache.capacity_bytes);
         let at = row_of(area, 1);
         let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
@@ -306,7 +283,7 @@ fn draw_caches(
             "{} hits, {} misses ({}){dot}{} entries{dot}{} evicted{dot}{}",
             format::count(cache.hits),
             format::count(cache.misses),
-            hits.trim_start(),
+            percent_of(cache.hits, Some(asked), theme),
             format::count(cache.entries),
             format::count(cache.evictions),
             format::counted(cache.resets, "reset"),

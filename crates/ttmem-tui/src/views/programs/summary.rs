@@ -1,12 +1,11 @@
 //! The line above every page: how many there are, and what the chosen device says of them itself.
 
 use super::super::Chosen;
-use super::super::naming::{known, known_bytes, short};
+use super::super::naming::{known, known_bytes, percent_of, short};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Share, percent};
 use ttmem_api::Device;
 
 type Parts = Vec<(String, Ink)>;
@@ -82,8 +81,7 @@ fn caches(device: &Device, theme: Theme) -> String {
         let asked = hits
             .zip(misses)
             .map(|(hits, misses)| hits.saturating_add(misses));
-        let share = hits.and_then(|hits| Share::of(hits, asked));
-        percent(share, theme.unknown()).trim_start().to_owned()
+        percent_of(hits, asked, theme)
     };
     let counts = &device.caches;
     format!(

@@ -6,7 +6,7 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
-use crate::widgets::{Canvas, right_of, text};
+use crate::widgets::{Canvas, left_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
@@ -110,15 +110,8 @@ fn tab_places(line: Rect) -> [Rect; 8] {
 fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let (state, ink) = state(data);
     // The state first: whatever else has no room, it must be seen.
-    let state = text::clip(&state, usize::from(line.width));
-    let taken = u16::try_from(text::width(&state)).unwrap_or(line.width);
-    let rest = line.width.saturating_sub(taken);
-    canvas.text(right_of(line, rest), state, ink);
-    let facts = Rect {
-        width: rest.saturating_sub(1),
-        ..line
-    };
-    draw_facts(canvas, facts, data);
+    let rest = canvas.text_at_right(line, &state, ink);
+    draw_facts(canvas, left_of(rest, rest.width.saturating_sub(1)), data);
 }
 
 pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
@@ -132,27 +125,25 @@ pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
 }
 
 fn state(data: &Data) -> (String, Ink) {
+    let since = |moment| data.now.saturating_duration_since(moment).as_secs();
     if let Some(notice) = &data.notice
-        && data
-            .now
-            .saturating_duration_since(notice.received)
-            .as_secs()
-            < 4
+        && since(notice.received) < 4
     {
         return (notice.document.clone(), Ink::Strong);
     }
     let every = format!("every {}", seconds(data.interval.as_millis()));
     let received = data.snapshot.as_ref().map(|fresh| fresh.received);
     if data.paused {
-        let age = received.map(|received| data.now.saturating_duration_since(received));
-        let age = format::duration(age.unwrap_or_default().as_secs());
+        let age = format::duration(received.map_or(0, since));
         return (format!("PAUSED for {age}"), Ink::Warning);
     }
     match &data.link {
         Link::Connecting => ("connecting".to_owned(), Ink::Warning),
-        Link::Down { since, reason } => {
-            let silent = data.now.saturating_duration_since(*since).as_secs();
-            let age = format::duration(silent);
+        Link::Down {
+            since: down,
+            reason,
+        } => {
+            let age = format::duration(since(*down));
             let words = if data.snapshot.is_some() {
                 format!("STALE for {age}: {reason}")
             } else {
@@ -161,29 +152,24 @@ fn state(data: &Data) -> (String, Ink) {
             (words, Ink::Danger)
         }
         Link::Up => match received.and_then(|received| data.stale(received)) {
-            Some(age) => (
-                format!("STALE for {}", format::duration(age.as_secs())),
-                Ink::Danger,
-            ),
+            Some(age) => {
+                let age = format::duration(age.as_secs());
+                (format!("STALE for {age}"), Ink::Danger)
+            }
             None => (format!("live, {every}"), Ink::Good),
         },
     }
 }
 
 fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
-    let incomplete = snapshot
-        .processes
-        .iter()
-        .filter(|process| process.incomplete)
-        .count();
+    let processes = snapshot.processes.iter();
+    let incomplete = processes.filter(|process| process.incomplete).count();
     let counts = snapshot.anomalies.0.values();
     let anomalies = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
     let mut facts = Vec::new();
     if incomplete > 0 {
-        facts.push((
-            format!("{} INCOMPLETE", format::count(incomplete as u64)),
-            Ink::Danger,
-        ));
+        let incomplete = format::count(incomplete as u64);
+        facts.push((format!("{incomplete} INCOMPLETE"), Ink::Danger));
     }
     if let Some(error) = snapshot.errors.first() {
         facts.push((text::clip(error, 60), Ink::Danger));
@@ -192,19 +178,16 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
         facts.push((text::clip(trouble, 60), Ink::Warning));
     }
     if anomalies > 0 {
-        facts.push((
-            format::counted_as(anomalies, "anomaly", "anomalies"),
-            Ink::Warning,
-        ));
+        let anomalies = format::counted_as(anomalies, "anomaly", "anomalies");
+        facts.push((anomalies, Ink::Warning));
     }
     facts.push((text::clip(&snapshot.host, 24), Ink::Strong));
-    let time = data
-        .time()
-        .map(|time| format!("{} UTC", &format::date_time(time)[11..]));
-    facts.push((
-        time.unwrap_or_else(|| theme.unknown().to_owned()),
-        Ink::Faint,
-    ));
+    let time = data.time().map(format::date_time);
+    let time = time.map_or_else(
+        || theme.unknown().to_owned(),
+        |time| format!("{} UTC", &time[11..]),
+    );
+    facts.push((time, Ink::Faint));
     if let Some(rate) = data.events_per_second {
         facts.push((format!("{} events/s", format::count(rate)), Ink::Faint));
     }

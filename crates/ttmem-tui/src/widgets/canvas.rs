@@ -43,6 +43,15 @@ impl<'b> Canvas<'b> {
         self.line(area, &[(text, ink)])
     }
 
+    /// Writes a text at the right end of a row; what is left before it.
+    pub(crate) fn text_at_right(&mut self, row: Rect, text: &str, ink: Ink) -> Rect {
+        let text = text::clip(text, usize::from(row.width));
+        let taken = u16::try_from(text::width(&text)).unwrap_or(row.width);
+        let rest = row.width.saturating_sub(taken);
+        self.text(right_of(row, rest), text, ink);
+        left_of(row, rest)
+    }
+
     /// Writes texts one behind the other into the first row of an area; where the next may begin.
     pub(crate) fn line<T: AsRef<str>>(&mut self, area: Rect, parts: &[(T, Ink)]) -> u16 {
         let mut pen = self.pen(area, area.y);

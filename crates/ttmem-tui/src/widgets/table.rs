@@ -218,7 +218,7 @@ impl<'c> Table<'c> {
     }
 
     /// The columns that are shown: their places, where each begins, and how wide it is.
-    fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
+    pub(crate) fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let needed = |shown: &[usize]| -> u16 {
             let sum: u16 = shown

@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, left_of, right_of, text};
+use crate::widgets::{Canvas, Cursor, above, below, row_of, text};
 use chart::Chart;
 use details::Line;
 use ratatui::layout::Rect;
@@ -89,13 +89,10 @@ impl DeviceView {
     fn draw_choices(&self, canvas: &mut Canvas<'_>, area: Rect, shown: Option<&Shown<'_>>) {
         let more = match self.scroll.below() {
             0 => String::new(),
-            below => format!("j k: {} below", format::counted(below, "line")),
+            below => format!(" j k: {} below", format::counted(below, "line")),
         };
-        let columns = u16::try_from(text::width(&more)).unwrap_or(0);
-        let area = if columns > 0 && columns + 40 < area.width {
-            let rest = area.width - columns;
-            canvas.text(right_of(area, rest), more, Ink::Faint);
-            left_of(area, rest - 1)
+        let area = if text::width(&more) + 39 < usize::from(area.width) {
+            canvas.text_at_right(area, &more, Ink::Faint)
         } else {
             area
         };
@@ -345,20 +342,14 @@ impl View for DeviceView {
             (charts, figures)
         };
         if charts > 0 {
-            let place = Rect::new(area.x, area.y + 2, area.width, charts);
+            let place = above(below(area, 2), charts);
             self.draw_charts(canvas, place, device, shown.as_ref());
         }
-        let place = Rect::new(
-            area.x,
-            area.bottom().saturating_sub(figures),
-            area.width,
-            figures,
-        );
+        let place = below(area, area.height - figures);
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
         self.draw_details(canvas, place, &lines);
         if area.height > 1 {
-            let line = Rect::new(area.x, area.y + 1, area.width, 1);
-            self.draw_choices(canvas, line, shown.as_ref());
+            self.draw_choices(canvas, row_of(area, 1), shown.as_ref());
         }
     }
 }

@@ -227,11 +227,7 @@ impl Events {
     fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
         let (state, ink) = self.state(data, theme);
-        let room = usize::from(area.width);
-        let state = text::clip(&state, room);
-        let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
-        let left = area.right().saturating_sub(taken);
-        canvas.put((left, area.y), &state, room, ink);
+        let left = canvas.text_at_right(area, &state, ink).right();
         self.families.clear();
         let mut column = area.x;
         for family in Family::ALL {

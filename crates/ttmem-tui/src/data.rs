@@ -81,7 +81,6 @@ pub(crate) enum Update {
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
     Events(Vec<StreamEvent>),
-    /// Events that will not come.
     Missed(u64),
     Link(Link),
     Notice(String),
@@ -116,7 +115,6 @@ pub(crate) struct Data {
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) tail: Tail,
-    /// Events applied per second, of late.
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,

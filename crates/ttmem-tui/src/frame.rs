@@ -209,7 +209,6 @@ fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     }
 }
 
-/// A time in seconds with one decimal, if it has any.
 fn seconds(millis: u128) -> String {
     if millis.is_multiple_of(1000) {
         format!("{} s", millis / 1000)

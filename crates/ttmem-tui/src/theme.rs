@@ -256,7 +256,6 @@ impl Theme {
     }
 }
 
-/// Lines of a border for terminals that have none.
 const ASCII_BORDER: border::Set<'_> = border::Set {
     top_left: "+",
     top_right: "+",
@@ -268,7 +267,6 @@ const ASCII_BORDER: border::Set<'_> = border::Set {
     horizontal_bottom: "-",
 };
 
-/// What stands for a sign on a terminal without Unicode.
 fn ascii_sign(sign: &str) -> char {
     match sign {
         // The end of what was cut.

@@ -56,7 +56,6 @@ pub trait Companion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLine {
     pub text: String,
-    /// Whether it is something that the user should not miss.
     pub is_warning: bool,
 }
 

@@ -116,7 +116,6 @@ impl Poller {
         self.fetched.retain(|fetched| !fetched.is_of(document));
     }
 
-    /// Says why something does not come, when that changed.
     fn send_trouble(&mut self) -> Result<(), AppGone> {
         let trouble = self
             .fetched
@@ -129,7 +128,6 @@ impl Poller {
         self.send(Update::Trouble(Source::Document, trouble))
     }
 
-    /// Sets the marks that the user asked for since the last round.
     fn set_marks(&mut self, marks: u32) -> Result<(), AppGone> {
         self.marks = self.marks.max(marks.saturating_sub(MARKS));
         while self.marks < marks {
@@ -201,7 +199,6 @@ impl Fetched {
     }
 }
 
-/// Whether nobody is there who could answer anything.
 fn is_unreachable(error: &ApiRequestError) -> bool {
     matches!(
         error,

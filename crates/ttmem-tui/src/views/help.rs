@@ -77,7 +77,6 @@ impl Help {
         }
     }
 
-    /// On the frame: what this is, and how much of it is to come.
     fn draw_title(&self, canvas: &mut Canvas<'_>, over: Rect) {
         let room = usize::from(over.width.saturating_sub(4));
         canvas.put((over.x + 2, over.y), " Help ", room, Ink::Strong);
@@ -106,7 +105,6 @@ fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// Keys and what they do, as many beside each other as there is room for.
 fn put_keys(lines: &mut Vec<Line>, title: &str, keys: &[KeyHelp], columns: usize) {
     if keys.is_empty() {
         return;

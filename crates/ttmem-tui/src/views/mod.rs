@@ -168,7 +168,6 @@ pub(crate) trait View {
     /// Its keys, those that matter most first; the footer shows as many as fit.
     fn keys(&self) -> &'static [KeyHelp];
 
-    /// The words of its figures, which the help explains.
     fn words(&self) -> &'static [Word];
 
     /// The documents that it shows, besides the totals.

@@ -57,25 +57,17 @@ impl<R> Sort<R> {
 #[derive(Debug, Default)]
 pub(crate) struct List {
     pub(crate) cursor: Cursor,
-    order: Order,
-    made_from: Option<(Instant, Order, String, Option<u32>)>,
-    places: Vec<usize>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Order {
     /// The place in the sorts that the list has.
     sort: usize,
     reversed: bool,
+    made_from: Option<(Instant, usize, bool, String, Option<u32>)>,
+    places: Vec<usize>,
 }
 
 impl List {
     pub(crate) fn sorted_by(sort: usize) -> Self {
         Self {
-            order: Order {
-                sort,
-                reversed: false,
-            },
+            sort,
             ..Self::default()
         }
     }
@@ -84,12 +76,10 @@ impl List {
     pub(crate) fn handle_order<R>(&mut self, key: Key, sorts: &[Sort<R>]) -> bool {
         match key {
             Key::Char('s') => {
-                self.order = Order {
-                    sort: (self.order.sort + 1) % sorts.len(),
-                    reversed: false,
-                };
+                self.sort = (self.sort + 1) % sorts.len();
+                self.reversed = false;
             }
-            Key::Char('S') => self.order.reversed = !self.order.reversed,
+            Key::Char('S') => self.reversed = !self.reversed,
             _other => return false,
         }
         true
@@ -105,8 +95,8 @@ impl List {
 
     /// The column that is sorted by, and whether its values go down.
     pub(crate) fn sorted<R>(&self, sorts: &[Sort<R>]) -> Option<(usize, bool)> {
-        let sort = sorts.get(self.order.sort)?;
-        Some((sort.column, sort.arrow_down != self.order.reversed))
+        let sort = sorts.get(self.sort)?;
+        Some((sort.column, sort.arrow_down != self.reversed))
     }
 
     /// Brings it up to date; of equal rows the one that the server has first comes first.
@@ -117,7 +107,8 @@ impl List {
         (filter, pid): (&Prompt, Option<u32>),
         shows: impl Fn(&R) -> bool,
     ) {
-        let made_from = (received, self.order, filter.text().to_owned(), pid);
+        let text = filter.text().to_owned();
+        let made_from = (received, self.sort, self.reversed, text, pid);
         if self.made_from.as_ref() == Some(&made_from) {
             return;
         }
@@ -125,9 +116,9 @@ impl List {
         self.places.clear();
         let shown = (0..rows.len()).filter(|place| shows(&rows[*place]));
         self.places.extend(shown);
-        if let Some(sort) = sorts.get(self.order.sort) {
+        if let Some(sort) = sorts.get(self.sort) {
             let key = |place: &usize| (sort.key)(&rows[*place]);
-            if sort.descending == self.order.reversed {
+            if sort.descending == self.reversed {
                 self.places.sort_by_cached_key(key);
             } else {
                 self.places.sort_by_cached_key(|place| Reverse(key(place)));

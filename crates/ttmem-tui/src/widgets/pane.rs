@@ -33,7 +33,6 @@ impl Pane {
         std::mem::replace(&mut self.toggled, false)
     }
 
-    /// The area of the list, and the room of the pane if it is to be seen.
     pub(crate) fn split(self, area: Rect) -> (Rect, Option<Room>) {
         if area.width >= WIDE {
             if self.toggled {

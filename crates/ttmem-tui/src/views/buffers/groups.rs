@@ -19,14 +19,17 @@ pub(in crate::views) const WAYS: [GroupBy; 5] = [
 pub(in crate::views) const NO_FILTER: &str =
     "The server cannot list just these: it has no such filter.";
 
-const FIGURES: [Column; 6] = [
-    Column::figures("CHARGED", 10, 0),
-    Column::figures("SHARE", 6, 0),
-    Column::figures("BUFFERS", 7, 0),
-    Column::figures("REQUESTED", 10, 4),
-    Column::figures("OLDEST", 11, 1),
-    Column::figures("NEWEST", 11, 2),
-];
+const fn columns(title: &'static str) -> [Column; 7] {
+    [
+        Column::words(title, 14, 0).growing(),
+        Column::figures("CHARGED", 10, 0),
+        Column::figures("SHARE", 6, 0),
+        Column::figures("BUFFERS", 7, 0),
+        Column::figures("REQUESTED", 10, 4),
+        Column::figures("OLDEST", 11, 1),
+        Column::figures("NEWEST", 11, 2),
+    ]
+}
 
 /// Columns of the bar that shows a group's share, where there is room for it.
 const BAR: u16 = 24;
@@ -49,11 +52,8 @@ pub(in crate::views) fn draw_groups(
         GroupBy::Layout => "LAYOUT",
         GroupBy::Operation | GroupBy::Other => "OPERATION",
     };
-    let key = Column::words(title, 14, 0).growing();
-    let [charged, share, buffers, requested, oldest, newest] = FIGURES;
-    let columns = [key, charged, share, buffers, requested, oldest, newest];
     let table = Table {
-        columns: &columns,
+        columns: &columns(title),
         sorted: Some((1, true)),
     };
     let bars = area.width >= WIDE;

@@ -62,7 +62,6 @@ impl Question {
         };
     }
 
-    /// Leaves out more of the small ones, or fewer.
     pub(super) fn step_min(&mut self, up: bool) {
         let now = self.min_bytes.unwrap_or(0);
         let mut steps = SMALLEST.into_iter();

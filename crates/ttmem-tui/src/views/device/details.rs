@@ -12,7 +12,6 @@ use ratatui::layout::Rect;
 use std::rc::Rc;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
-/// The columns in front of fields that flow.
 const LEAD: usize = 10;
 /// A bar beside a table has at least so many columns, and at most.
 const BAR: (u16, u16) = (10, 40);

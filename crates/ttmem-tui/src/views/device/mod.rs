@@ -73,16 +73,15 @@ impl Default for DeviceView {
 impl DeviceView {
     /// The next figure over time, or the one before; all of them are between the last and first.
     fn step_series(&mut self, forward: bool) {
-        let count = Series::ALL.len();
-        let place = self
-            .only
-            .and_then(|only| Series::ALL.iter().position(|series| *series == only));
-        self.only = match (place, forward) {
-            (None, true) => Some(Series::ALL[0]),
-            (None, false) => Some(Series::ALL[count - 1]),
-            (Some(place), true) => Series::ALL.get(place + 1).copied(),
-            (Some(place), false) => place.checked_sub(1).map(|place| Series::ALL[place]),
+        let all = &Series::ALL;
+        let place = all.iter().position(|series| Some(*series) == self.only);
+        let next = match (place, forward) {
+            (None, true) => Some(0),
+            (None, false) => Some(all.len() - 1),
+            (Some(place), true) => Some(place + 1),
+            (Some(place), false) => place.checked_sub(1),
         };
+        self.only = next.and_then(|next| all.get(next).copied());
     }
 
     /// What can be chosen of the charts, and what is.

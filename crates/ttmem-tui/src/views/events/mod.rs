@@ -182,7 +182,6 @@ impl Events {
         self.cursor.unmarked = self.held.is_none();
     }
 
-    /// Stops the list, or lets it run again from the newest on.
     fn pause(&mut self, data: &Data) {
         match &mut self.held {
             Some(held) if held.why == Why::Paused => self.held = None,
@@ -215,13 +214,9 @@ impl Events {
         let place = row.map(Row::place);
         let tail = Self::shown(self.held.as_ref(), data);
         let event = place.and_then(|place| tail.at(place));
-        match event.and_then(|event| event.event.pid) {
-            Some(pid) => {
-                chosen.pid = Some(pid);
-                Outcome::Handled
-            }
-            None => Outcome::Unused,
-        }
+        let pid = event.and_then(|event| event.event.pid);
+        chosen.pid = pid.or(chosen.pid);
+        Outcome::if_used(pid.is_some())
     }
 
     fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {

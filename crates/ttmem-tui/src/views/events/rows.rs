@@ -46,7 +46,6 @@ pub(super) struct Rows {
     next: u64,
     /// The id of the event before it.
     last_id: Option<u64>,
-    /// Where an event's text is put together, to be reused.
     scratch: String,
 }
 

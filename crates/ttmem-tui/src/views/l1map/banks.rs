@@ -123,7 +123,6 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     }
 }
 
-/// The bank from its first address to its last, row by row.
 fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     let theme = canvas.theme;
     let columns = area.width.saturating_sub(ADDRESSES);

@@ -110,7 +110,6 @@ impl L1MapView {
         true
     }
 
-    /// The second line: the smallest gap, and when all this held.
     fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
         let theme = canvas.theme;
         let old = data.age_note(data.l1map.as_ref());

@@ -108,25 +108,21 @@ fn boards(devices: &[Device]) -> Vec<Group> {
 }
 
 fn scopes(devices: &[Device]) -> Vec<Group> {
-    let mut groups: Vec<(Option<&str>, Group)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for (place, device) in devices.iter().enumerate() {
-        let scope = device.scope.as_deref();
-        match groups.iter_mut().find(|(known, _)| *known == scope) {
-            Some((_, group)) => group.places.push(place),
-            None => {
-                let title = scope.map_or_else(
-                    || "all devices visible".to_owned(),
-                    |scope| format!("visible devices {scope}"),
-                );
-                let group = Group {
-                    title: Some(title),
-                    places: vec![place],
-                };
-                groups.push((scope, group));
-            }
+        let title = Some(match &device.scope {
+            Some(scope) => format!("visible devices {scope}"),
+            None => "all devices visible".to_owned(),
+        });
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.places.push(place),
+            None => groups.push(Group {
+                title,
+                places: vec![place],
+            }),
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

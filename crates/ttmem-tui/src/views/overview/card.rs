@@ -183,14 +183,12 @@ pub(super) fn sensors(theme: Theme) -> String {
     format!("{unknown} {degrees}  {unknown} W  {unknown} MHz")
 }
 
-/// A bar as long as the row but for some columns, and its percentage.
 fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, theme: Theme) {
     pen.bar(&memory.bar(), pen.room().saturating_sub(left_over));
     let (percent, ink) = memory.percent(theme.unknown());
     pen.field(&percent, 7, true, ink);
 }
 
-/// What is said of a memory, by how much it matters.
 fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
     let known = |size: Option<u64>| known_bytes(size, theme);
     // Of all that lies in L1 only the last minutes are known.

@@ -21,7 +21,6 @@ pub(crate) struct Filled {
     /// What is taken of it: the parts together. May be more than there is.
     pub(crate) used: u64,
     pub(crate) whole: Option<u64>,
-    /// The highest value of `used` that is known.
     pub(crate) peak: Option<u64>,
     pub(crate) largest_free: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
@@ -162,7 +161,6 @@ pub(crate) struct Holders {
     pub(crate) incomplete: u64,
 }
 
-/// The holders of every device, in the order of the snapshot.
 pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
     let mut holders = vec![Holders::default(); snapshot.devices.len()];
     let devices = snapshot.devices.iter().enumerate();

@@ -40,7 +40,6 @@ pub(crate) struct Overview {
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,
-    /// What fills the room that is left.
     processes: Processes,
 }
 
@@ -243,23 +242,6 @@ impl View for Overview {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        match key {
-            Key::Char('b') => {
-                self.grouping = around(&Grouping::ALL, self.grouping, true);
-                return Outcome::Handled;
-            }
-            Key::Char('c') => {
-                self.compact = !self.compact;
-                return Outcome::Handled;
-            }
-            Key::Enter if data.devices().is_empty() => return Outcome::Handled,
-            Key::Enter => {
-                // Also the one that was chosen by nobody: the next view should show the same.
-                chosen.choose(chosen.place(data), data);
-                return Outcome::Go(Tab::Device);
-            }
-            _other => {}
-        }
         let arrangement = self.arrangement(data);
         let page = i64::from((self.room.1 / arrangement.density.height()).max(2) - 1);
         let place = chosen.place(data);
@@ -272,6 +254,20 @@ impl View for Overview {
             Key::Right | Key::Char(']') => arrangement.beside(place, true),
             Key::Home | Key::Char('g') => arrangement.first(),
             Key::End | Key::Char('G') => arrangement.last(),
+            Key::Char('b') => {
+                self.grouping = around(&Grouping::ALL, self.grouping, true);
+                None
+            }
+            Key::Char('c') => {
+                self.compact = !self.compact;
+                None
+            }
+            Key::Enter if data.devices().is_empty() => None,
+            Key::Enter => {
+                // Also the one that was chosen by nobody: the next view should show the same.
+                chosen.choose(place, data);
+                return Outcome::Go(Tab::Device);
+            }
             _other => return Outcome::Unused,
         };
         if let Some(place) = moved {

@@ -27,7 +27,6 @@ enum Shows {
     Names,
     UniqueId,
     Memory,
-    /// What it is taken by.
     Bar,
     Percent,
     Used,

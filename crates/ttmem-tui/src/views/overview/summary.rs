@@ -19,8 +19,7 @@ fn sums<'d>(
 ) -> [String; 2] {
     let dram = |device: &Device| Filled::class(Ink::Dram, &device.dram);
     let l1 = |device: &Device| Filled::l1(device, None);
-    let memories: [(&str, fn(&Device) -> Filled); 2] = [("DRAM", dram), ("L1", l1)];
-    memories.map(|(name, memory)| {
+    let sum = |name: &str, memory: fn(&Device) -> Filled| {
         let memories = devices.clone().map(memory);
         // Not known of one of them: a percentage would be of something else.
         let (used, whole) = memories.fold((0_u64, Some(0_u64)), |(used, whole), memory| {
@@ -35,7 +34,8 @@ fn sums<'d>(
         } else {
             format!("{name} {share}")
         }
-    })
+    };
+    [sum("DRAM", dram), sum("L1", l1)]
 }
 
 pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {

@@ -120,7 +120,6 @@ impl Processes {
         self.followed = self.row().and_then(|row| identity(row, data));
     }
 
-    /// Goes to the buffers of the chosen process, if there can be any.
     fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some((process, device)) = self.chosen(data) else {
             return Outcome::Handled;

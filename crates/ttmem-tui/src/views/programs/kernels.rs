@@ -14,40 +14,28 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use ttmem_api::{HexId, KernelRow};
 
-pub(super) const fn columns(all: bool) -> &'static [Column] {
-    if all { COLUMNS } else { COLUMNS_OF_SOME }
+/// The columns; of some of the rows only, what is put together is at least so much.
+pub(super) const fn columns(all: bool) -> [Column; 11] {
+    let [total, unique, shared, programs, runs] = if all {
+        ["TOTAL", "UNIQUE", "SHARED", "PROGRAMS", "RUNS"]
+    } else {
+        ["≥TOTAL", "≥UNIQUE", "≥SHARED", "≥PROGRAMS", "≥RUNS"]
+    };
+    [
+        Column::words("KERNEL", 18, 0).growing(),
+        Column::words("OWNER", 14, 6),
+        Column::words("KIND", 11, 4),
+        Column::words("CORE TYPE", 10, 3),
+        Column::figures("BYTES", 8, 0),
+        Column::figures("CORES", 5, 1),
+        Column::figures(total, 10, 0),
+        Column::figures(unique, 10, 0),
+        Column::figures(shared, 10, 5),
+        Column::figures(programs, if all { 8 } else { 10 }, 0),
+        Column::figures(runs, 6, 2),
+    ]
 }
 
-const COLUMNS: &[Column] = &[
-    Column::words("KERNEL", 18, 0).growing(),
-    Column::words("OWNER", 14, 6),
-    Column::words("KIND", 11, 4),
-    Column::words("CORE TYPE", 10, 3),
-    Column::figures("BYTES", 8, 0),
-    Column::figures("CORES", 5, 1),
-    Column::figures("TOTAL", 10, 0),
-    Column::figures("UNIQUE", 10, 0),
-    Column::figures("SHARED", 10, 5),
-    Column::figures("PROGRAMS", 8, 0),
-    Column::figures("RUNS", 6, 2),
-];
-
-/// Rows that are not listed would add to what is put together.
-const COLUMNS_OF_SOME: &[Column] = &[
-    COLUMNS[0],
-    COLUMNS[1],
-    COLUMNS[2],
-    COLUMNS[3],
-    COLUMNS[4],
-    COLUMNS[5],
-    Column::figures("≥TOTAL", 10, 0),
-    Column::figures("≥UNIQUE", 10, 0),
-    Column::figures("≥SHARED", 10, 5),
-    Column::figures("≥PROGRAMS", 10, 0),
-    Column::figures("≥RUNS", 6, 2),
-];
-
-/// The orders of the rows, as the key goes through them.
 pub(super) const SORTS: &[Sort<Kernel>] = &[
     Sort::descending(6, |kernel| Number(Some(kernel.total_bytes))),
     Sort::descending(7, |kernel| Number(Some(kernel.unique_bytes))),

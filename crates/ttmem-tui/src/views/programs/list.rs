@@ -24,7 +24,6 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::figures("NUMBER", 7, 9),
 ];
 
-/// The orders of the rows, as the key goes through them.
 pub(super) const SORTS: &[Sort<ProgramRow>] = &[
     Sort::descending(8, |row| Number(Some(row.dispatches))),
     // What ran last has the least age.
@@ -41,7 +40,10 @@ pub(super) const SORTS: &[Sort<ProgramRow>] = &[
 ];
 
 pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
-    let (binary, ink) = binaries(row, theme);
+    let binary = match binaries(row).next() {
+        Some((at, ids)) => Cell::inked(format!("{} {}", ids.len(), state(at)), state_ink(at)),
+        None => Cell::faint(theme.unknown()),
+    };
     let count = |count: Option<u64>| known(count.map(format::count), theme);
     vec![
         Cell::new(name(row, theme)),
@@ -51,7 +53,7 @@ pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::new(known_bytes(row.text_bytes, theme)),
         Cell::new(format::bytes(row.cb_bytes)),
         Cell::faint(format::count(row.kernels)),
-        Cell::inked(binary, ink),
+        binary,
         Cell::new(format::count(row.dispatches)),
         Cell::faint(count(most(row, |on| on.program_cache_hits))),
         Cell::faint(count(most(row, |on| on.binary_reuses))),
@@ -124,30 +126,19 @@ const STATES: [BinaryState; 4] = [
     BinaryState::Committed,
 ];
 
-/// On how many devices its binary is, of the state that is furthest from running.
-fn binaries(row: &ProgramRow, theme: Theme) -> (String, Ink) {
-    for known in STATES {
-        let count = row.devices.iter().filter(|on| on.binary == known).count();
-        if count > 0 {
-            return (format!("{count} {}", state(known)), state_ink(known));
-        }
-    }
-    (theme.unknown().to_owned(), Ink::Faint)
+/// The devices on which its binary is, by state; the state that is furthest from running first.
+fn binaries(row: &ProgramRow) -> impl Iterator<Item = (BinaryState, Vec<u32>)> {
+    let by_state = STATES.into_iter().map(|state| {
+        let on = row.devices.iter().filter(move |on| on.binary == state);
+        (state, on.map(|on| on.id).collect::<Vec<u32>>())
+    });
+    by_state.filter(|(_, ids)| !ids.is_empty())
 }
 
 fn binary_everywhere(row: &ProgramRow, theme: Theme) -> String {
-    let mut parts = Vec::new();
-    for known in STATES {
-        let on = row.devices.iter().filter(|on| on.binary == known);
-        let ids: Vec<u32> = on.map(|on| on.id).collect();
-        if !ids.is_empty() {
-            parts.push(format!("{} on {}", state(known), format::ids(&ids)));
-        }
-    }
-    if parts.is_empty() {
-        return theme.unknown().to_owned();
-    }
-    parts.join(", ")
+    let parts = binaries(row).map(|(at, ids)| format!("{} on {}", state(at), format::ids(&ids)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    known(Some(parts).filter(|parts| !parts.is_empty()), theme)
 }
 
 const fn state(state: BinaryState) -> &'static str {

@@ -127,11 +127,8 @@ impl Programs {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
         if self.filter.is_typing() {
-            let caret = theme.caret();
-            parts.push((
-                format!("  name has: {}{caret}", self.filter.text()),
-                Ink::Key,
-            ));
+            let typed = format!("{}{}", self.filter.text(), theme.caret());
+            parts.push((format!("  name has: {typed}"), Ink::Key));
         } else if !self.filter.text().is_empty() {
             parts.push((format!("  name has \"{}\"", self.filter.text()), Ink::Key));
         }
@@ -168,7 +165,7 @@ impl Programs {
         let theme = canvas.theme;
         let document = data.kernels.as_ref().map(|fresh| &fresh.document);
         let columns = kernels::columns(document.is_none_or(|listed| !listed.has_more));
-        let (table, rows) = ((columns, kernels::SORTS), &self.kernels.each);
+        let (table, rows) = ((&columns[..], kernels::SORTS), &self.kernels.each);
         self.kernel_list.draw(canvas, area, table, rows, |kernel| {
             kernels::cells(kernel, data, theme)
         });

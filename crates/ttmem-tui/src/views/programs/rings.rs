@@ -64,7 +64,6 @@ struct Stretch<'r> {
 }
 
 impl Rings {
-    /// Draws the rings of a device, the chosen one by address, and the prefetcher caches.
     pub(super) fn draw(
         &mut self,
         canvas: &mut Canvas<'_>,

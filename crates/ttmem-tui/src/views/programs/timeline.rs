@@ -63,7 +63,6 @@ struct Track {
 }
 
 impl Track {
-    /// Its name in so many columns, with its number where there is room.
     fn title(&self, columns: usize, wide: bool) -> String {
         let number = self
             .number

@@ -230,6 +230,11 @@ impl L1MapView {
     }
 }
 
+fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, what: &str, device: &Device) {
+    let note = format!("{what} of device {} is on its way", device.id);
+    canvas.text(area, note, Ink::Faint);
+}
+
 impl View for L1MapView {
     fn keys(&self) -> &'static [KeyHelp] {
         match self.page {
@@ -330,20 +335,13 @@ impl View for L1MapView {
         match self.page {
             Page::Cores => match map_of(device, data) {
                 Some(map) => self.draw_cores(canvas, body, (device, map), data),
-                None => {
-                    let note = format!("L1 of device {} is on its way", device.id);
-                    canvas.text(body, note, Ink::Faint);
-                }
+                None => draw_waiting(canvas, body, "L1", device),
             },
             Page::Banks(class) => match blocks_of(device, class, data) {
                 Some(map) => {
                     banks::draw(canvas, body, map, &mut self.block, data);
                 }
-                None => {
-                    let class = class_name(class);
-                    let note = format!("{class} of device {} is on its way", device.id);
-                    canvas.text(body, note, Ink::Faint);
-                }
+                None => draw_waiting(canvas, body, class_name(class), device),
             },
         }
     }

@@ -43,13 +43,6 @@ pub(crate) struct Overview {
     processes: Processes,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    devices: Rect,
-    chosen: Option<u16>,
-    legend: Option<u16>,
-}
-
 impl Overview {
     fn arrangement(&self, data: &Data) -> Arrangement {
         let groups = arrange::groups(data.devices(), self.grouping);
@@ -125,7 +118,17 @@ impl Overview {
                         let cell = arrangement.cell(whole, column);
                         let is_chosen = *place == chosen && data.devices().len() > 1;
                         if let Some(figures) = self.figures(*place, data) {
-                            draw_device(canvas, cell, &figures, (density, is_chosen, data));
+                            match density {
+                                Density::Large => {
+                                    card::draw_large(canvas, cell, &figures, (is_chosen, data));
+                                }
+                                Density::Medium => {
+                                    card::draw_medium(canvas, cell, &figures, is_chosen);
+                                }
+                                Density::TwoLines | Density::OneLine => {
+                                    strip::draw(canvas, cell, &figures, is_chosen);
+                                }
+                            }
                         }
                         self.drawn.push((cell, *place));
                     }
@@ -178,35 +181,6 @@ impl Overview {
         }
         pen.piece(&card::sensors(theme), Ink::Faint);
         pen.piece(&known(figures.device.unique_id, theme), Ink::Faint);
-    }
-}
-
-fn draw_device(
-    canvas: &mut Canvas<'_>,
-    cell: Rect,
-    figures: &Figures<'_>,
-    (density, chosen, data): (Density, bool, &Data),
-) {
-    match density {
-        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data)),
-        Density::Medium => card::draw_medium(canvas, cell, figures, chosen),
-        Density::TwoLines | Density::OneLine => {
-            strip::draw(canvas, cell, figures, chosen);
-        }
-    }
-}
-
-/// What is where: a line above, the chosen device and the legend below if there is room.
-fn parts(area: Rect) -> Parts {
-    let title = u16::from(area.height > 3);
-    let legend = area.height > 6;
-    let chosen = area.height > 8;
-    let under = u16::from(legend) + u16::from(chosen);
-    let devices = above(below(area, title), area.height - title - under);
-    Parts {
-        devices,
-        chosen: chosen.then_some(devices.bottom()),
-        legend: legend.then_some(area.bottom() - 1),
     }
 }
 
@@ -311,19 +285,24 @@ impl View for Overview {
             return;
         }
         self.count_holders(data);
-        let parts = parts(area);
-        self.room = (parts.devices.width, parts.devices.height);
+        // A line above, the chosen device and the legend below if there is room.
+        let title = u16::from(area.height > 3);
+        let legend = u16::from(area.height > 6);
+        let line = u16::from(area.height > 8);
+        let devices = above(below(area, title), area.height - title - line - legend);
+        self.room = (devices.width, devices.height);
         let arrangement = self.arrangement(data);
         let place = chosen.place(data);
-        if parts.devices.y > area.y {
+        if title > 0 {
             summary::draw_summary(canvas, area, data);
         }
-        self.draw_devices(canvas, parts.devices, data, (&arrangement, place));
-        if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
-            self.draw_chosen(canvas, row_of(area, row - area.y), place, data);
+        self.draw_devices(canvas, devices, data, (&arrangement, place));
+        if line > 0 && arrangement.density.has_heading() {
+            let row = row_of(area, title + devices.height);
+            self.draw_chosen(canvas, row, place, data);
         }
-        if let Some(row) = parts.legend {
-            summary::draw_legend(canvas, area, row);
+        if legend > 0 {
+            summary::draw_legend(canvas, area, area.bottom() - 1);
         }
     }
 }

@@ -12,7 +12,6 @@ use ttmem_api::{
     Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
-/// The most events of the tail that are kept.
 pub(crate) const TAIL_EVENTS: usize = 10_000;
 
 /// After so many intervals without an answer a document is called stale.
@@ -21,7 +20,6 @@ const STALE_INTERVALS: u32 = 3;
 /// An answer may take so long, however often it is asked for.
 const STALE_AT_LEAST: Duration = Duration::from_secs(3);
 
-/// A document and when it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh<T> {
     pub(crate) document: T,
@@ -55,13 +53,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The place of the first row that is here.
     pub(crate) fn first(&self) -> u64 {
         self.query.offset.unwrap_or(0)
     }
 }
 
-/// The newest events of the server's stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     /// Newest last; at most [`TAIL_EVENTS`]. Shared, because who stops to read keeps them.
@@ -72,7 +68,6 @@ pub(crate) struct Tail {
     pub(crate) missed: u64,
 }
 
-/// Something that was fetched.
 #[derive(Debug, Clone)]
 pub(crate) enum Update {
     Snapshot(Box<Snapshot>),
@@ -86,10 +81,8 @@ pub(crate) enum Update {
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
     Events(Vec<StreamEvent>),
-    /// Events that will not come.
     Missed(u64),
     Link(Link),
-    /// What the server answered to a request.
     Notice(String),
     /// Why something that is wanted does not come, or that it does again.
     Trouble(Source, Option<String>),
@@ -102,16 +95,13 @@ pub(crate) enum Source {
     Stream,
 }
 
-/// Everything that views draw from.
 #[derive(Debug, Clone)]
 pub(crate) struct Data {
-    /// The moment for which a frame is drawn.
     pub(crate) now: Instant,
     pub(crate) interval: Duration,
     /// Where the data comes from, as the user named it.
     pub(crate) address: String,
     pub(crate) link: Link,
-    /// Nothing is taken in for the time being.
     pub(crate) paused: bool,
     pub(crate) snapshot: Option<Fresh<Snapshot>>,
     /// The last ten minutes of every device, for small curves; always wanted.
@@ -125,7 +115,6 @@ pub(crate) struct Data {
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) tail: Tail,
-    /// Events applied per second, of late.
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,
@@ -158,7 +147,6 @@ impl Data {
         }
     }
 
-    /// Takes in what was fetched at a moment.
     pub(crate) fn apply(&mut self, update: Update, received: Instant) {
         match update {
             Update::Snapshot(mut snapshot) => {
@@ -225,8 +213,8 @@ impl Data {
     }
 
     /// How old a document is, in words; none of one that is live, or that the user stopped.
-    pub(crate) fn age_note(&self, received: Instant) -> Option<String> {
-        let age = self.stale(received).filter(|_| !self.paused)?;
+    pub(crate) fn age_note<T>(&self, document: Option<&Fresh<T>>) -> Option<String> {
+        let age = self.stale(document?.received).filter(|_| !self.paused)?;
         Some(format!("as of {} ago", format::duration(age.as_secs())))
     }
 

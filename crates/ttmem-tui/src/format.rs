@@ -101,7 +101,6 @@ pub(crate) fn short_duration(seconds: u64) -> String {
     }
 }
 
-/// A duration in its largest unit.
 pub(crate) fn rough_duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

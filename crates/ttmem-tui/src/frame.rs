@@ -6,11 +6,10 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::help::EVERYWHERE;
 use crate::views::{KeyHelp, Tab};
-use crate::widgets::{Canvas, right_of, text};
+use crate::widgets::{Canvas, left_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
-/// Below this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 
 /// The most lines that whoever runs beside may take from the view.
@@ -52,7 +51,6 @@ impl Parts {
         })
     }
 
-    /// The tab whose name is at a place.
     pub(crate) fn tab_at(&self, column: u16, row: u16) -> Option<Tab> {
         let places = tab_places(self.tabs);
         let hit = |place: &Rect| place.contains((column, row).into());
@@ -61,16 +59,14 @@ impl Parts {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
-    pub(crate) tab: Tab,
-    pub(crate) keys: &'static [KeyHelp],
-    pub(crate) companion: &'a [CompanionLine],
-}
-
-pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings<'_>, data: &Data) {
+pub(crate) fn draw(
+    canvas: &mut Canvas<'_>,
+    parts: &Parts,
+    (shown, keys): (Tab, &[KeyHelp]),
+    data: &Data,
+) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
-        let (key, name) = if tab == around.tab {
+        let (key, name) = if tab == shown {
             (Ink::Chosen, Ink::Chosen)
         } else {
             (Ink::Key, Ink::Text)
@@ -82,7 +78,11 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings
         canvas.line(*place, &words);
     }
     draw_status(canvas, parts.status, data);
-    for (line, row) in around.companion.iter().zip(parts.companion.rows()) {
+    draw_keys(canvas, parts.keys, keys);
+}
+
+pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
+    for (line, row) in lines.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
             Ink::Warning
         } else {
@@ -90,7 +90,6 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, parts: &Parts, around: &Surroundings
         };
         canvas.text(row, &line.text, ink);
     }
-    draw_keys(canvas, parts.keys, around.keys);
 }
 
 pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
@@ -111,18 +110,10 @@ fn tab_places(line: Rect) -> [Rect; 8] {
 fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let (state, ink) = state(data);
     // The state first: whatever else has no room, it must be seen.
-    let state = text::clip(&state, usize::from(line.width));
-    let taken = u16::try_from(text::width(&state)).unwrap_or(line.width);
-    let rest = line.width.saturating_sub(taken);
-    canvas.text(right_of(line, rest), state, ink);
-    let facts = Rect {
-        width: rest.saturating_sub(1),
-        ..line
-    };
-    draw_facts(canvas, facts, data);
+    let rest = canvas.text_at_right(line, &state, ink);
+    draw_facts(canvas, left_of(rest, rest.width.saturating_sub(1)), data);
 }
 
-/// Draws what is known of the server, as much as has room.
 pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     let theme = canvas.theme;
     match data.totals() {
@@ -134,27 +125,25 @@ pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
 }
 
 fn state(data: &Data) -> (String, Ink) {
+    let since = |moment| data.now.saturating_duration_since(moment).as_secs();
     if let Some(notice) = &data.notice
-        && data
-            .now
-            .saturating_duration_since(notice.received)
-            .as_secs()
-            < 4
+        && since(notice.received) < 4
     {
         return (notice.document.clone(), Ink::Strong);
     }
     let every = format!("every {}", seconds(data.interval.as_millis()));
     let received = data.snapshot.as_ref().map(|fresh| fresh.received);
     if data.paused {
-        let age = received.map(|received| data.now.saturating_duration_since(received));
-        let age = format::duration(age.unwrap_or_default().as_secs());
+        let age = format::duration(received.map_or(0, since));
         return (format!("PAUSED for {age}"), Ink::Warning);
     }
     match &data.link {
         Link::Connecting => ("connecting".to_owned(), Ink::Warning),
-        Link::Down { since, reason } => {
-            let silent = data.now.saturating_duration_since(*since).as_secs();
-            let age = format::duration(silent);
+        Link::Down {
+            since: down,
+            reason,
+        } => {
+            let age = format::duration(since(*down));
             let words = if data.snapshot.is_some() {
                 format!("STALE for {age}: {reason}")
             } else {
@@ -163,30 +152,24 @@ fn state(data: &Data) -> (String, Ink) {
             (words, Ink::Danger)
         }
         Link::Up => match received.and_then(|received| data.stale(received)) {
-            Some(age) => (
-                format!("STALE for {}", format::duration(age.as_secs())),
-                Ink::Danger,
-            ),
+            Some(age) => {
+                let age = format::duration(age.as_secs());
+                (format!("STALE for {age}"), Ink::Danger)
+            }
             None => (format!("live, {every}"), Ink::Good),
         },
     }
 }
 
-/// What the second line says, the most important first.
 fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
-    let incomplete = snapshot
-        .processes
-        .iter()
-        .filter(|process| process.incomplete)
-        .count();
+    let processes = snapshot.processes.iter();
+    let incomplete = processes.filter(|process| process.incomplete).count();
     let counts = snapshot.anomalies.0.values();
     let anomalies = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
     let mut facts = Vec::new();
     if incomplete > 0 {
-        facts.push((
-            format!("{} INCOMPLETE", format::count(incomplete as u64)),
-            Ink::Danger,
-        ));
+        let incomplete = format::count(incomplete as u64);
+        facts.push((format!("{incomplete} INCOMPLETE"), Ink::Danger));
     }
     if let Some(error) = snapshot.errors.first() {
         facts.push((text::clip(error, 60), Ink::Danger));
@@ -195,19 +178,16 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
         facts.push((text::clip(trouble, 60), Ink::Warning));
     }
     if anomalies > 0 {
-        facts.push((
-            format::counted_as(anomalies, "anomaly", "anomalies"),
-            Ink::Warning,
-        ));
+        let anomalies = format::counted_as(anomalies, "anomaly", "anomalies");
+        facts.push((anomalies, Ink::Warning));
     }
     facts.push((text::clip(&snapshot.host, 24), Ink::Strong));
-    let time = data
-        .time()
-        .map(|time| format!("{} UTC", &format::date_time(time)[11..]));
-    facts.push((
-        time.unwrap_or_else(|| theme.unknown().to_owned()),
-        Ink::Faint,
-    ));
+    let time = data.time().map(format::date_time);
+    let time = time.map_or_else(
+        || theme.unknown().to_owned(),
+        |time| format!("{} UTC", &time[11..]),
+    );
+    facts.push((time, Ink::Faint));
     if let Some(rate) = data.events_per_second {
         facts.push((format!("{} events/s", format::count(rate)), Ink::Faint));
     }
@@ -217,19 +197,18 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
 
 fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     let mut pen = canvas.pen(line, line.y);
-    for help in keys.iter().chain(EVERYWHERE) {
-        let wide = text::width(help.keys) + 1 + text::width(help.does);
+    for (keys, does) in keys.iter().chain(EVERYWHERE) {
+        let wide = text::width(keys) + 1 + text::width(does);
         if wide > usize::from(pen.room()) {
             break;
         }
-        pen.put(help.keys, Ink::Key);
+        pen.put(keys, Ink::Key);
         pen.skip(1);
-        pen.put(help.does, Ink::Faint);
+        pen.put(does, Ink::Faint);
         pen.skip(2);
     }
 }
 
-/// A time in seconds with one decimal, if it has any.
 fn seconds(millis: u128) -> String {
     if millis.is_multiple_of(1000) {
         format!("{} s", millis / 1000)

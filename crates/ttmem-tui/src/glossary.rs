@@ -5,7 +5,6 @@
 
 macro_rules! words {
     ($($word:ident $term:literal $meaning:literal)*) => {
-        /// A word of the account.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Word {
             $(#[doc = $meaning] $word,)*
@@ -15,7 +14,6 @@ macro_rules! words {
             /// All of them, in the order in which they explain each other.
             pub(crate) const ALL: &[Self] = &[$(Self::$word,)*];
 
-            /// How it is written on the screen.
             pub(crate) const fn term(self) -> &'static str {
                 match self { $(Self::$word => $term,)* }
             }

@@ -44,7 +44,6 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// The key of a terminal event; none of a key that nothing is bound to.
     fn of(event: KeyEvent) -> Option<Self> {
         let control = event.modifiers.contains(KeyModifiers::CONTROL);
         Some(match event.code {
@@ -78,9 +77,7 @@ pub(crate) struct Pointer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gesture {
     Click,
-    /// The wheel, away from the user.
     WheelUp,
-    /// The wheel, towards the user.
     WheelDown,
 }
 

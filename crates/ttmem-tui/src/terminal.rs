@@ -30,7 +30,6 @@ const MOUSE_OFF: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Whether this thread has the screen.
     static IS_MINE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -40,7 +39,6 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// The panic hook is put in place once; it knows whether there is something to give back.
 static HOOK: Once = Once::new();
 
-/// The terminal while it is ours.
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,

@@ -28,7 +28,6 @@ pub(crate) enum Ink {
     /// What the eye should find first.
     Strong,
     Frame,
-    /// The row or cell that is chosen.
     Chosen,
     Key,
     Good,
@@ -50,7 +49,6 @@ pub(crate) enum Ink {
     System,
 }
 
-/// How things look on this terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
     depth: ColourDepth,
@@ -69,7 +67,6 @@ const HEAT: [(u8, u8, u8); 8] = [
     (255, 221, 71),
 ];
 
-/// The same in the palette of 256.
 const HEAT_PALETTE: [u8; 8] = [17, 24, 60, 243, 101, 137, 178, 221];
 
 impl Theme {
@@ -109,23 +106,25 @@ impl Theme {
         }
     }
 
-    /// The same look with another number of colours.
     #[must_use]
     pub const fn with_depth(self, depth: ColourDepth) -> Self {
         Self { depth, ..self }
     }
 
-    /// Whether signs beyond ASCII can be drawn.
     #[must_use]
     pub const fn unicode(self) -> bool {
         self.unicode
+    }
+
+    /// A sign beyond ASCII, or what stands for it where that cannot be drawn.
+    pub(crate) const fn pick<T: Copy>(self, sign: T, ascii: T) -> T {
+        if self.unicode { sign } else { ascii }
     }
 
     pub(crate) fn coloured(self) -> bool {
         self.depth > ColourDepth::None
     }
 
-    /// The style of text with this meaning.
     pub(crate) fn style(self, ink: Ink) -> Style {
         let style = match ink {
             Ink::Text => return Style::new(),
@@ -157,32 +156,25 @@ impl Theme {
         if self.coloured() && self.unicode {
             return if ink == Ink::Free { '·' } else { '█' };
         }
-        match (ink, self.unicode) {
-            (Ink::Free, true) => '·',
-            (Ink::Free, false) => '.',
-            (Ink::Reserved, true) => '░',
-            (Ink::Reserved, false) => 'r',
-            (Ink::Kernel, true) => '▞',
-            (Ink::Kernel, false) => 'k',
-            (Ink::Storage, true) => '▒',
-            (Ink::Storage, false) => 'c',
-            (Ink::L1Small, true) => '▓',
-            (Ink::L1Small, false) => 's',
-            (Ink::Trace, true) => '▚',
-            (Ink::Trace, false) => 't',
-            (_solid, true) => '█',
-            (_solid, false) => '#',
-        }
+        let (sign, ascii) = match ink {
+            Ink::Free => ('·', '.'),
+            Ink::Reserved => ('░', 'r'),
+            Ink::Kernel => ('▞', 'k'),
+            Ink::Storage => ('▒', 'c'),
+            Ink::L1Small => ('▓', 's'),
+            Ink::Trace => ('▚', 't'),
+            _solid => ('█', '#'),
+        };
+        self.pick(sign, ascii)
     }
 
     /// A cell of a heat map: two signs, and how they look, for a share in thousandths.
     pub(crate) fn heat(self, permille: u16) -> (&'static str, Style) {
         let step = usize::from(permille.min(999)) * HEAT.len() / 1000;
-        let signs = if self.unicode {
-            ["  ", "░ ", "░░", "▒░", "▒▒", "▓▒", "▓▓", "██"]
-        } else {
-            ["  ", ". ", "..", "::", "oo", "OO", "@@", "##"]
-        };
+        let signs = self.pick(
+            ["  ", "░ ", "░░", "▒░", "▒▒", "▓▒", "▓▓", "██"],
+            ["  ", ". ", "..", "::", "oo", "OO", "@@", "##"],
+        );
         match self.depth {
             ColourDepth::True => {
                 let (red, green, blue) = HEAT[step];
@@ -194,30 +186,24 @@ impl Theme {
     }
 
     pub(crate) const fn border(self) -> border::Set<'static> {
-        if self.unicode {
-            border::ROUNDED
-        } else {
-            ASCII_BORDER
-        }
+        self.pick(border::ROUNDED, ASCII_BORDER)
     }
 
     pub(crate) const fn between(self) -> &'static str {
-        if self.unicode { " · " } else { " | " }
+        self.pick(" · ", " | ")
     }
 
     /// What stands behind a text that is being typed.
     pub(crate) const fn caret(self) -> &'static str {
-        if self.unicode { "▏" } else { "_" }
+        self.pick("▏", "_")
     }
 
     pub(crate) fn rule(self, columns: u16) -> String {
-        let sign = if self.unicode { "─" } else { "-" };
-        sign.repeat(usize::from(columns))
+        self.pick("─", "-").repeat(usize::from(columns))
     }
 
-    /// What stands for something that is not known.
     pub(crate) const fn unknown(self) -> &'static str {
-        if self.unicode { "–" } else { "-" }
+        self.pick("–", "-")
     }
 
     /// Replaces what is beyond ASCII on a canvas, if this terminal cannot draw it.
@@ -270,7 +256,6 @@ impl Theme {
     }
 }
 
-/// Lines of a border for terminals that have none.
 const ASCII_BORDER: border::Set<'_> = border::Set {
     top_left: "+",
     top_right: "+",
@@ -282,7 +267,6 @@ const ASCII_BORDER: border::Set<'_> = border::Set {
     horizontal_bottom: "-",
 };
 
-/// What stands for a sign on a terminal without Unicode.
 fn ascii_sign(sign: &str) -> char {
     match sign {
         // The end of what was cut.

@@ -45,7 +45,6 @@ pub trait Companion {
     /// What it has to say: a few lines, the first of which is always shown.
     fn lines(&self) -> Vec<CompanionLine>;
 
-    /// Whether it has come to its end.
     fn is_over(&self) -> bool;
 
     /// Whether the screen is to be left now, whatever the user does.
@@ -57,7 +56,6 @@ pub trait Companion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLine {
     pub text: String,
-    /// Whether it is something that the user should not miss.
     pub is_warning: bool,
 }
 

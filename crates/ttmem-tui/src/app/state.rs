@@ -3,14 +3,13 @@
 use super::CompanionLine;
 use crate::data::{Data, Update};
 use crate::fetch::Settings;
-use crate::frame::{self, Parts, Surroundings};
+use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
 use crate::views::help::Help;
 use crate::views::{Chosen, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The intervals that `+` and `-` go through.
@@ -26,7 +25,7 @@ pub(crate) enum Flow {
 
 pub(crate) struct App {
     data: Data,
-    tab: Tab,
+    pub(super) tab: Tab,
     views: [Box<dyn View>; 8],
     chosen: Chosen,
     help: Option<Help>,
@@ -36,14 +35,6 @@ pub(crate) struct App {
     parts: Option<Parts>,
     refreshes: u64,
     marks: u32,
-}
-
-impl fmt::Debug for App {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App")
-            .field("tab", &self.tab)
-            .finish_non_exhaustive()
-    }
 }
 
 impl App {
@@ -67,7 +58,6 @@ impl App {
         self.changed
     }
 
-    /// What is to be fetched for the view on screen, and how.
     pub(crate) fn settings(&self) -> Settings {
         let view = &self.views[self.tab as usize];
         Settings {
@@ -116,12 +106,8 @@ impl App {
 
     fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
-        let around = Surroundings {
-            tab: self.tab,
-            keys: view.keys(),
-            companion,
-        };
-        frame::draw(canvas, parts, &around, &self.data);
+        frame::draw(canvas, parts, (self.tab, view.keys()), &self.data);
+        frame::draw_companion(canvas, parts, companion);
         view.draw(canvas, parts.view, &self.data, &self.chosen);
         if let Some(help) = &mut self.help {
             help.draw(canvas, parts.view, &**view);

@@ -93,20 +93,26 @@ const WORLD: World = World {
 #[test]
 fn a_document_is_old_after_three_intervals_and_at_least_three_seconds() {
     let mut data = WORLD.data();
-    let received = data.now;
+    let document = Fresh {
+        document: (),
+        received: data.now,
+    };
     data.now += Duration::from_secs(3);
-    assert_eq!(data.age_note(received), None);
+    assert_eq!(data.age_note(Some(&document)), None);
     data.now += Duration::from_secs(1);
-    assert_eq!(data.age_note(received).as_deref(), Some("as of 4 s ago"));
+    assert_eq!(
+        data.age_note(Some(&document)).as_deref(),
+        Some("as of 4 s ago")
+    );
     data.interval = Duration::from_secs(2);
-    assert_eq!(data.age_note(received), None);
+    assert_eq!(data.age_note(Some(&document)), None);
     data.now += Duration::from_secs(120);
     assert_eq!(
-        data.age_note(received).as_deref(),
+        data.age_note(Some(&document)).as_deref(),
         Some("as of 2 min 4 s ago")
     );
     data.paused = true;
-    assert_eq!(data.age_note(received), None);
+    assert_eq!(data.age_note(Some(&document)), None);
 }
 
 #[test]

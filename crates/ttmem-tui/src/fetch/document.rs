@@ -3,13 +3,11 @@
 use crate::data::{Listed, Update, Window};
 use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page};
 
-/// How far the small curves reach back.
 const RECENT_SECONDS: u32 = 600;
 
 /// Programs and kernels that are asked for at once: more than anybody scrolls through.
 const LIST_LIMIT: u32 = 2_000;
 
-/// A document of the server, and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Document {
     Snapshot,

@@ -35,7 +35,6 @@ pub(super) struct Poller {
     marks: u32,
 }
 
-/// Nobody takes updates any more.
 struct AppGone;
 
 impl Poller {
@@ -113,12 +112,10 @@ impl Poller {
         Ok(next)
     }
 
-    /// Has a document fetched at once.
     fn forget(&mut self, document: &Document) {
         self.fetched.retain(|fetched| !fetched.is_of(document));
     }
 
-    /// Says why something does not come, when that changed.
     fn send_trouble(&mut self) -> Result<(), AppGone> {
         let trouble = self
             .fetched
@@ -131,7 +128,6 @@ impl Poller {
         self.send(Update::Trouble(Source::Document, trouble))
     }
 
-    /// Sets the marks that the user asked for since the last round.
     fn set_marks(&mut self, marks: u32) -> Result<(), AppGone> {
         self.marks = self.marks.max(marks.saturating_sub(MARKS));
         while self.marks < marks {
@@ -171,7 +167,6 @@ impl Poller {
     }
 }
 
-/// A document that was fetched, and when it is to be fetched again.
 #[derive(Debug)]
 struct Fetched {
     document: Document,
@@ -204,7 +199,6 @@ impl Fetched {
     }
 }
 
-/// Whether nobody is there who could answer anything.
 fn is_unreachable(error: &ApiRequestError) -> bool {
     matches!(
         error,

@@ -4,7 +4,7 @@ use super::document::Document;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Documents to keep fresh besides the totals: those of the view on screen only.
     pub(crate) documents: Vec<Document>,
@@ -32,12 +32,8 @@ struct State {
 impl SharedSettings {
     pub(super) fn new(interval: Duration) -> Self {
         let settings = Settings {
-            documents: Vec::new(),
-            streams_events: false,
             interval,
-            paused: false,
-            refreshes: 0,
-            marks: 0,
+            ..Settings::default()
         };
         Self {
             state: Mutex::new(State {
@@ -69,7 +65,6 @@ impl SharedSettings {
         self.lock().failed
     }
 
-    /// The settings of now; none when the threads are to end.
     pub(super) fn get(&self) -> Option<Settings> {
         let state = self.lock();
         (!state.ended).then(|| state.settings.clone())

@@ -40,7 +40,6 @@ enum Ended {
     Otherwise,
     /// The server is gone, or ended it.
     Broken,
-    /// Nobody takes updates any more.
     AppGone,
 }
 
@@ -89,7 +88,6 @@ impl Listener {
         }
     }
 
-    /// Says why there is no stream, or that there is one again.
     fn send_trouble(&mut self, reason: Option<String>) -> Result<(), Ended> {
         let refused = reason.is_some();
         if !refused && !self.refused {
@@ -160,7 +158,6 @@ impl Listener {
     }
 }
 
-/// The last events, for those who look once.
 pub(crate) fn fetch_last_events(
     client: &ApiClient,
     mut take: impl FnMut(Update),

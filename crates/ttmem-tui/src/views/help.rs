@@ -7,19 +7,18 @@ use super::{KeyHelp, View};
 use crate::glossary::Word;
 use crate::input::Key;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Scroll, text};
+use crate::widgets::{Canvas, Cursor, text};
 use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
-/// Keys that mean the same everywhere.
 pub(crate) const EVERYWHERE: &[KeyHelp] = &[
-    KeyHelp::new("q", "quit"),
-    KeyHelp::new("?", "help"),
-    KeyHelp::new("1-8", "view"),
-    KeyHelp::new("Space", "pause"),
-    KeyHelp::new("m", "mark"),
-    KeyHelp::new("r", "refresh"),
-    KeyHelp::new("+ -", "interval"),
+    ("q", "quit"),
+    ("?", "help"),
+    ("1-8", "view"),
+    ("Space", "pause"),
+    ("m", "mark"),
+    ("r", "refresh"),
+    ("+ -", "interval"),
 ];
 
 /// The columns beyond which lines are hard to read.
@@ -27,12 +26,11 @@ const WIDEST: u16 = 110;
 
 const TERM_WIDTH: usize = 18;
 
-/// The columns of one of several key helps in a row.
 const KEY_HELP_WIDTH: usize = 34;
 
 #[derive(Debug, Default)]
 pub(crate) struct Help {
-    scroll: Scroll,
+    scroll: Cursor,
 }
 
 impl Help {
@@ -70,8 +68,8 @@ impl Help {
         };
         let room = usize::from(inside.width);
         let lines = lines(view, room);
-        self.scroll.keep_inside(lines.len(), inside.height);
-        for (line, row) in lines.iter().skip(self.scroll.top()).zip(inside.rows()) {
+        self.scroll.keep_in_text(lines.len(), inside.height);
+        for (line, row) in lines.iter().skip(self.scroll.place()).zip(inside.rows()) {
             canvas.line(row, &line.0);
         }
         if inside != over {
@@ -79,26 +77,21 @@ impl Help {
         }
     }
 
-    /// On the frame: what this is, and how much of it is to come.
     fn draw_title(&self, canvas: &mut Canvas<'_>, over: Rect) {
-        let theme = canvas.theme;
         let room = usize::from(over.width.saturating_sub(4));
-        let style = theme.style(Ink::Strong);
-        canvas.put_styled((over.x + 2, over.y), " Help ", room, style);
-        let more = match (self.scroll.below(), self.scroll.top()) {
+        canvas.put((over.x + 2, over.y), " Help ", room, Ink::Strong);
+        let more = match (self.scroll.below(), self.scroll.place()) {
             (0, 0) => " ? closes ".to_owned(),
             (0, _) => " the end - ? closes ".to_owned(),
             (below, _) => format!(" {below} more lines: j or PgDn - ? closes "),
         };
-        let style = theme.style(Ink::Faint);
         let at = (over.x + 2, over.bottom() - 1);
-        canvas.put_styled(at, &more, room, style);
+        canvas.put(at, &more, room, Ink::Faint);
     }
 }
 
 struct Line(Vec<(String, Ink)>);
 
-/// All that the help says, in lines of so many columns.
 fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     put_keys(&mut lines, "Keys of this view", view.keys(), columns);
@@ -112,7 +105,6 @@ fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// Keys and what they do, as many beside each other as there is room for.
 fn put_keys(lines: &mut Vec<Line>, title: &str, keys: &[KeyHelp], columns: usize) {
     if keys.is_empty() {
         return;
@@ -121,18 +113,17 @@ fn put_keys(lines: &mut Vec<Line>, title: &str, keys: &[KeyHelp], columns: usize
     let beside = (columns / KEY_HELP_WIDTH).max(1);
     for row in keys.chunks(beside) {
         let mut parts = Vec::with_capacity(2 * row.len());
-        for help in row {
-            let keys = text::left(help.keys, 9);
+        for (keys, does) in row {
+            let keys = text::left(keys, 9);
             parts.push((format!("  {keys} "), Ink::Key));
             let room = KEY_HELP_WIDTH - 12;
-            parts.push((text::left(help.does, room), Ink::Text));
+            parts.push((text::left(does, room), Ink::Text));
         }
         lines.push(Line(parts));
     }
     lines.push(Line(Vec::new()));
 }
 
-/// Words and what they mean; none of them twice.
 fn put_words<'w>(
     lines: &mut Vec<Line>,
     title: &str,

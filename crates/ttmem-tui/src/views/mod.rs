@@ -20,6 +20,7 @@ use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
+use crate::theme::Ink;
 use crate::widgets::Canvas;
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceKey};
@@ -53,33 +54,27 @@ impl Tab {
 
     #[must_use]
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Processes => "Processes",
-            Self::Device => "Device",
-            Self::L1Map => "L1 map",
-            Self::Programs => "Programs",
-            Self::Buffers => "Buffers",
-            Self::Events => "Events",
-            Self::Leaks => "Leaks",
-        }
+        self.names().0
     }
 
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Overview => "overview",
-            Self::Processes => "processes",
-            Self::Device => "device",
-            Self::L1Map => "l1map",
-            Self::Programs => "programs",
-            Self::Buffers => "buffers",
-            Self::Events => "events",
-            Self::Leaks => "leaks",
+            Self::Overview => ("Overview", "overview"),
+            Self::Processes => ("Processes", "processes"),
+            Self::Device => ("Device", "device"),
+            Self::L1Map => ("L1 map", "l1map"),
+            Self::Programs => ("Programs", "programs"),
+            Self::Buffers => ("Buffers", "buffers"),
+            Self::Events => ("Events", "events"),
+            Self::Leaks => ("Leaks", "leaks"),
         }
     }
 
-    /// A view of this tab, as it is at first.
     pub(crate) fn view(self) -> Box<dyn View> {
         match self {
             Self::Overview => Box::<overview::Overview>::default(),
@@ -112,7 +107,6 @@ impl Chosen {
         place.unwrap_or(0)
     }
 
-    /// The chosen device; none while no device is known.
     pub(crate) fn device<'d>(&self, data: &'d Data) -> Option<&'d Device> {
         data.devices().get(self.place(data))
     }
@@ -144,30 +138,36 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Of something that the view had a use for, or had not.
     pub(crate) const fn if_used(used: bool) -> Self {
         if used { Self::Handled } else { Self::Unused }
     }
 }
 
 /// A key and what it does here, for the footer and the help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KeyHelp {
-    pub(crate) keys: &'static str,
-    pub(crate) does: &'static str,
+pub(crate) type KeyHelp = (&'static str, &'static str);
+
+/// One of several names to choose from.
+///
+/// Brackets, because a colour alone says nothing to some, and not every terminal reverses.
+fn option(name: &str, is_chosen: bool) -> (String, Ink) {
+    if is_chosen {
+        (format!("[{name}]"), Ink::Strong)
+    } else {
+        (format!(" {name} "), Ink::Faint)
+    }
 }
 
-impl KeyHelp {
-    pub(crate) const fn new(keys: &'static str, does: &'static str) -> Self {
-        Self { keys, does }
-    }
+/// What follows in a list, or comes before, round and round; of what is not in it the first.
+fn around<T: Copy + PartialEq>(all: &[T], now: T, forward: bool) -> T {
+    let place = all.iter().position(|one| *one == now).unwrap_or(0);
+    let step = if forward { 1 } else { all.len() - 1 };
+    all[(place + step) % all.len()]
 }
 
 pub(crate) trait View {
     /// Its keys, those that matter most first; the footer shows as many as fit.
     fn keys(&self) -> &'static [KeyHelp];
 
-    /// The words of its figures, which the help explains.
     fn words(&self) -> &'static [Word];
 
     /// The documents that it shows, besides the totals.

@@ -2,9 +2,9 @@
 
 use crate::data::Data;
 use crate::theme::{Ink, Theme};
+use crate::widgets::{Share, percent};
 use ttmem_api::{Device, MemoryClass, Timestamp};
 
-/// A process by its pid and the name of its command.
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
     let processes = data.processes();
     let same = processes.iter().find(|process| match instance {
@@ -44,7 +44,12 @@ pub(super) fn known_bytes(size: Option<u64>, theme: Theme) -> String {
     known(size.map(crate::format::bytes), theme)
 }
 
-/// What a part of a bar is.
+/// A percentage; never above 100, and a dash when one of the two is not known.
+pub(super) fn percent_of(used: impl Into<Option<u64>>, whole: Option<u64>, theme: Theme) -> String {
+    let share = used.into().and_then(|used| Share::of(used, whole));
+    percent(share, theme.unknown()).trim_start().to_owned()
+}
+
 pub(super) const fn part_name(ink: Ink) -> &'static str {
     match ink {
         Ink::Reserved => "reserved",
@@ -57,7 +62,6 @@ pub(super) const fn part_name(ink: Ink) -> &'static str {
     }
 }
 
-/// The classes that the server names.
 pub(super) const CLASSES: [MemoryClass; 5] = [
     MemoryClass::Dram,
     MemoryClass::L1,
@@ -66,13 +70,11 @@ pub(super) const CLASSES: [MemoryClass; 5] = [
     MemoryClass::System,
 ];
 
-/// The class that a word of the read model stands for.
 pub(super) fn class_of(word: &str) -> MemoryClass {
     let found = CLASSES.into_iter().find(|class| class.as_str() == word);
     found.unwrap_or(MemoryClass::Other)
 }
 
-/// A device in few words: its logical id and its board.
 pub(super) fn short(device: &Device, theme: Theme) -> String {
     format!("{} {}", device.id, known(device.board.as_deref(), theme))
 }

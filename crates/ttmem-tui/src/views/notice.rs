@@ -3,18 +3,13 @@
 use crate::data::{Data, Link};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, text};
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 
 /// The most columns of a line: longer ones are hard to read.
 const LINE: usize = 76;
 
-/// Says what is the case, and what to do about it.
 pub(crate) fn draw_notice(canvas: &mut Canvas<'_>, area: Rect, said: &str, advice: &str) {
-    let inside = Rect {
-        x: area.x.saturating_add(2),
-        width: area.width.saturating_sub(4),
-        ..area
-    };
+    let inside = area.inner(Margin::new(2, 0));
     let columns = usize::from(inside.width).min(LINE);
     let mut row = area.y.saturating_add(area.height / 3);
     for (words, ink) in [(said, Ink::Strong), (advice, Ink::Text)] {

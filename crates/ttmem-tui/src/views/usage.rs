@@ -30,19 +30,13 @@ pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
 ///
 /// Bars and percentages end at 100 %, which alone would look like memory that is just full.
 pub(super) fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
-    let l1 = device.l1;
+    let l1 = &device.l1;
+    let occupied = l1.occupied_bytes.unwrap_or(0);
     let charged = |class: &ClassUsage| (class.used_bytes(), class.capacity_bytes);
     let memories = [
         ("DRAM", "charged", charged(&device.dram)),
-        ("L1", "charged", charged(&l1)),
-        (
-            "L1",
-            "occupied",
-            (
-                device.l1.occupied_bytes.unwrap_or(0),
-                device.l1.physical_bytes,
-            ),
-        ),
+        ("L1", "charged", charged(l1)),
+        ("L1", "occupied", (occupied, l1.physical_bytes)),
         ("L1_SMALL", "charged", charged(&device.l1_small)),
         ("TRACE", "charged", charged(&device.trace)),
         ("SYSTEM", "charged", charged(&device.system)),

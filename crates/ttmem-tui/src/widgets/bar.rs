@@ -5,17 +5,29 @@ use crate::theme::{ColourDepth, Ink, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bar<'p> {
+#[derive(Debug, Clone)]
+pub(crate) struct Bar {
     /// What it is taken by, in the order in which it lies there.
-    pub(crate) parts: &'p [(Ink, u64)],
+    parts: Vec<(Ink, u64)>,
     /// What there is; a bar without it is dotted.
-    pub(crate) whole: Option<u64>,
+    whole: Option<u64>,
     /// The highest value so far, as a tick.
-    pub(crate) peak: Option<u64>,
+    peak: Option<u64>,
 }
 
-impl Bar<'_> {
+impl Bar {
+    pub(crate) fn new(parts: &[(Ink, u64)], whole: Option<u64>) -> Self {
+        Self {
+            parts: parts.to_vec(),
+            whole,
+            peak: None,
+        }
+    }
+
+    pub(crate) fn with_peak(self, peak: Option<u64>) -> Self {
+        Self { peak, ..self }
+    }
+
     /// Draws it into so many columns of a row.
     ///
     /// Every part that is there is seen, by at least a cell while there is room; the sum is never
@@ -28,7 +40,7 @@ impl Bar<'_> {
         }
         let columns = right - left;
         let Some(whole) = self.whole.filter(|whole| *whole > 0) else {
-            let dots = if theme.unicode() { '┄' } else { '-' };
+            let dots = theme.pick('┄', '-');
             (left..right).for_each(|column| canvas.cell((column, row), dots, Ink::Faint));
             return;
         };
@@ -46,17 +58,16 @@ impl Bar<'_> {
             let place = left + scaled(peak.min(whole), whole, columns).min(columns - 1);
             // On what is taken it would hide a part: a tick is of use only beyond.
             if place >= column {
-                let tick = if theme.unicode() { '▏' } else { '|' };
+                let tick = theme.pick('▏', '|');
                 canvas.cell((place, row), tick, Ink::Peak);
             }
         }
     }
 
-    /// How many cells each part takes.
     fn cells(&self, whole: u64, columns: u16) -> Vec<(Ink, u16)> {
         let mut cells = Vec::with_capacity(self.parts.len());
         let (mut sum, mut drawn) = (0_u64, 0_u16);
-        for &(ink, bytes) in self.parts {
+        for &(ink, bytes) in &self.parts {
             if bytes == 0 {
                 continue;
             }
@@ -74,15 +85,10 @@ impl Bar<'_> {
     }
 }
 
-/// A bar as text of so many columns: how much of a whole is used.
 #[must_use]
 pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
-    let bar = Bar {
-        parts: &[(Ink::Dram, used)],
-        whole,
-        peak: None,
-    };
+    let bar = Bar::new(&[(Ink::Dram, used)], whole);
     let theme = Theme::new(ColourDepth::None, true);
     bar.draw(&mut Canvas::new(&mut buffer, theme), (0, 0), columns);
     buffer.content.iter().map(|cell| cell.symbol()).collect()
@@ -100,7 +106,7 @@ mod tests {
 
     fn drawn(parts: &[(Ink, u64)], whole: Option<u64>, peak: Option<u64>, columns: u16) -> String {
         let mut canvas = Buffer::empty(Rect::new(0, 0, columns, 1));
-        let bar = Bar { parts, whole, peak };
+        let bar = Bar::new(parts, whole).with_peak(peak);
         let theme = Theme::new(ColourDepth::None, false);
         bar.draw(&mut Canvas::new(&mut canvas, theme), (0, 0), columns);
         canvas.content.iter().map(|cell| cell.symbol()).collect()

@@ -43,6 +43,15 @@ impl<'b> Canvas<'b> {
         self.line(area, &[(text, ink)])
     }
 
+    /// Writes a text at the right end of a row; what is left before it.
+    pub(crate) fn text_at_right(&mut self, row: Rect, text: &str, ink: Ink) -> Rect {
+        let text = text::clip(text, usize::from(row.width));
+        let taken = u16::try_from(text::width(&text)).unwrap_or(row.width);
+        let rest = row.width.saturating_sub(taken);
+        self.text(right_of(row, rest), text, ink);
+        left_of(row, rest)
+    }
+
     /// Writes texts one behind the other into the first row of an area; where the next may begin.
     pub(crate) fn line<T: AsRef<str>>(&mut self, area: Rect, parts: &[(T, Ink)]) -> u16 {
         let mut pen = self.pen(area, area.y);
@@ -52,10 +61,10 @@ impl<'b> Canvas<'b> {
         pen.column()
     }
 
-    pub(crate) fn spaced<T: AsRef<str>>(&mut self, area: Rect, parts: &[(T, Ink)], apart: u16) {
+    pub(crate) fn spaced(&mut self, area: Rect, parts: &[(String, Ink)], apart: u16) {
         let mut pen = self.pen(area, area.y);
         for (part, ink) in parts {
-            pen.put(part.as_ref(), *ink);
+            pen.put(part, *ink);
             pen.skip(apart);
         }
     }
@@ -105,16 +114,18 @@ pub(crate) fn row_of(area: Rect, row: u16) -> Rect {
     above(below(area, row), 1)
 }
 
-/// What an area has below its first rows.
 pub(crate) fn below(area: Rect, rows: u16) -> Rect {
     let rows = rows.min(area.height);
     Rect::new(area.x, area.y + rows, area.width, area.height - rows)
 }
 
-/// What an area has to the right of its first columns.
 pub(crate) fn right_of(area: Rect, columns: u16) -> Rect {
     let columns = columns.min(area.width);
     Rect::new(area.x + columns, area.y, area.width - columns, area.height)
+}
+
+pub(crate) fn left_of(area: Rect, columns: u16) -> Rect {
+    Rect::new(area.x, area.y, columns.min(area.width), area.height)
 }
 
 pub(crate) fn above(area: Rect, rows: u16) -> Rect {

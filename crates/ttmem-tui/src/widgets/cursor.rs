@@ -1,4 +1,4 @@
-//! Which row of a list is chosen, and which is the first on the screen.
+//! Which row of a list is chosen, and which is the first on the screen; how far a text is scrolled.
 
 use crate::input::{Gesture, Key, Pointer};
 use ratatui::layout::Rect;
@@ -7,13 +7,11 @@ use ratatui::layout::Rect;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) row: u64,
-    /// The first row on the screen.
     pub(crate) top: u64,
     /// Whether the chosen row looks like any other, as in a list that runs by itself.
     pub(crate) unmarked: bool,
     /// The rows of the list when it was last drawn.
     pub(crate) rows: u64,
-    /// Where that was, heading included.
     area: Rect,
 }
 
@@ -58,6 +56,23 @@ impl Cursor {
         self.top
     }
 
+    /// Keeps the first line on the screen inside a text of so many lines, of which no line is
+    /// chosen, on a screen of so many.
+    pub(crate) fn keep_in_text(&mut self, lines: usize, page: u16) {
+        self.area.height = page.saturating_add(1);
+        self.rows = (lines as u64).saturating_sub(u64::from(page)) + 1;
+        self.row = self.row.min(self.rows - 1);
+    }
+
+    /// Lines of a text that are below the screen.
+    pub(crate) const fn below(&self) -> u64 {
+        self.rows.saturating_sub(1).saturating_sub(self.row)
+    }
+
+    pub(crate) fn place(&self) -> usize {
+        usize::try_from(self.row).unwrap_or(usize::MAX)
+    }
+
     /// To the first of rows that are not known yet.
     pub(crate) const fn reset(&mut self) {
         (self.row, self.top, self.rows) = (0, 0, 0);
@@ -66,47 +81,6 @@ impl Cursor {
     /// Rows that were on the screen when it was last drawn.
     pub(crate) fn page(&self) -> u64 {
         u64::from(self.area.height.saturating_sub(1))
-    }
-}
-
-/// How far a text is scrolled of which no line is chosen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Scroll {
-    top: u64,
-    /// The lines of the text, and those on the screen, when it was last drawn.
-    lines: u64,
-    page: u64,
-}
-
-impl Scroll {
-    /// Takes a key that moves it; whether it was one.
-    pub(crate) fn handle(&mut self, key: Key) -> bool {
-        let moved = moved(key, self.top, self.page, self.last());
-        self.top = moved.unwrap_or(self.top);
-        moved.is_some()
-    }
-
-    pub(crate) fn wheel(&mut self, down: bool) {
-        self.top = wheeled(self.top, down, self.last());
-    }
-
-    /// Keeps it inside a text of so many lines, on a screen of so many.
-    pub(crate) fn keep_inside(&mut self, lines: usize, page: u16) {
-        self.lines = lines as u64;
-        self.page = u64::from(page);
-        self.top = self.top.min(self.last());
-    }
-
-    pub(crate) fn top(&self) -> usize {
-        usize::try_from(self.top).unwrap_or(usize::MAX)
-    }
-
-    pub(crate) const fn below(&self) -> u64 {
-        self.last().saturating_sub(self.top)
-    }
-
-    const fn last(&self) -> u64 {
-        self.lines.saturating_sub(self.page)
     }
 }
 

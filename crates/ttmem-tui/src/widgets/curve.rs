@@ -27,11 +27,7 @@ pub(crate) fn draw_curve(
     let per_column = values.len().div_ceil(columns);
     let highest = values.iter().flatten().copied().max().unwrap_or(0);
     let whole = whole.filter(|whole| *whole > 0).unwrap_or(highest).max(1);
-    let levels = if canvas.theme.unicode() {
-        LEVELS
-    } else {
-        ASCII_LEVELS
-    };
+    let levels = canvas.theme.pick(LEVELS, ASCII_LEVELS);
     for (place, chunk) in values.rchunks(per_column).enumerate() {
         let Some(value) = chunk.iter().flatten().copied().max() else {
             continue;

@@ -10,7 +10,6 @@ use ratatui::layout::Rect;
 /// Columns from which a list leaves room for a pane beside it.
 const WIDE: u16 = 150;
 
-/// Columns of the names of facts.
 const LABEL: usize = 11;
 
 /// Columns from which two facts share a row.
@@ -30,12 +29,10 @@ impl Pane {
         self.toggled = !self.toggled;
     }
 
-    /// Closes it if the user opened it; whether it was so.
     pub(crate) const fn close(&mut self) -> bool {
         std::mem::replace(&mut self.toggled, false)
     }
 
-    /// The area of the list, and the room of the pane if it is to be seen.
     pub(crate) fn split(self, area: Rect) -> (Rect, Option<Room>) {
         if area.width >= WIDE {
             if self.toggled {
@@ -65,13 +62,17 @@ impl Pane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     area: Rect,
-    /// Whether it is beside the list rather than below.
     beside: bool,
 }
 
 impl Room {
+    pub(crate) fn draw(self, canvas: &mut Canvas<'_>, title: &str, facts: &[Fact]) {
+        let inside = self.draw_frame(canvas, title);
+        draw_facts(canvas, inside, facts);
+    }
+
     /// Draws the line between the list and the pane; what is left for the facts.
-    pub(crate) fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
+    fn draw_frame(self, canvas: &mut Canvas<'_>, title: &str) -> Rect {
         let theme = canvas.theme;
         let area = self.area.intersection(canvas.area);
         if area.width < 4 || area.height < 2 {
@@ -79,7 +80,7 @@ impl Room {
         }
         let room = usize::from(area.width - 2);
         if self.beside {
-            let down = if theme.unicode() { "│" } else { "|" };
+            let down = theme.pick("│", "|");
             for row in area.y..area.bottom() {
                 canvas.put((area.x, row), down, 1, Ink::Frame);
             }
@@ -94,7 +95,7 @@ impl Room {
 }
 
 /// Draws facts, as many as there is room for: in a wide area two with names share a row.
-pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) {
+fn draw_facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) {
     let half = area.width / 2;
     let pairs = area.width >= TWO_ABREAST;
     let (mut row, mut second) = (area.y, false);

@@ -37,7 +37,6 @@ impl<'c> Pen<'c> {
         self.right.saturating_sub(self.column)
     }
 
-    /// Leaves some columns as they are.
     pub(crate) fn skip(&mut self, columns: u16) {
         self.column = self.column.saturating_add(columns).min(self.right);
     }
@@ -50,7 +49,6 @@ impl<'c> Pen<'c> {
         }
     }
 
-    /// Writes a text into exactly so many columns.
     pub(crate) fn field(&mut self, text: &str, columns: u16, to_the_right: bool, ink: Ink) {
         let width = usize::from(columns);
         let fitted = if to_the_right {
@@ -80,7 +78,13 @@ impl<'c> Pen<'c> {
         true
     }
 
-    pub(crate) fn bar(&mut self, bar: &Bar<'_>, columns: u16) {
+    pub(crate) fn pieces<T: AsRef<str>>(&mut self, pieces: impl IntoIterator<Item = (T, Ink)>) {
+        for (piece, ink) in pieces {
+            self.piece(piece.as_ref(), ink);
+        }
+    }
+
+    pub(crate) fn bar(&mut self, bar: &Bar, columns: u16) {
         let columns = columns.min(self.room());
         bar.draw(&mut self.canvas, (self.column, self.row), columns);
         self.skip(columns);
@@ -131,14 +135,7 @@ mod tests {
             pen.skip(2);
             pen.put("abcdef", Ink::Text);
             pen.put("more", Ink::Text);
-            pen.bar(
-                &Bar {
-                    parts: &[(Ink::L1, 1)],
-                    whole: Some(1),
-                    peak: None,
-                },
-                9,
-            );
+            pen.bar(&Bar::new(&[(Ink::L1, 1)], Some(1)), 9);
         };
         assert_eq!(written(5, 0, full), "  ab…");
         assert_eq!(written(5, 1, full), "     ");

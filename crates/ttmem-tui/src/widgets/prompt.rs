@@ -16,7 +16,6 @@ impl Prompt {
         &self.text
     }
 
-    /// Whether keys belong to it.
     pub(crate) const fn is_typing(&self) -> bool {
         self.typing
     }

@@ -11,7 +11,6 @@ use ratatui::layout::Rect;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     pub(crate) title: &'static str,
-    /// The columns it takes at least.
     pub(crate) width: u16,
     /// Whether it takes what is left over; several share it.
     grows: bool,
@@ -46,7 +45,6 @@ impl Column {
         Self::figures(title, 10, 0)
     }
 
-    /// The same column, taking what is left over.
     #[must_use]
     pub const fn growing(self) -> Self {
         Self {
@@ -79,13 +77,11 @@ impl Cell {
         }
     }
 
-    /// A cell that supports the others.
     pub(crate) fn faint(text: impl Into<String>) -> Self {
         Self::inked(text, Ink::Faint)
     }
 }
 
-/// The columns of a table, and by which it is sorted.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'c> {
     pub(crate) columns: &'c [Column],
@@ -103,7 +99,6 @@ impl<'c> Table<'c> {
         }
     }
 
-    /// The titles as a line of text.
     #[must_use]
     pub fn heading(&self, width: usize) -> String {
         let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
@@ -146,7 +141,7 @@ impl<'c> Table<'c> {
         for (place, line) in (cursor.top..rows).zip(below(area, 1).rows()) {
             let cells = row(place).unwrap_or_else(|| vec![Cell::faint("…")]);
             let chosen = place == cursor.row && !cursor.unmarked;
-            self.draw_cells(canvas, line, &cells, chosen);
+            self.draw_row(canvas, line, &cells, chosen);
         }
     }
 
@@ -177,7 +172,6 @@ impl<'c> Table<'c> {
         self.draw_all(canvas, area, &mut cursor, rows, cells);
     }
 
-    /// Draws the heading alone into the first row of an area.
     pub(crate) fn draw_heading(&self, canvas: &mut Canvas<'_>, area: Rect) {
         let cells: Vec<Cell> = self
             .columns
@@ -191,14 +185,16 @@ impl<'c> Table<'c> {
                 _other => Cell::faint(column.title),
             })
             .collect();
-        self.draw_row(canvas, row_of(area, 0), &cells);
+        self.draw_row(canvas, row_of(area, 0), &cells, false);
     }
 
-    pub(crate) fn draw_row(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell]) {
-        self.draw_cells(canvas, area, cells, false);
-    }
-
-    fn draw_cells(&self, canvas: &mut Canvas<'_>, area: Rect, cells: &[Cell], chosen: bool) {
+    pub(crate) fn draw_row(
+        &self,
+        canvas: &mut Canvas<'_>,
+        area: Rect,
+        cells: &[Cell],
+        chosen: bool,
+    ) {
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -222,7 +218,7 @@ impl<'c> Table<'c> {
     }
 
     /// The columns that are shown: their places, where each begins, and how wide it is.
-    fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
+    pub(crate) fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let needed = |shown: &[usize]| -> u16 {
             let sum: u16 = shown
@@ -257,11 +253,10 @@ impl<'c> Table<'c> {
 }
 
 const fn arrow(down: bool, theme: Theme) -> &'static str {
-    match (down, theme.unicode()) {
-        (true, true) => "▼",
-        (true, false) => "v",
-        (false, true) => "▲",
-        (false, false) => "^",
+    if down {
+        theme.pick("▼", "v")
+    } else {
+        theme.pick("▲", "^")
     }
 }
 

@@ -5,7 +5,6 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Ends a text that was cut.
 const ELLIPSIS: &str = "…";
 
 #[must_use]
@@ -70,17 +69,21 @@ pub(crate) fn clip_front(text: &str, columns: usize) -> String {
 /// A cell of exactly so many columns, text to the left.
 #[must_use]
 pub fn left(text: &str, columns: usize) -> String {
-    let clipped = clip(text, columns);
-    let blank = columns.saturating_sub(width(&clipped));
-    clipped + &" ".repeat(blank)
+    let (clipped, blank) = padded(text, columns);
+    clipped + &blank
 }
 
 /// A cell of exactly so many columns, text to the right.
 #[must_use]
 pub fn right(text: &str, columns: usize) -> String {
+    let (clipped, blank) = padded(text, columns);
+    blank + &clipped
+}
+
+fn padded(text: &str, columns: usize) -> (String, String) {
     let clipped = clip(text, columns);
-    let blank = columns.saturating_sub(width(&clipped));
-    " ".repeat(blank) + &clipped
+    let blank = " ".repeat(columns.saturating_sub(width(&clipped)));
+    (clipped, blank)
 }
 
 /// Words filled into lines of so many columns; a word that is longer than a line is cut.

@@ -3,12 +3,11 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{self, age, class_ink};
-use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Share, Table, percent};
+use crate::views::naming::{self, age, class_ink, percent_of};
+use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
-/// What buffers can be put together by, in the order of the key.
 pub(in crate::views) const WAYS: [GroupBy; 5] = [
     GroupBy::Operation,
     GroupBy::Size,
@@ -17,18 +16,20 @@ pub(in crate::views) const WAYS: [GroupBy; 5] = [
     GroupBy::Layout,
 ];
 
-/// Why a group cannot be opened.
 pub(in crate::views) const NO_FILTER: &str =
     "The server cannot list just these: it has no such filter.";
 
-const FIGURES: [Column; 6] = [
-    Column::figures("CHARGED", 10, 0),
-    Column::figures("SHARE", 6, 0),
-    Column::figures("BUFFERS", 7, 0),
-    Column::figures("REQUESTED", 10, 4),
-    Column::figures("OLDEST", 11, 1),
-    Column::figures("NEWEST", 11, 2),
-];
+const fn columns(title: &'static str) -> [Column; 7] {
+    [
+        Column::words(title, 14, 0).growing(),
+        Column::figures("CHARGED", 10, 0),
+        Column::figures("SHARE", 6, 0),
+        Column::figures("BUFFERS", 7, 0),
+        Column::figures("REQUESTED", 10, 4),
+        Column::figures("OLDEST", 11, 1),
+        Column::figures("NEWEST", 11, 2),
+    ]
+}
 
 /// Columns of the bar that shows a group's share, where there is room for it.
 const BAR: u16 = 24;
@@ -51,11 +52,8 @@ pub(in crate::views) fn draw_groups(
         GroupBy::Layout => "LAYOUT",
         GroupBy::Operation | GroupBy::Other => "OPERATION",
     };
-    let key = Column::words(title, 14, 0).growing();
-    let [charged, share, buffers, requested, oldest, newest] = FIGURES;
-    let columns = [key, charged, share, buffers, requested, oldest, newest];
     let table = Table {
-        columns: &columns,
+        columns: &columns(title),
         sorted: Some((1, true)),
     };
     let bars = area.width >= WIDE;
@@ -77,11 +75,7 @@ pub(in crate::views) fn draw_groups(
             GroupBy::Class => class_ink(class_of(group)),
             _other => Ink::Dram,
         };
-        let bar = Bar {
-            parts: &[(ink, group.charged_bytes)],
-            whole: Some(groups.charged_bytes),
-            peak: None,
-        };
+        let bar = Bar::new(&[(ink, group.charged_bytes)], Some(groups.charged_bytes));
         bar.draw(canvas, (part.right() + 1, area.y + line), BAR);
     }
 }
@@ -97,11 +91,11 @@ fn cells(group: &BufferGroup, groups: &BufferGroups, data: &Data, theme: Theme) 
         (Some(key), GroupBy::Class) => Cell::inked(key.as_str(), class_ink(class_of(group))),
         (Some(key), _) => Cell::new(key.as_str()),
     };
-    let share = Share::of(group.charged_bytes, Some(groups.charged_bytes));
+    let share = percent_of(group.charged_bytes, Some(groups.charged_bytes), theme);
     vec![
         key,
         Cell::new(format::bytes(group.charged_bytes)),
-        Cell::new(percent(share, theme.unknown())),
+        Cell::new(share),
         Cell::new(format::count(group.buffers)),
         Cell::faint(format::bytes(group.requested_bytes)),
         Cell::new(age(group.oldest, data, theme)),

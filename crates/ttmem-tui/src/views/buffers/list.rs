@@ -7,7 +7,6 @@ use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
 use ttmem_api::{BufferRow, SortBy};
 
-/// The columns; which of them is sorted by says [`sorted`].
 pub(super) const COLUMNS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
     Column::words("CLASS", 8, 0),
@@ -51,44 +50,34 @@ pub(super) fn cells(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Cell> {
 
 pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
-    let times = if theme.unicode() { "×" } else { "x" };
+    let times = theme.pick("×", "x");
     let wasted = row.charged_bytes.saturating_sub(row.requested_bytes);
     let now = data.time();
     let when = row.time.zip(now).map(|(time, now)| {
         let age = age(row.time, data, theme);
         format!("{} UTC, {age} ago", format::time_near(time, now))
     });
+    let owner = owner(row.pid, row.instance.as_deref(), data, theme);
+    let per_bank = known_bytes(row.per_bank_bytes, theme);
+    let banks = known(row.banks, theme);
     let mut facts = vec![
         text("operation", known(row.operation.as_ref(), theme)),
-        text(
-            "owner",
-            owner(row.pid, row.instance.as_deref(), data, theme),
-        ),
+        text("owner", owner),
         ("class", row.class.to_string(), class_ink(row.class)),
         text("address", address(row, theme)),
         text("layout", known(row.layout, theme)),
         text("requested", exact(row.requested_bytes)),
         text("charged", exact(row.charged_bytes)),
         text("overhead", exact(wasted)),
-        text(
-            "per bank",
-            format!(
-                "{} {times} {} banks",
-                known_bytes(row.per_bank_bytes, theme),
-                known(row.banks, theme)
-            ),
-        ),
+        text("per bank", format!("{per_bank} {times} {banks} banks")),
         text("page", known_bytes(row.page_bytes, theme)),
         text("devices", format::ids(&row.device_ids)),
         text("allocated", known(when, theme)),
         text("buffer", row.id.to_string()),
     ];
     if row.aliases > 0 {
-        let aliases = format!(
-            "announced {} more",
-            format::counted(row.aliases.into(), "time")
-        );
-        facts.push(("aliases", aliases, Ink::Warning));
+        let times = format::counted(row.aliases.into(), "time");
+        facts.push(("aliases", format!("announced {times} more"), Ink::Warning));
     }
     match &row.stack {
         Some(stack) => {

@@ -18,7 +18,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, Pane, Table, below, pane, row_of};
+use crate::widgets::{Canvas, Cursor, Pane, Table, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
@@ -89,25 +89,21 @@ impl Buffers {
         }
     }
 
-    /// The window that answers the question; none while it has not come.
     fn window<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d Window> {
         let window = &data.buffers.as_ref()?.document;
         let asked = self.question.rows(data, chosen, self.cursor);
         question::same(&window.query, &asked).then_some(window)
     }
 
-    /// The sums that answer the question; none while they have not come.
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen, by: GroupBy) -> Option<&'d BufferGroups> {
-        let (query, groups) = &data.groups.as_ref()?.document;
-        let asked = self.question.groups(data, chosen, by);
-        question::same(query, &asked).then_some(groups)
+        question::sums(&self.question.groups(data, chosen, by), data)
     }
 
     fn age(&self, data: &Data) -> Option<String> {
-        let rows = data.buffers.as_ref().map(|fresh| fresh.received);
-        let sums = data.groups.as_ref().map(|fresh| fresh.received);
-        let received = if self.grouped.is_some() { sums } else { rows };
-        data.age_note(received?)
+        match self.grouped {
+            Some(_) => data.age_note(data.groups.as_ref()),
+            None => data.age_note(data.buffers.as_ref()),
+        }
     }
 
     fn row<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferRow> {
@@ -146,9 +142,8 @@ impl Buffers {
             self.pane.toggle();
             return Outcome::Handled;
         };
-        let row = usize::try_from(self.group_cursor.row).unwrap_or(usize::MAX);
         let groups = self.sums(data, chosen, by);
-        let group = groups.and_then(|groups| groups.groups.get(row));
+        let group = groups.and_then(|groups| groups.groups.get(self.group_cursor.place()));
         if group.is_some_and(|group| !self.narrow(group, by, chosen)) {
             self.note = Some(groups::NO_FILTER);
         }
@@ -158,43 +153,35 @@ impl Buffers {
     fn draw_summary(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let theme = canvas.theme;
         let dot = theme.between();
-        let mut parts: Vec<(String, Ink)> = Vec::new();
-        let (count, size, more) = match self.grouped {
-            None => match self.window(data, chosen) {
-                Some(window) => (Some(rows_of(window)), window.page.matched_bytes, None),
-                None => (None, None, None),
-            },
-            Some(by) => match self.sums(data, chosen, by) {
-                Some(groups) => (
-                    Some(groups.buffers),
-                    Some(groups.charged_bytes),
-                    Some(groups::count_of(groups)),
-                ),
-                None => (None, None, None),
-            },
+        let answer = match self.grouped {
+            None => self
+                .window(data, chosen)
+                .map(|window| (rows_of(window), window.page.matched_bytes, None)),
+            Some(by) => self.sums(data, chosen, by).map(|groups| {
+                let more = groups::count_of(groups);
+                (groups.buffers, Some(groups.charged_bytes), Some(more))
+            }),
         };
-        match count {
-            Some(count) => parts.push((format::counted(count, "buffer"), Ink::Strong)),
-            None => parts.push(("asking…".to_owned(), Ink::Faint)),
-        }
-        if let Some(size) = size {
-            parts.push((dot.to_owned() + &format::bytes(size), Ink::Strong));
-        }
-        parts.extend(
-            self.age(data)
-                .filter(|_| count.is_some())
-                .map(|age| (dot.to_owned() + &age, Ink::Faint)),
-        );
+        let count = answer.as_ref().map(|(count, ..)| *count);
+        let (size, more) = answer.map_or((None, None), |(_, size, more)| (size, more));
+        let mut parts = vec![match count {
+            Some(count) => (format::counted(count, "buffer"), Ink::Strong),
+            None => ("asking…".to_owned(), Ink::Faint),
+        }];
+        let mut add = |text: Option<String>, ink| {
+            parts.extend(text.map(|text| (format!("{dot}{text}"), ink)));
+        };
+        add(size.map(format::bytes), Ink::Strong);
+        add(self.age(data).filter(|_| count.is_some()), Ink::Faint);
+        add(more.filter(|_| self.note.is_none()), Ink::Faint);
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
-        } else if let Some(more) = more {
-            parts.push((dot.to_owned() + &more, Ink::Faint));
         }
         if self.question.operation.is_typing() {
-            let typed = format!("{dot}operation has: {}", self.question.operation.text());
+            let typed = self.question.operation.text();
+            let typed = format!("operation has: {typed}{} ", theme.caret());
             // First, because it is what the user looks at.
-            parts.insert(0, (typed[dot.len()..].to_owned(), Ink::Key));
-            parts.insert(1, (format!("{} ", theme.caret()), Ink::Key));
+            parts.insert(0, (typed, Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));
@@ -210,20 +197,18 @@ impl Buffers {
 
 impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("/", "operation"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("b", "group by"),
-                KeyHelp::new("Enter", "details"),
-                KeyHelp::new("c", "class"),
-                KeyHelp::new("d", "device only"),
-                KeyHelp::new("p", "process only"),
-                KeyHelp::new("> <", "smallest size"),
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("Esc", "all"),
-            ]
-        }
+        &[
+            ("/", "operation"),
+            ("s S", "sort"),
+            ("b", "group by"),
+            ("Enter", "details"),
+            ("c", "class"),
+            ("d", "device only"),
+            ("p", "process only"),
+            ("> <", "smallest size"),
+            ("[ ]", "device"),
+            ("Esc", "all"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -310,16 +295,18 @@ impl View for Buffers {
         match window {
             None => draw_waiting(canvas, below(list_area, 1), data),
             Some(_) if rows == 0 => {
-                let none = [("no buffer that is live matches", Ink::Faint)];
-                canvas.line(row_of(list_area, 1), &none);
+                canvas.text(
+                    row_of(list_area, 1),
+                    "no buffer that is live matches",
+                    Ink::Faint,
+                );
             }
             Some(_) => {}
         }
         if let Some(room) = room {
-            let inside = room.draw_frame(canvas, "buffer");
-            if let Some(row) = window.and_then(|window| row_at(window, self.cursor.row)) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
-            }
+            let row = window.and_then(|window| row_at(window, self.cursor.row));
+            let facts = row.map(|row| list::facts(row, data, theme));
+            room.draw(canvas, "buffer", &facts.unwrap_or_default());
         }
     }
 
@@ -328,7 +315,6 @@ impl View for Buffers {
     }
 }
 
-/// Says that an answer is on its way.
 fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let words = match &data.link {
         crate::data::Link::Down { .. } => "the server does not answer",
@@ -342,7 +328,6 @@ fn rows_of(window: &Window) -> u64 {
     window.page.matched.unwrap_or(here)
 }
 
-/// A row of the list, if the window has it.
 fn row_at(window: &Window, row: u64) -> Option<&BufferRow> {
     let place = row.checked_sub(window.first())?;
     window.page.rows.get(usize::try_from(place).ok()?)

@@ -9,7 +9,7 @@ use crate::format;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
-use ttmem_api::{BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
+use ttmem_api::{BufferGroups, BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.
 const STEP: u64 = 64;
@@ -22,7 +22,6 @@ const SMALLEST: [u64; 6] = [1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20, 512 <
 
 const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
-/// Which buffers the user wants to see, and in which order.
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
     pub(in crate::views) operation: Prompt,
@@ -56,7 +55,6 @@ impl Question {
         self.descending = self.sort != SortBy::Address;
     }
 
-    /// The next class, behind the last all of them.
     pub(super) fn next_class(&mut self) {
         self.class = match self.class {
             None => Some(MemoryClass::Dram),
@@ -64,7 +62,6 @@ impl Question {
         };
     }
 
-    /// Leaves out more of the small ones, or fewer.
     pub(super) fn step_min(&mut self, up: bool) {
         let now = self.min_bytes.unwrap_or(0);
         let mut steps = SMALLEST.into_iter();
@@ -93,7 +90,6 @@ impl Question {
         };
     }
 
-    /// The filters, as the server takes them.
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
@@ -116,7 +112,6 @@ impl Question {
         chosen.device(data).filter(|_| self.only_device)
     }
 
-    /// Asks for the rows around the screen.
     pub(super) fn rows(&self, data: &Data, chosen: &Chosen, cursor: Cursor) -> BufferQuery {
         let step = cursor.page().max(1).next_multiple_of(STEP).min(WIDEST_STEP);
         let offset = (cursor.next_top() / step).saturating_sub(1) * step;
@@ -166,8 +161,14 @@ fn since_text(since: Timestamp, data: &Data) -> String {
     format!("{} UTC", format::time_near(since, now))
 }
 
+/// The sums that answer a question; none while they have not come.
+pub(in crate::views) fn sums<'d>(asked: &BufferQuery, data: &'d Data) -> Option<&'d BufferGroups> {
+    let (query, groups) = &data.groups.as_ref()?.document;
+    same(query, asked).then_some(groups)
+}
+
 /// Whether two questions have the same rows for an answer, if not the same window of them.
-pub(in crate::views) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
+pub(super) fn same(one: &BufferQuery, other: &BufferQuery) -> bool {
     let all = |query: &BufferQuery| BufferQuery {
         offset: None,
         limit: None,

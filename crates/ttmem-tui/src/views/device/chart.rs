@@ -3,7 +3,7 @@
 use super::series::Series;
 use crate::format;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Share, percent, text};
+use crate::widgets::{Canvas, Share, percent, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceHistory, History, Timestamp};
 
@@ -29,7 +29,6 @@ type Moment = (u64, Timestamp);
 
 impl Chart<'_> {
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
-        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() {
             return;
@@ -46,10 +45,8 @@ impl Chart<'_> {
             return;
         }
         let Some((history, _)) = self.history.filter(|_| extreme.is_some()) else {
-            let middle = plot.y + plot.height / 2;
-            let style = theme.style(Ink::Faint);
-            let room = usize::from(plot.width);
-            canvas.put_styled((plot.x, middle), "nothing known yet", room, style);
+            let middle = row_of(plot, plot.height / 2);
+            canvas.text(middle, "nothing known yet", Ink::Faint);
             return;
         };
         let columns = self.columns(usize::from(plot.width));
@@ -104,12 +101,7 @@ impl Chart<'_> {
 
     fn draw_area(&self, canvas: &mut Canvas<'_>, plot: Rect, columns: &[Option<u64>], scale: u64) {
         let theme = canvas.theme;
-        let levels = if theme.unicode() {
-            LEVELS
-        } else {
-            ASCII_LEVELS
-        };
-        let style = theme.style(self.series.ink());
+        let levels = theme.pick(LEVELS, ASCII_LEVELS);
         for (column, value) in (plot.x..plot.right()).zip(columns) {
             let Some(value) = value else { continue };
             let share = Share::of(*value, Some(scale)).expect("a scale is never 0");
@@ -120,7 +112,7 @@ impl Chart<'_> {
                 let Some(sign) = level.checked_sub(1).map(|level| levels[level]) else {
                     break;
                 };
-                canvas[(column, row)].set_char(sign).set_style(style);
+                canvas.cell((column, row), sign, self.series.ink());
                 eighths = eighths.saturating_sub(8);
             }
         }
@@ -203,7 +195,6 @@ fn draw_axis(canvas: &mut Canvas<'_>, plot: Rect, (start, end): (Timestamp, Time
     }
 }
 
-/// Hours, minutes and seconds of a time, in UTC.
 fn time_of_day(time: Timestamp) -> String {
     format::date_time(time)[11..].to_owned()
 }

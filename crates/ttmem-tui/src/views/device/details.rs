@@ -5,13 +5,13 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{age, known, known_bytes, part_name};
+use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
 use crate::views::usage;
-use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, percent, right_of, text};
+use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, left_of, percent, right_of, text};
 use ratatui::layout::Rect;
+use std::rc::Rc;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
-/// The columns in front of fields that flow.
 const LEAD: usize = 10;
 /// A bar beside a table has at least so many columns, and at most.
 const BAR: (u16, u16) = (10, 40);
@@ -54,28 +54,28 @@ const MARKS: &[Column] = &[
     Column::figures("SYSTEM", 10, 6),
 ];
 
-/// A figure and what it is.
 type Field = (&'static str, String);
 
-#[derive(Debug, Clone)]
-pub(super) enum Line<'d> {
-    Blank,
-    Warning(String),
-    Heading(&'static [Column]),
-    /// A row of a table, and the bar beside it where there is room.
-    Row(&'static [Column], Vec<Cell>, Option<RowBar>),
-    /// A bar of what L1 is taken by.
-    InUse(&'d Device),
-    /// Figures one behind the other, after the word for them.
-    Fields(&'static str, Vec<Field>),
+/// Draws a line into a row.
+pub(super) type Line<'d> = Rc<dyn Fn(&mut Canvas<'_>, Rect) + 'd>;
+
+fn heading<'d>(columns: &'static [Column]) -> Line<'d> {
+    Rc::new(|canvas, area| Table::of(columns).draw_heading(canvas, area))
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RowBar {
-    ink: Ink,
-    used: u64,
-    whole: Option<u64>,
-    peak: Option<u64>,
+/// A row of a table, and the bar beside it where there is room.
+fn row<'d>(columns: &'static [Column], cells: Vec<Cell>, bar: Option<Bar>) -> Line<'d> {
+    Rc::new(move |canvas, area| {
+        let (mut table, mut rest) = (area, Rect::default());
+        let full: u16 = columns.iter().map(|column| column.width + 1).sum();
+        if bar.is_some() && area.width.saturating_sub(full) >= BAR.0 {
+            (table, rest) = (left_of(area, full), right_of(area, full));
+        }
+        Table::of(columns).draw_row(canvas, table, &cells, false);
+        if let Some(bar) = &bar {
+            bar.draw(canvas, (rest.x, rest.y), rest.width.min(BAR.1));
+        }
+    })
 }
 
 /// The classes, and those of which more is taken than there is.
@@ -87,19 +87,19 @@ pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Lin
         ("TRACE", Ink::Trace, device.trace),
         ("SYSTEM", Ink::System, device.system),
     ];
-    let mut lines = vec![Line::Heading(CLASSES)];
+    let mut lines = vec![heading(CLASSES)];
     lines.extend(classes.map(|(name, ink, usage)| {
-        let bar = RowBar {
-            ink,
-            used: usage.used_bytes(),
-            whole: usage.capacity_bytes,
-            peak: Some(usage.peak_bytes),
-        };
+        let bar = Bar::new(&[(ink, usage.used_bytes())], usage.capacity_bytes);
+        let bar = bar.with_peak(Some(usage.peak_bytes));
         let cells = class_cells(name, ink, &usage, data, theme);
-        Line::Row(CLASSES, cells, Some(bar))
+        row(CLASSES, cells, Some(bar))
     }));
     let beyond = usage::over_capacity(device).into_iter();
-    lines.extend(beyond.map(|(_name, text)| Line::Warning(format!("! {text}"))));
+    lines.extend(beyond.map(|(_name, text)| -> Line<'d> {
+        Rc::new(move |canvas, area| {
+            canvas.text(area, format!("! {text}"), Ink::Warning);
+        })
+    }));
     lines
 }
 
@@ -112,19 +112,14 @@ pub(super) fn programs<'d>(
 ) -> Vec<Line<'d>> {
     let size = |bytes: Option<u64>| known_bytes(bytes, theme);
     let (l1, cb, kernel) = (&device.l1, &device.cb, &device.kernel);
-    let share = l1
-        .occupied_bytes
-        .and_then(|used| Share::of(used, l1.physical_bytes));
-    let share = percent(share, theme.unknown());
+    let share = percent_of(l1.occupied_bytes, l1.physical_bytes, theme);
+    let occupied = size(l1.occupied_bytes);
     // As the bar has it, where that is known.
     let reserved = usage::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
         l1.reserved_bytes.map(|_known| part)
     });
     let in_use = vec![
-        (
-            "occupied",
-            format!("{} {}", size(l1.occupied_bytes), share.trim_start()),
-        ),
+        ("occupied", format!("{occupied} {share}")),
         ("of", size(l1.physical_bytes)),
         ("reserved", size(reserved)),
     ];
@@ -160,7 +155,7 @@ pub(super) fn programs<'d>(
         ("DRAM cores", size(kernel.dram_core_bytes)),
     ]);
     let mut lines = flow("L1 in use", in_use, width);
-    lines.push(Line::InUse(device));
+    lines.push(Rc::new(|canvas, area| draw_in_use(canvas, area, device)));
     lines.extend(flow("CBs", cbs, width));
     lines.extend(flow("kernels", kernels, width));
     lines
@@ -169,14 +164,10 @@ pub(super) fn programs<'d>(
 pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
     let rows = device.allocators.iter().map(|usage| {
         let fragmentation = fragmentation_permille(usage.fragmentation);
-        let bar = RowBar {
-            ink: scattered(fragmentation),
-            used: fragmentation.unwrap_or(0),
-            whole: fragmentation.map(|_known| 1000),
-            peak: None,
-        };
+        let part = (scattered(fragmentation), fragmentation.unwrap_or(0));
+        let bar = Bar::new(&[part], fragmentation.map(|_known| 1000));
         let cells = allocator_cells(usage, fragmentation, theme);
-        Line::Row(ALLOCATORS, cells, Some(bar))
+        row(ALLOCATORS, cells, Some(bar))
     });
     with_heading(ALLOCATORS, rows)
 }
@@ -199,7 +190,7 @@ pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<
             Cell::new(age(Some(mark.time), data, theme)),
         ];
         cells.extend(sizes.map(|size| Cell::new(format::bytes(size))));
-        Line::Row(MARKS, cells, None)
+        row(MARKS, cells, None)
     });
     with_heading(MARKS, rows)
 }
@@ -210,7 +201,7 @@ fn with_heading<'d>(
     rows: impl Iterator<Item = Line<'d>>,
 ) -> Vec<Line<'d>> {
     let mut rows = rows.peekable();
-    let heading = rows.peek().map(|_row| Line::Heading(columns));
+    let heading = rows.peek().map(|_row| heading(columns));
     heading.into_iter().chain(rows).collect()
 }
 
@@ -223,14 +214,14 @@ fn flow<'d>(lead: &'static str, fields: Vec<Field>, width: u16) -> Vec<Line<'d>>
         let wide = field.0.len() + 1 + text::width(&field.1);
         if !line.is_empty() && taken + wide > usize::from(width) {
             let lead = if lines.is_empty() { lead } else { "" };
-            lines.push(Line::Fields(lead, std::mem::take(&mut line)));
+            lines.push(fields_line(lead, std::mem::take(&mut line)));
             taken = LEAD;
         }
         taken += wide + 2;
         line.push(field);
     }
     let lead = if lines.is_empty() { lead } else { "" };
-    lines.push(Line::Fields(lead, line));
+    lines.push(fields_line(lead, line));
     lines
 }
 
@@ -249,49 +240,6 @@ fn moment(time: Timestamp, now: Timestamp) -> String {
     } else {
         text[..10].to_owned()
     }
-}
-
-impl Line<'_> {
-    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) {
-        let area = area.intersection(canvas.area);
-        if area.is_empty() {
-            return;
-        }
-        match self {
-            Self::Blank => {}
-            Self::Warning(text) => {
-                canvas.text(area, text, Ink::Warning);
-            }
-            Self::Heading(columns) => Table::of(columns).draw_heading(canvas, area),
-            Self::Row(columns, cells, None) => Table::of(columns).draw_row(canvas, area, cells),
-            Self::Row(columns, cells, Some(bar)) => {
-                let (table_area, bar_area) = beside(area, columns);
-                Table::of(columns).draw_row(canvas, table_area, cells);
-                let drawn = Bar {
-                    parts: &[(bar.ink, bar.used)],
-                    whole: bar.whole,
-                    peak: bar.peak,
-                };
-                drawn.draw(canvas, (bar_area.x, bar_area.y), bar_area.width);
-            }
-            Self::InUse(device) => draw_in_use(canvas, area, device),
-            Self::Fields(lead, fields) => draw_fields(canvas, area, lead, fields),
-        }
-    }
-}
-
-/// Room for a table, and what is left beside it for a bar.
-fn beside(area: Rect, columns: &[Column]) -> (Rect, Rect) {
-    let full: u16 = columns.iter().map(|column| column.width + 1).sum();
-    let spare = area.width.saturating_sub(full);
-    if spare < BAR.0 {
-        return (area, Rect::new(area.right(), area.y, 0, 1));
-    }
-    let table = Rect {
-        width: full,
-        ..area
-    };
-    (table, Rect::new(area.x + full, area.y, spare.min(BAR.1), 1))
 }
 
 fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: Theme) -> Vec<Cell> {
@@ -328,7 +276,7 @@ fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Th
     let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
     let free = usage.capacity_bytes;
     let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
-    let share = fragmentation.and_then(|permille| Share::of(permille, Some(1000)));
+    let share = percent_of(fragmentation, Some(1000), theme);
     let verified = match usage.verified {
         Some(true) => Cell::inked("verified", Ink::Good),
         Some(false) => Cell::inked("differs", Ink::Warning),
@@ -339,7 +287,7 @@ fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Th
         Cell::new(known(usage.pid, theme)),
         size(free),
         size(usage.largest_free_bytes_per_bank),
-        Cell::inked(percent(share, theme.unknown()), scattered(fragmentation)),
+        Cell::inked(share, scattered(fragmentation)),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),
@@ -379,27 +327,27 @@ fn scattered(permille: Option<u64>) -> Ink {
     }
 }
 
-fn draw_fields(canvas: &mut Canvas<'_>, area: Rect, lead: &str, fields: &[Field]) {
-    canvas.text(area, lead, Ink::Strong);
-    let lead = u16::try_from(LEAD).unwrap_or(0);
-    let mut pen = canvas.pen(right_of(area, lead), area.y);
-    for (label, value) in fields {
-        pen.put(label, Ink::Faint);
-        pen.skip(1);
-        pen.put(value, Ink::Text);
-        pen.skip(2);
-    }
+/// Figures one behind the other, after the word for them.
+fn fields_line<'d>(lead: &'static str, fields: Vec<Field>) -> Line<'d> {
+    Rc::new(move |canvas, area| {
+        canvas.text(area, lead, Ink::Strong);
+        let lead = u16::try_from(LEAD).unwrap_or(0);
+        let mut pen = canvas.pen(right_of(area, lead), area.y);
+        for (label, value) in &fields {
+            pen.put(label, Ink::Faint);
+            pen.skip(1);
+            pen.put(value, Ink::Text);
+            pen.skip(2);
+        }
+    })
 }
 
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
 fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
     let theme = canvas.theme;
     let parts = usage::parts_of_l1(device);
-    let bar = Bar {
-        parts: parts.as_ref().map_or(&[][..], |parts| parts),
-        whole: device.l1.physical_bytes.filter(|_| parts.is_some()),
-        peak: None,
-    };
+    let whole = device.l1.physical_bytes.filter(|_| parts.is_some());
+    let bar = Bar::new(parts.as_ref().map_or(&[][..], |parts| parts), whole);
     let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);
     let key = [Ink::Reserved, Ink::Storage, Ink::L1, Ink::L1Small];
     let key_width: usize = key.iter().map(|ink| part_name(*ink).len() + 3).sum();

@@ -13,19 +13,20 @@ mod title;
 pub(crate) use details::class_name;
 pub(crate) use title::draw_title;
 
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::{Chosen, KeyHelp, Outcome, Tab, View, option};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Scroll, right_of, text};
+use crate::widgets::{Canvas, Cursor, above, below, row_of, text};
 use chart::Chart;
 use details::Line;
 use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
+use std::rc::Rc;
 use ttmem_api::{Device, DeviceHistory, History};
 
 /// How far back charts can reach, and what that is called.
@@ -38,11 +39,9 @@ const WINDOWS: [(u32, &str); 4] = [
 
 /// From so many columns on, figures stand in two columns.
 const WIDE: u16 = 170;
-/// The left of the two.
 const LEFT: u16 = 116;
 /// So many allocators stand before the figures of programs where there is one column.
 const FEW_ALLOCATORS: usize = 4;
-/// A chart has at least so many rows.
 const CHART_ROWS: u16 = 6;
 /// Charts are put below each other when each has so many rows.
 const CHART_ROWS_OF_SEVERAL: u16 = 9;
@@ -55,7 +54,7 @@ pub(crate) struct DeviceView {
     only: Option<Series>,
     /// Whether charts are as high as their highest value.
     zoomed: bool,
-    scroll: Scroll,
+    scroll: Cursor,
     charts: Vec<(Rect, Series)>,
 }
 
@@ -65,7 +64,7 @@ impl Default for DeviceView {
             window: 1,
             only: None,
             zoomed: false,
-            scroll: Scroll::default(),
+            scroll: Cursor::default(),
             charts: Vec::new(),
         }
     }
@@ -74,32 +73,25 @@ impl Default for DeviceView {
 impl DeviceView {
     /// The next figure over time, or the one before; all of them are between the last and first.
     fn step_series(&mut self, forward: bool) {
-        let count = Series::ALL.len();
-        let place = self
-            .only
-            .and_then(|only| Series::ALL.iter().position(|series| *series == only));
-        self.only = match (place, forward) {
-            (None, true) => Some(Series::ALL[0]),
-            (None, false) => Some(Series::ALL[count - 1]),
-            (Some(place), true) => Series::ALL.get(place + 1).copied(),
-            (Some(place), false) => place.checked_sub(1).map(|place| Series::ALL[place]),
+        let all = &Series::ALL;
+        let place = all.iter().position(|series| Some(*series) == self.only);
+        let next = match (place, forward) {
+            (None, true) => Some(0),
+            (None, false) => Some(all.len() - 1),
+            (Some(place), true) => Some(place + 1),
+            (Some(place), false) => place.checked_sub(1),
         };
+        self.only = next.and_then(|next| all.get(next).copied());
     }
 
     /// What can be chosen of the charts, and what is.
     fn draw_choices(&self, canvas: &mut Canvas<'_>, area: Rect, shown: Option<&Shown<'_>>) {
         let more = match self.scroll.below() {
             0 => String::new(),
-            below => format!("j k: {} below", format::counted(below, "line")),
+            below => format!(" j k: {} below", format::counted(below, "line")),
         };
-        let columns = u16::try_from(text::width(&more)).unwrap_or(0);
-        let area = if columns > 0 && columns + 40 < area.width {
-            let rest = area.width - columns;
-            canvas.text(right_of(area, rest), more, Ink::Faint);
-            Rect {
-                width: rest - 1,
-                ..area
-            }
+        let area = if text::width(&more) + 39 < usize::from(area.width) {
+            canvas.text_at_right(area, &more, Ink::Faint)
         } else {
             area
         };
@@ -110,12 +102,8 @@ impl DeviceView {
         };
         put("history", Ink::Faint);
         for (place, (_, name)) in WINDOWS.iter().enumerate() {
-            // Brackets, because not every terminal shows what is reversed.
-            if place == self.window {
-                put(&format!("[{name}]"), Ink::Strong);
-            } else {
-                put(&format!(" {name} "), Ink::Faint);
-            }
+            let (name, ink) = option(name, place == self.window);
+            put(&name, ink);
         }
         let Some(shown) = shown else { return };
         let step = u64::from(shown.history.step_seconds);
@@ -181,7 +169,7 @@ impl DeviceView {
 
     fn draw_details(&mut self, canvas: &mut Canvas<'_>, area: Rect, lines: &[&[Line<'_>]]) {
         let rows = lines.iter().map(|lines| lines.len()).max().unwrap_or(0);
-        self.scroll.keep_inside(rows, area.height);
+        self.scroll.keep_in_text(rows, area.height);
         let mut left = area.x;
         for (place, lines) in lines.iter().enumerate() {
             let width = if place == 0 && area.width >= WIDE {
@@ -189,9 +177,12 @@ impl DeviceView {
             } else {
                 area.right().saturating_sub(left)
             };
-            let shown = lines.iter().skip(self.scroll.top());
+            let shown = lines.iter().skip(self.scroll.place());
             for (row, line) in (area.y..area.bottom()).zip(shown) {
-                line.draw(canvas, Rect::new(left, row, width, 1));
+                let area = Rect::new(left, row, width, 1).intersection(canvas.area);
+                if !area.is_empty() {
+                    line(canvas, area);
+                }
             }
             left = left.saturating_add(width + 2);
         }
@@ -217,26 +208,21 @@ impl<'d> Shown<'d> {
             seconds,
             history,
             device: history.of(device)?,
-            age: data
-                .history
-                .as_ref()
-                .and_then(|fresh| data.age_note(fresh.received)),
+            age: data.age_note(data.history.as_ref()),
         })
     }
 }
 
 impl View for DeviceView {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("w W", "window"),
-                KeyHelp::new("s S", "series"),
-                KeyHelp::new("z", "zoom"),
-                KeyHelp::new("j k", "scroll"),
-                KeyHelp::new("Enter", "L1 map"),
-            ]
-        }
+        &[
+            ("[ ]", "device"),
+            ("w W", "window"),
+            ("s S", "series"),
+            ("z", "zoom"),
+            ("j k", "scroll"),
+            ("Enter", "L1 map"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -286,8 +272,9 @@ impl View for DeviceView {
 
     fn point(&mut self, pointer: Pointer, _data: &Data, _chosen: &mut Chosen) -> Outcome {
         match pointer.did {
-            Gesture::WheelUp => self.scroll.wheel(false),
-            Gesture::WheelDown => self.scroll.wheel(true),
+            Gesture::WheelUp | Gesture::WheelDown => {
+                self.scroll.point(pointer);
+            }
             Gesture::Click => {
                 let at = (pointer.column, pointer.row).into();
                 let hit = self.charts.iter().find(|(area, _)| area.contains(at));
@@ -315,7 +302,7 @@ impl View for DeviceView {
         let classes = details::classes(device, data, theme);
         let allocators = details::allocators(device, theme);
         let marks = details::marks(device, data, theme);
-        let blank = vec![Line::Blank];
+        let blank: Vec<Line<'_>> = vec![Rc::new(|_canvas, _area| {})];
         let width = if area.width >= WIDE {
             area.width - LEFT - 2
         } else {
@@ -354,20 +341,14 @@ impl View for DeviceView {
             (charts, figures)
         };
         if charts > 0 {
-            let place = Rect::new(area.x, area.y + 2, area.width, charts);
+            let place = above(below(area, 2), charts);
             self.draw_charts(canvas, place, device, shown.as_ref());
         }
-        let place = Rect::new(
-            area.x,
-            area.bottom().saturating_sub(figures),
-            area.width,
-            figures,
-        );
+        let place = below(area, area.height - figures);
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
         self.draw_details(canvas, place, &lines);
         if area.height > 1 {
-            let line = Rect::new(area.x, area.y + 1, area.width, 1);
-            self.draw_choices(canvas, line, shown.as_ref());
+            self.draw_choices(canvas, row_of(area, 1), shown.as_ref());
         }
     }
 }

@@ -52,7 +52,6 @@ impl Series {
         }
     }
 
-    /// Its values, one for each step.
     pub(super) fn values(self, history: &DeviceHistory) -> &[Option<u64>] {
         match self {
             Self::Dram => &history.dram_bytes,

@@ -8,7 +8,6 @@ use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
-/// The most columns of a name that somebody gave.
 const NAME_COLUMNS: usize = 16;
 
 /// Draws the line at the top of an area; without a device it says why there is none.
@@ -32,7 +31,6 @@ pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chose
     canvas.spaced(area, &parts, 2);
 }
 
-/// What is known of a device, each with its meaning.
 fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
     let name = |name: &Option<String>| {
         let name = known(name.as_deref(), theme);

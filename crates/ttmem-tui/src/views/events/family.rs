@@ -3,8 +3,10 @@
 //! Events come with their names. A name that a newer server adds belongs to no family: it is shown
 //! among all events, and nowhere else.
 
+use super::line::value;
 use crate::theme::{Ink, Theme};
-use ttmem_api::{EventFields, FieldValue, LastEvent};
+use crate::views::around;
+use ttmem_api::{FieldValue, LastEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
@@ -38,12 +40,8 @@ impl Family {
         }
     }
 
-    /// The one behind it, or before it, round and round.
     pub(super) fn step(self, forward: bool) -> Self {
-        let count = Self::ALL.len();
-        let place = Self::ALL.iter().position(|family| *family == self);
-        let step = if forward { 1 } else { count - 1 };
-        Self::ALL[(place.unwrap_or(0) + step) % count]
+        around(&Self::ALL, self, forward)
     }
 
     pub(super) fn has(self, event: &LastEvent) -> bool {
@@ -113,7 +111,9 @@ impl Weight {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
             "events_elided" => Self::Notable,
-            "ring_reserved" if flag(&event.fields, "stalled") => Self::Notable,
+            "ring_reserved" if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) => {
+                Self::Notable
+            }
             _usual => Self::Usual,
         }
     }
@@ -128,24 +128,18 @@ impl Weight {
 
     /// The sign before it: colours alone say nothing to some.
     pub(super) const fn sign(self, theme: Theme) -> &'static str {
-        match (self, theme.unicode()) {
-            (Self::Usual, _) => "",
-            (Self::Notable, _) => "!",
-            (Self::Failure, true) => "✗",
-            (Self::Failure, false) => "X",
+        match self {
+            Self::Usual => "",
+            Self::Notable => "!",
+            Self::Failure => theme.pick("✗", "X"),
         }
     }
-}
-
-fn flag(fields: &EventFields, name: &str) -> bool {
-    let mut fields = fields.0.iter();
-    fields.any(|(known, value)| known == name && *value == FieldValue::Flag(true))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::Timestamp;
+    use ttmem_api::{EventFields, Timestamp};
 
     fn event(name: &str, fields: Vec<(String, FieldValue)>) -> LastEvent {
         LastEvent {

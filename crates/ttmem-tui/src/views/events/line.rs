@@ -8,7 +8,6 @@ use crate::widgets::{Cell, Column};
 use std::fmt::Write as _;
 use ttmem_api::{EventFields, FieldValue, StreamEvent};
 
-/// The columns of the list on a screen of some width.
 pub(super) const fn columns(screen: u16) -> [Column; 9] {
     // The usual names are short; where there is room the longest has it too.
     let event = if screen < 120 { 17 } else { 22 };
@@ -84,7 +83,6 @@ pub(super) fn cells(event: &StreamEvent, theme: Theme) -> Vec<Cell> {
     ]
 }
 
-/// All that is known of an event, in one text.
 pub(super) fn in_full(event: &StreamEvent) -> String {
     let (id, event) = (event.id, &event.event);
     let mut text = format!("{} {}", event.time, event.event);
@@ -151,7 +149,7 @@ fn put(text: &mut String, more: std::fmt::Arguments<'_>) {
     text.write_fmt(more).expect("a String takes any text");
 }
 
-fn value<'f>(fields: &'f EventFields, name: &str) -> Option<&'f FieldValue> {
+pub(super) fn value<'f>(fields: &'f EventFields, name: &str) -> Option<&'f FieldValue> {
     let mut fields = fields.0.iter();
     fields
         .find(|(known, _)| known == name)
@@ -178,7 +176,6 @@ fn devices(fields: &EventFields) -> String {
     }
 }
 
-/// How bytes of an event's class of memory look.
 fn class_ink(fields: &EventFields) -> Ink {
     match value(fields, "class") {
         Some(FieldValue::Text(class)) => naming::class_ink(naming::class_of(class)),

@@ -12,13 +12,13 @@ mod tests;
 
 use self::family::Family;
 use self::rows::{Row, Rows, Wanted};
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, option};
 use crate::data::{Data, Link, Tail};
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, below, row_of, text};
+use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 
 /// Rows of a screen below which the chosen event is not told in full.
@@ -31,11 +31,9 @@ pub(crate) struct Events {
     rows: Rows,
     cursor: Cursor,
     held: Option<Held>,
-    /// Where the names of the families were last drawn.
     families: Vec<(Rect, Family)>,
 }
 
-/// The events of the moment at which the list was stopped.
 #[derive(Debug)]
 struct Held {
     tail: Tail,
@@ -55,17 +53,15 @@ enum Why {
 
 impl View for Events {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("/", "filter"),
-                KeyHelp::new("Space", "pause"),
-                KeyHelp::new("e E", "kind"),
-                KeyHelp::new("j k", "scroll"),
-                KeyHelp::new("G", "newest"),
-                KeyHelp::new("Enter", "this process only"),
-                KeyHelp::new("Esc", "clear filter"),
-            ]
-        }
+        &[
+            ("/", "filter"),
+            ("Space", "pause"),
+            ("e E", "kind"),
+            ("j k", "scroll"),
+            ("G", "newest"),
+            ("Enter", "this process only"),
+            ("Esc", "clear filter"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -134,20 +130,15 @@ impl View for Events {
         if self.stop_with_the_app(data) {
             self.follow(data, chosen.pid);
         }
-        self.draw_head(canvas, Rect { height: 1, ..area }, data);
+        self.draw_head(canvas, row_of(area, 0), data);
         let mut list = below(area, 1);
         if self.draw_note(canvas, list, data, chosen) {
             list = below(list, 1);
         }
         if self.held.is_some() && list.height >= ROOM_FOR_DETAILS {
-            let details = (list.height / 4).min(6);
-            list.height -= details;
-            let details = Rect {
-                y: list.bottom(),
-                height: details,
-                ..list
-            };
-            self.draw_details(canvas, details, data);
+            let rows = list.height - (list.height / 4).min(6);
+            self.draw_details(canvas, below(list, rows), data);
+            list = above(list, rows);
         }
         self.draw_list(canvas, list, data);
     }
@@ -158,7 +149,6 @@ impl View for Events {
 }
 
 impl Events {
-    /// The events that are shown: those that were held, or else the newest.
     fn shown<'e>(held: Option<&'e Held>, data: &'e Data) -> &'e Tail {
         held.map_or(&data.tail, |held| &held.tail)
     }
@@ -192,7 +182,6 @@ impl Events {
         self.cursor.unmarked = self.held.is_none();
     }
 
-    /// Stops the list, or lets it run again from the newest on.
     fn pause(&mut self, data: &Data) {
         match &mut self.held {
             Some(held) if held.why == Why::Paused => self.held = None,
@@ -220,39 +209,24 @@ impl Events {
         self.held = Some(Held { tail, why });
     }
 
-    /// From now on only events of the process of the chosen one.
     fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let row = self.held.as_ref().and(self.rows.get(self.cursor.row));
         let place = row.map(Row::place);
         let tail = Self::shown(self.held.as_ref(), data);
         let event = place.and_then(|place| tail.at(place));
-        match event.and_then(|event| event.event.pid) {
-            Some(pid) => {
-                chosen.pid = Some(pid);
-                Outcome::Handled
-            }
-            None => Outcome::Unused,
-        }
+        let pid = event.and_then(|event| event.event.pid);
+        chosen.pid = pid.or(chosen.pid);
+        Outcome::if_used(pid.is_some())
     }
 
-    /// The families, and how the list runs.
     fn draw_head(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
         let (state, ink) = self.state(data, theme);
-        let room = usize::from(area.width);
-        let state = text::clip(&state, room);
-        let taken = u16::try_from(text::width(&state)).unwrap_or(area.width);
-        let left = area.right().saturating_sub(taken);
-        canvas.put((left, area.y), &state, room, ink);
+        let left = canvas.text_at_right(area, &state, ink).right();
         self.families.clear();
         let mut column = area.x;
         for family in Family::ALL {
-            // Brackets, because a colour alone says nothing to some.
-            let (name, ink) = if family == self.family {
-                (format!("[{}]", family.name()), Ink::Strong)
-            } else {
-                (format!(" {} ", family.name()), Ink::Faint)
-            };
+            let (name, ink) = option(family.name(), family == self.family);
             let end = column.saturating_add(u16::try_from(name.len()).unwrap_or(u16::MAX));
             if end >= left {
                 break;
@@ -265,7 +239,7 @@ impl Events {
     }
 
     fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
-        let dot = if theme.unicode() { "·" } else { "-" };
+        let dot = theme.pick("·", "-");
         let Some(held) = &self.held else {
             let kept = data.tail.events.len() as u64;
             let kept = format::counted(kept, "event");
@@ -314,10 +288,8 @@ impl Events {
         let theme = canvas.theme;
         let (rows, held) = (&self.rows, self.held.as_ref());
         let tail = Self::shown(held, data);
-        let table = Table {
-            columns: &line::columns(area.width),
-            sorted: None,
-        };
+        let columns = line::columns(area.width);
+        let table = Table::of(&columns);
         table.draw(canvas, area, &mut self.cursor, rows.len(), |number| {
             Some(match rows.get(number)? {
                 Row::Event(place) => line::cells(tail.at(place)?, theme),
@@ -357,6 +329,6 @@ impl Events {
 }
 
 fn note(what: &str, theme: Theme) -> Vec<Cell> {
-    let line = if theme.unicode() { "╌╌╌" } else { "---" };
+    let line = theme.pick("╌╌╌", "---");
     vec![Cell::inked(format!("{line} {what} {line}"), Ink::Warning)]
 }

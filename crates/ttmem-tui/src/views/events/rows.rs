@@ -40,15 +40,12 @@ impl Row {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     wanted: Wanted,
-    /// The words of the wanted text, in lower case.
     words: Vec<String>,
     rows: VecDeque<Row>,
     events: u64,
-    /// The first place that was not looked at.
     next: u64,
     /// The id of the event before it.
     last_id: Option<u64>,
-    /// Where an event's text is put together, to be reused.
     scratch: String,
 }
 
@@ -65,7 +62,6 @@ impl Rows {
         self.rows.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The number of the first row at a place or behind it.
     pub(super) fn number_of(&self, place: u64) -> u64 {
         let number = self.rows.partition_point(|row| row.place() < place);
         u64::try_from(number).unwrap_or(u64::MAX)
@@ -157,7 +153,6 @@ impl Rows {
     }
 }
 
-/// What can be searched for in an event.
 fn put_values(text: &mut String, event: &LastEvent) {
     text.push_str(&event.event);
     if let Some(pid) = event.pid {

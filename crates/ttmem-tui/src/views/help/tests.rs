@@ -25,7 +25,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         let inside: Vec<String> = inside
             .map(|line| line.trim_matches(['│', ' ']).to_owned())
             .collect();
-        let top = help.scroll.top();
+        let top = help.scroll.place();
         if lines.is_empty() {
             lines.extend(inside);
         } else {
@@ -33,7 +33,7 @@ fn read_to_the_end(view: &dyn View, size: (u16, u16)) -> Vec<String> {
         }
         assert!(help.handle(Key::Down));
         drawn(&mut help, view, size);
-        if help.scroll.top() == top {
+        if help.scroll.place() == top {
             return lines;
         }
     }
@@ -51,7 +51,7 @@ fn every_word_and_every_key_is_reached_in_every_view_and_no_word_twice() {
             assert_eq!(found, 1, "{tab:?}: {}", word.term());
         }
         for key in view.keys().iter().chain(EVERYWHERE) {
-            let help = format!("{} {}", text::left(key.keys, 9), key.does);
+            let help = format!("{} {}", text::left(key.0, 9), key.1);
             let found = lines.iter().any(|line| line.contains(&help));
             assert!(found, "{tab:?}: {help}");
         }

@@ -5,9 +5,10 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
-use crate::views::naming::{class_ink, known, known_bytes};
+use crate::views::naming::{class_ink, known, known_bytes, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, percent, row_of, text,
+    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, left_of, percent, right_of, row_of,
+    text,
 };
 use ratatui::layout::Rect;
 use ttmem_api::BlockMap;
@@ -44,7 +45,6 @@ pub(super) fn cells_of(area: Rect) -> (u16, u16) {
     (area.width.saturating_sub(ADDRESSES), rows)
 }
 
-/// How many cells are worth asking for.
 pub(super) fn cells_wanted(area: Rect) -> u32 {
     let (columns, rows) = cells_of(area);
     (u32::from(columns) * u32::from(rows)).clamp(1, MOST_CELLS)
@@ -70,22 +70,19 @@ pub(super) fn draw(
     draw_lists(canvas, lists, map, cursor, data);
 }
 
-/// What the bank is, and what still fits into it.
 fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
     let theme = canvas.theme;
-    let received = data.blocks.as_ref().map(|fresh| fresh.received);
-    let old = received.and_then(|received| data.age_note(received));
+    let old = data.age_note(data.blocks.as_ref());
     let old = old.map_or_else(String::new, |old| format!(", {old}"));
     let banks = known(map.banks, theme);
     let taken = map.per_bank_bytes.zip(map.free_bytes);
     let taken = taken.map(|(whole, free)| whole.saturating_sub(free));
-    let share = taken.and_then(|taken| Share::of(taken, map.per_bank_bytes));
     let first = format!(
         "{} bank: {} of {} taken, {}{old}; all {banks} banks are alike",
         class_name(map.class),
         known_bytes(taken, theme),
         known_bytes(map.per_bank_bytes, theme),
-        percent(share, theme.unknown()).trim_start(),
+        percent_of(taken, map.per_bank_bytes, theme),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
     let split = largest.zip(map.free_bytes);
@@ -120,17 +117,12 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
         let share = percent(Some(split), theme.unknown());
         let words = format!("fragmentation {} ", share.trim_start());
         let end = canvas.text(row_of(area, 2), words, Ink::Faint);
-        let bar = Bar {
-            parts: &[(scattered, u64::from(split.permille()))],
-            whole: Some(1000),
-            peak: None,
-        };
+        let bar = Bar::new(&[(scattered, u64::from(split.permille()))], Some(1000));
         let columns = area.right().saturating_sub(end).min(30);
         bar.draw(canvas, (end, area.y + 2), columns);
     }
 }
 
-/// The bank from its first address to its last, row by row.
 fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     let theme = canvas.theme;
     let columns = area.width.saturating_sub(ADDRESSES);
@@ -141,7 +133,6 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
     if shown == 0 || map.cells.is_empty() {
         return;
     }
-    let style = theme.style(class_ink(map.class));
     for row in 0..area.height {
         let first = u64::from(row) * u64::from(columns);
         let address = base.saturating_add(part(whole, first, shown));
@@ -151,18 +142,15 @@ fn draw_cells(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap) {
         for column in 0..columns {
             let place = first + u64::from(column);
             let (taken, size) = between(map, whole, place, shown);
-            let (sign, style) = match sign(taken, size, theme) {
-                Some(sign) => (sign, style),
-                None => (theme.fill(Ink::Free), theme.style(Ink::Free)),
+            let (sign, ink) = match sign(taken, size, theme) {
+                Some(sign) => (sign, class_ink(map.class)),
+                None => (theme.fill(Ink::Free), Ink::Free),
             };
-            canvas[(area.x + ADDRESSES + column, line.y)]
-                .set_char(sign)
-                .set_style(style);
+            canvas.cell((area.x + ADDRESSES + column, line.y), sign, ink);
         }
     }
 }
 
-/// So many of so many parts of a whole.
 fn part(whole: u64, parts: u64, of: u64) -> u64 {
     let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -184,14 +172,10 @@ fn between(map: &BlockMap, whole: u64, place: u64, shown: u64) -> (u64, u64) {
 /// The sign of a cell; none of one in which nothing lies. Full only when it is.
 fn sign(taken: u64, size: u64, theme: Theme) -> Option<char> {
     let share = Share::of(taken, Some(size.max(1)))?;
-    let levels = if theme.unicode() {
-        LEVELS
-    } else {
-        ASCII_LEVELS
-    };
+    let levels = theme.pick(LEVELS, ASCII_LEVELS);
     match share.permille() {
         _nothing if taken == 0 => None,
-        1000 => Some(if theme.unicode() { '█' } else { '#' }),
+        1000 => Some(theme.pick('█', '#')),
         permille => Some(levels[usize::from(permille / 334)]),
     }
 }
@@ -205,11 +189,9 @@ fn draw_lists(
 ) {
     let theme = canvas.theme;
     let right = if area.width >= 76 { 30 } else { 0 };
-    let left = Rect {
-        // Wider, and figures would be far from what they are of.
-        width: (area.width - right - u16::from(right > 0) * 2).min(120),
-        ..area
-    };
+    // Wider, and figures would be far from what they are of.
+    let width = (area.width - right - u16::from(right > 0) * 2).min(120);
+    let left = left_of(area, width);
     let blocks = Table::of(BLOCKS);
     blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
         let unknown = || Cell::faint(theme.unknown());
@@ -231,17 +213,13 @@ fn draw_lists(
         ]
     });
     if right > 0 {
-        let place = Rect {
-            x: left.right() + 2,
-            width: right,
-            ..area
-        };
+        let place = left_of(right_of(area, left.width + 2), right);
         Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
-            let share = Share::of(hole.size_bytes, map.free_bytes);
+            let share = percent_of(hole.size_bytes, map.free_bytes, theme);
             vec![
                 Cell::new(format!("{:#x}", hole.address)),
                 Cell::new(format::bytes(hole.size_bytes)),
-                Cell::faint(percent(share, theme.unknown())),
+                Cell::faint(share),
             ]
         });
     }

@@ -165,10 +165,10 @@ pub(super) fn draw_bar(
     let mut bottom = area.bottom();
     for (run, height) in runs.iter().zip(heights(&sizes, area.height)) {
         let top = bottom - height.min(bottom - area.y);
-        let (sign, style) = (theme.fill(ink(run.kind)), theme.style(ink(run.kind)));
+        let ink = ink(run.kind);
         for row in top..bottom {
             for column in area.x..area.x + bar {
-                canvas[(column, row)].set_char(sign).set_style(style);
+                canvas.cell((column, row), theme.fill(ink), ink);
             }
         }
         if height > 0 && labels {
@@ -183,7 +183,7 @@ pub(super) fn draw_bar(
         }
         if let Some(chosen) = chosen.filter(|chosen| height > 0 && run.has(chosen)) {
             let row = run.row_of(chosen.address, (top, height));
-            let sign = if theme.unicode() { "◂" } else { "<" };
+            let sign = theme.pick("◂", "<");
             canvas.put((area.x + bar, row), sign, 1, Ink::Strong);
         }
         bottom = top;
@@ -275,7 +275,6 @@ fn cells(segment: &Segment, narrow: bool, data: &Data, theme: Theme) -> Vec<Cell
     ]
 }
 
-/// How long ago something was, in its largest unit.
 pub(super) fn age(time: Option<Timestamp>, data: &Data) -> String {
     let seconds = time.and_then(|time| data.age_seconds(time));
     seconds.map_or_else(String::new, format::rough_duration)

@@ -6,12 +6,11 @@ use super::grid::Place;
 use crate::data::Data;
 use crate::format;
 use crate::theme::Ink;
-use crate::views::naming::{known, known_bytes};
-use crate::widgets::{Canvas, Cell, Column, Share, Table, percent, right_of, row_of, text};
+use crate::views::naming::{known, known_bytes, percent_of};
+use crate::widgets::{Canvas, Cell, Column, Table, right_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
-/// The columns of the words in front of figures.
 const WORDS: u16 = 11;
 
 const RESIDENTS: &[Column] = &[
@@ -34,14 +33,8 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
         return 0;
     };
     let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), theme);
-    let share = core.occupied_bytes;
-    let share = share.and_then(|bytes| Share::of(bytes, map.bytes_per_core));
-    let share = percent(share, theme.unknown());
-    let used = format!(
-        "{} {}",
-        known_bytes(core.occupied_bytes, theme),
-        share.trim_start()
-    );
+    let share = percent_of(core.occupied_bytes, map.bytes_per_core, theme);
+    let used = format!("{} {share}", known_bytes(core.occupied_bytes, theme));
     // The server also tells the gap of a core without storage, or without buffers.
     let told = map.core.as_ref().filter(|told| (told.x, told.y) == chosen);
     let told = told.and_then(|told| told.gap_bytes).map(Gap::of_bytes);

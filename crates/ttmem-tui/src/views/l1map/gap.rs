@@ -5,79 +5,64 @@ use crate::theme::{Ink, Theme};
 use ttmem_api::{L1Core, L1Map};
 
 /// Below so many bytes the next program may well clash.
-const NARROW_BYTES: u64 = 16 * 1024;
+const NARROW_BYTES: i128 = 16 * 1024;
 /// Below so many hundredths of a core the user should know.
 const SMALL_PERCENT: u64 = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gap {
-    Apart(u64),
-    /// Nothing: they lie over each other by so many bytes, or touch.
-    Clash(u64),
-}
+/// The bytes between them; below 0 where they lie over each other. Without any they clash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Gap(i128);
 
 impl Gap {
-    /// The gap of a core; none without storage or without buffers.
     pub(super) fn of(core: &L1Core) -> Option<Self> {
         let (end, lowest) = core.cb_end.zip(core.lowest_buffer)?;
-        Some(match lowest.checked_sub(end) {
-            None | Some(0) => Self::Clash(end - lowest),
-            Some(bytes) => Self::Apart(bytes),
-        })
+        Some(Self(i128::from(lowest) - i128::from(end)))
     }
 
-    /// The core with the smallest gap, and that.
     pub(super) fn smallest(map: &L1Map) -> Option<(&L1Core, Self)> {
         let gaps = map.cores.iter();
         let gaps = gaps.filter_map(|core| Some((core, Self::of(core)?)));
-        gaps.min_by_key(|(_, gap)| gap.order())
+        gaps.min_by_key(|(_, gap)| *gap)
     }
 
-    /// The worst is the smallest.
-    fn order(self) -> i128 {
-        match self {
-            Self::Apart(bytes) => i128::from(bytes),
-            Self::Clash(bytes) => -i128::from(bytes),
-        }
+    pub(super) fn of_bytes(bytes: u64) -> Self {
+        Self(bytes.into())
     }
 
-    /// So many bytes, as a server tells it.
-    pub(super) const fn of_bytes(bytes: u64) -> Self {
-        match bytes {
-            0 => Self::Clash(0),
-            bytes => Self::Apart(bytes),
-        }
+    pub(super) const fn is_clash(self) -> bool {
+        self.0 <= 0
     }
 
     /// How bad it is on a core of so many bytes.
     pub(super) fn ink(self, bytes_per_core: Option<u64>) -> Ink {
         let small = bytes_per_core.map_or(0, |bytes| bytes / 100 * SMALL_PERCENT);
-        match self {
-            Self::Clash(_) => Ink::Danger,
-            Self::Apart(bytes) if bytes < NARROW_BYTES => Ink::Warning,
-            Self::Apart(bytes) if bytes < small => Ink::Faint,
-            Self::Apart(_) => Ink::Good,
+        match self.0 {
+            ..=0 => Ink::Danger,
+            1..NARROW_BYTES => Ink::Warning,
+            bytes if bytes < i128::from(small) => Ink::Faint,
+            _wide => Ink::Good,
         }
     }
 
     /// The sign beside a core; none where all is well.
-    pub(super) fn sign(self) -> Option<char> {
-        match self {
-            Self::Clash(_) => Some('X'),
-            Self::Apart(bytes) => (bytes < NARROW_BYTES).then_some('!'),
+    pub(super) const fn sign(self) -> Option<char> {
+        match self.0 {
+            ..=0 => Some('X'),
+            1..NARROW_BYTES => Some('!'),
+            _wide => None,
         }
     }
 
     pub(super) fn said(self, bytes_per_core: Option<u64>, theme: Theme) -> String {
         let dash = theme.unknown();
-        match (self, self.ink(bytes_per_core)) {
-            (Self::Clash(0), _) => format!("0 B {dash} clash"),
-            (Self::Clash(bytes), _) => format!("clash by {}", format::bytes(bytes)),
-            (Self::Apart(bytes), Ink::Warning) => {
-                format!("{} {dash} narrow", format::bytes(bytes))
-            }
-            (Self::Apart(bytes), Ink::Faint) => format!("{} {dash} small", format::bytes(bytes)),
-            (Self::Apart(bytes), _) => format::bytes(bytes),
+        let size = u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX);
+        let size = format::bytes(size);
+        match (self.0, self.ink(bytes_per_core)) {
+            (..0, _) => format!("clash by {size}"),
+            (0, _) => format!("{size} {dash} clash"),
+            (_, Ink::Warning) => format!("{size} {dash} narrow"),
+            (_, Ink::Faint) => format!("{size} {dash} small"),
+            _wide => size,
         }
     }
 }
@@ -120,8 +105,9 @@ mod tests {
 
     #[test]
     fn the_worst_clash_is_the_smallest_gap() {
-        assert!(Gap::Clash(9).order() < Gap::Clash(0).order());
-        assert!(Gap::Clash(0).order() < Gap::Apart(1).order());
-        assert!(Gap::Clash(u64::MAX).order() < Gap::Apart(u64::MAX).order());
+        let gap = |end, lowest| Gap::of(&core(Some(end), Some(lowest)));
+        assert!(gap(10, 1) < gap(1, 1));
+        assert!(gap(1, 1) < gap(1, 2));
+        assert!(gap(u64::MAX, 0) < gap(0, u64::MAX));
     }
 }

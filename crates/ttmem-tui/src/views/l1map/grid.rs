@@ -35,7 +35,6 @@ impl GridPlace {
     }
 }
 
-/// The columns and rows of a grid: those of its cores.
 pub(super) fn sides(map: &L1Map) -> (u32, u32) {
     let columns = map.cores.iter().map(|core| core.x).max();
     let rows = map.cores.iter().map(|core| core.y).max();
@@ -151,8 +150,7 @@ fn draw_core(
     }
     let gap = Gap::of(core);
     if let Some((gap, sign)) = gap.and_then(|gap| Some((gap, gap.sign()?))) {
-        let style = theme.style(gap.ink(bytes_per_core));
-        canvas.put_styled(end, &sign.to_string(), 1, style);
+        canvas.put(end, &sign.to_string(), 1, gap.ink(bytes_per_core));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, above, below, right_of, row_of};
+use crate::widgets::{Canvas, Cursor, above, below, left_of, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
@@ -44,30 +44,25 @@ pub(crate) struct L1MapView {
     core: Option<Place>,
     /// Whether arrows move in the list rather than in the grid.
     in_list: bool,
-    /// The place in the list of what lies on the core.
     segment: Cursor,
     /// The core at whose gap the list was opened.
     opened: Option<(DeviceKey, Place)>,
-    /// The place in the list of the largest blocks.
     block: Cursor,
     cells: Option<u32>,
     grid: GridPlace,
 }
 
-/// L1 of a device, if that is what came.
 fn map_of<'d>(device: &Device, data: &'d Data) -> Option<&'d L1Map> {
     let (key, map) = &data.l1map.as_ref()?.document;
     (*key == device.key()).then_some(map)
 }
 
-/// The banks of a device and class, if that is what came.
 fn blocks_of<'d>(device: &Device, class: MemoryClass, data: &'d Data) -> Option<&'d BlockMap> {
     let (key, map) = &data.blocks.as_ref()?.document;
     (*key == device.key() && map.class == class).then_some(map)
 }
 
 impl L1MapView {
-    /// The chosen core of a device: one that it has.
     fn core(&self, map: &L1Map) -> Option<Place> {
         let chosen = self
             .core
@@ -78,23 +73,14 @@ impl L1MapView {
     /// Moves to the next core in a direction; stays where there is none.
     fn step(&mut self, key: Key, map: &L1Map) {
         let Some((x, y)) = self.core(map) else { return };
-        let row = map
-            .cores
-            .iter()
-            .filter(|core| core.y == y)
-            .map(|core| core.x);
-        let column = map
-            .cores
-            .iter()
-            .filter(|core| core.x == x)
-            .map(|core| core.y);
-        let (x, y) = match key {
-            Key::Left => (row.filter(|other| *other < x).max().unwrap_or(x), y),
-            Key::Right => (row.filter(|other| *other > x).min().unwrap_or(x), y),
-            Key::Up => (x, column.filter(|other| *other < y).max().unwrap_or(y)),
-            _down => (x, column.filter(|other| *other > y).min().unwrap_or(y)),
+        let cores = map.cores.iter().map(|core| (core.x, core.y));
+        let moved = match key {
+            Key::Left => cores.filter(|core| core.1 == y && core.0 < x).max(),
+            Key::Right => cores.filter(|core| core.1 == y && core.0 > x).min(),
+            Key::Up => cores.filter(|core| core.0 == x && core.1 < y).max(),
+            _down => cores.filter(|core| core.0 == x && core.1 > y).min(),
         };
-        self.core = Some((x, y));
+        self.core = moved.or(Some((x, y)));
     }
 
     /// Shows the banks of a class, or the cores if those are shown.
@@ -124,11 +110,9 @@ impl L1MapView {
         true
     }
 
-    /// The second line: the smallest gap, and when all this held.
     fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
         let theme = canvas.theme;
-        let received = data.l1map.as_ref().map(|fresh| fresh.received);
-        let old = received.and_then(|received| data.age_note(received));
+        let old = data.age_note(data.l1map.as_ref());
         let mut parts: Vec<(String, Ink)> = Vec::new();
         // First, because what follows gives way.
         let is_old = old.is_some();
@@ -139,9 +123,10 @@ impl L1MapView {
                 parts.push(("smallest gap".to_owned(), Ink::Faint));
                 parts.push((gap.said(map.bytes_per_core, theme), ink));
                 parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
-                let warning = match gap {
-                    Gap::Clash(_) => Some("CBs and buffers lie over each other"),
-                    Gap::Apart(_) => gap.sign().map(|_| "the next program may clash"),
+                let warning = if gap.is_clash() {
+                    Some("CBs and buffers lie over each other")
+                } else {
+                    gap.sign().map(|_| "the next program may clash")
                 };
                 parts.extend(warning.map(|warning| (warning.to_owned(), ink)));
             }
@@ -183,7 +168,7 @@ impl L1MapView {
         let (width, rows) = grid::size(map, most);
         // Figures of the core come before rows of the grid that would scroll.
         let rows = rows.min(body.height.saturating_sub(FACT_ROWS + 1).max(3));
-        let left = Rect { width, ..body };
+        let left = left_of(body, width);
         self.grid = grid::draw(canvas, above(left, rows), map, core);
         grid::draw_legend(canvas, row_of(left, rows));
         let airy = u16::from(body.height >= 30);
@@ -239,39 +224,33 @@ impl L1MapView {
         let body = below(area, 1);
         let list = right_of(body, bar_width);
         column::draw_list(canvas, list, told, &mut self.segment, data);
-        let bar = Rect {
-            width: bar_width.min(body.width),
-            ..body
-        };
+        let bar = left_of(body, bar_width);
         let marked = column::at(told, self.segment.row);
         column::draw_bar(canvas, bar, told, marked, labels);
     }
 }
 
+fn draw_waiting(canvas: &mut Canvas<'_>, area: Rect, what: &str, device: &Device) {
+    let note = format!("{what} of device {} is on its way", device.id);
+    canvas.text(area, note, Ink::Faint);
+}
+
 impl View for L1MapView {
     fn keys(&self) -> &'static [KeyHelp] {
         match self.page {
-            Page::Cores => {
-                const {
-                    &[
-                        KeyHelp::new("arrows", "core"),
-                        KeyHelp::new("[ ]", "device"),
-                        KeyHelp::new("d t l", "DRAM TRACE L1"),
-                        KeyHelp::new("Enter", "list"),
-                        KeyHelp::new("PgUp PgDn", "scroll"),
-                    ]
-                }
-            }
-            Page::Banks(_) => {
-                const {
-                    &[
-                        KeyHelp::new("Esc", "cores"),
-                        KeyHelp::new("[ ]", "device"),
-                        KeyHelp::new("d t l", "DRAM TRACE L1"),
-                        KeyHelp::new("j k", "blocks"),
-                    ]
-                }
-            }
+            Page::Cores => &[
+                ("arrows", "core"),
+                ("[ ]", "device"),
+                ("d t l", "DRAM TRACE L1"),
+                ("Enter", "list"),
+                ("PgUp PgDn", "scroll"),
+            ],
+            Page::Banks(_) => &[
+                ("Esc", "cores"),
+                ("[ ]", "device"),
+                ("d t l", "DRAM TRACE L1"),
+                ("j k", "blocks"),
+            ],
         }
     }
 
@@ -356,20 +335,13 @@ impl View for L1MapView {
         match self.page {
             Page::Cores => match map_of(device, data) {
                 Some(map) => self.draw_cores(canvas, body, (device, map), data),
-                None => {
-                    let note = format!("L1 of device {} is on its way", device.id);
-                    canvas.text(body, note, Ink::Faint);
-                }
+                None => draw_waiting(canvas, body, "L1", device),
             },
             Page::Banks(class) => match blocks_of(device, class, data) {
                 Some(map) => {
                     banks::draw(canvas, body, map, &mut self.block, data);
                 }
-                None => {
-                    let class = class_name(class);
-                    let note = format!("{class} of device {} is on its way", device.id);
-                    canvas.text(body, note, Ink::Faint);
-                }
+                None => draw_waiting(canvas, body, class_name(class), device),
             },
         }
     }

@@ -128,11 +128,9 @@ pub(super) fn draw(
         }
         cells
     });
-    let note = [(against(history), Ink::Faint)];
-    canvas.line(row_of(area, high), &note);
+    canvas.text(row_of(area, high), against(history), Ink::Faint);
 }
 
-/// What growth is measured against, in words.
 fn against(history: Option<(&History, usize)>) -> String {
     let Some((history, _step)) = history else {
         return "~GREW: what devices had before the mark is not in the history".to_owned();
@@ -169,7 +167,6 @@ fn step_before(history: &History, time: Timestamp) -> Option<usize> {
     (ago / 1_000_000_000 < 2 * u64::from(history.step_seconds)).then_some(step)
 }
 
-/// A difference with its sign, and how it is drawn.
 fn difference(by: Option<i128>, theme: Theme) -> (String, Ink) {
     let Some(by) = by else {
         return (theme.unknown().to_owned(), Ink::Faint);

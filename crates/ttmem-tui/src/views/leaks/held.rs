@@ -18,7 +18,6 @@ const COLUMNS: &[Column] = &[
     Column::figures("AGO", 11, 2),
 ];
 
-/// The processes to be shown, those with most bytes first.
 pub(super) fn processes(data: &Data) -> Vec<&Process> {
     let bytes = |process: &Process| {
         let released = process

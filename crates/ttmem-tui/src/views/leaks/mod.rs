@@ -11,7 +11,7 @@ mod tests;
 use super::buffers::Buffers;
 use super::buffers::groups::{self, WAYS};
 use super::buffers::question::{self, Question};
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, around};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::format;
@@ -26,8 +26,7 @@ use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
     mark: Option<Mark>,
-    /// The place in the ways to put buffers together.
-    way: usize,
+    by: Option<GroupBy>,
     only_device: bool,
     cursor: Cursor,
     opened: Option<Opened>,
@@ -43,7 +42,6 @@ struct Opened {
 }
 
 impl Leaks {
-    /// The mark that is looked at, and its place among all.
     fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
         let marks = data.marks();
         let chosen = self.mark.as_ref();
@@ -53,7 +51,7 @@ impl Leaks {
     }
 
     fn by(&self) -> GroupBy {
-        WAYS.get(self.way).copied().unwrap_or(GroupBy::Operation)
+        self.by.unwrap_or(GroupBy::Operation)
     }
 
     /// What is asked: sums of what was allocated since the mark; nothing without one.
@@ -67,10 +65,8 @@ impl Leaks {
         Some(question.groups(data, chosen, self.by()))
     }
 
-    /// The sums that answer it; none while they have not come.
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
-        let (query, groups) = &data.groups.as_ref()?.document;
-        question::same(query, &self.asked(data, chosen)?).then_some(groups)
+        question::sums(&self.asked(data, chosen)?, data)
     }
 
     fn rows(&self, data: &Data, chosen: &Chosen) -> u64 {
@@ -94,10 +90,8 @@ impl Leaks {
 
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) {
         let before = chosen.pid;
-        let row = usize::try_from(self.cursor.row).unwrap_or(usize::MAX);
-        let group = self
-            .sums(data, chosen)
-            .and_then(|groups| groups.groups.get(row));
+        let groups = self.sums(data, chosen);
+        let group = groups.and_then(|groups| groups.groups.get(self.cursor.place()));
         if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
             let since = (mark.time, self.only_device);
             let list = Buffers::of_group(group, self.by(), since, chosen);
@@ -127,7 +121,8 @@ impl Leaks {
             },
         };
         let now = data.time().unwrap_or(mark.time);
-        let age = data.age_seconds(mark.time).unwrap_or(0);
+        let time = format::time_near(mark.time, now);
+        let age = format::duration(data.age_seconds(mark.time).unwrap_or(0));
         let which = match place {
             Some(place) => format!("since mark {} of {}: ", place + 1, marks.len()),
             None => "since a mark that is gone: ".to_owned(),
@@ -140,14 +135,7 @@ impl Leaks {
         let mut parts = vec![
             (which, Ink::Text),
             (name.to_owned(), Ink::Strong),
-            (
-                format!(
-                    "{dot}{} UTC, {} ago",
-                    format::time_near(mark.time, now),
-                    format::duration(age),
-                ),
-                Ink::Faint,
-            ),
+            (format!("{dot}{time} UTC, {age} ago"), Ink::Faint),
         ];
         let pid = chosen.pid.filter(|_| self.opened.is_none());
         parts.extend(pid.map(|pid| (format!("{dot}pid {pid}"), Ink::Key)));
@@ -156,48 +144,35 @@ impl Leaks {
             parts.push((format!("{dot}device {}", device.id), Ink::Key));
         }
         // A name may be as long as it likes; what follows it must be seen.
-        let rest: usize = parts[2..]
-            .iter()
-            .map(|(part, _)| part.chars().count())
-            .sum();
+        let rest = parts[2..].iter().map(|(part, _)| part.chars().count());
+        let rest: usize = rest.sum();
         let room = usize::from(row.width).saturating_sub(rest + parts[0].0.len());
         parts[1].0 = crate::widgets::text::clip(&parts[1].0, room.max(8));
         canvas.line(row, &parts);
     }
 
     fn draw_sum(&self, canvas: &mut Canvas<'_>, row: Rect, data: &Data, chosen: &Chosen) {
-        let theme = canvas.theme;
+        let dot = canvas.theme.between();
         let Some(groups) = self.sums(data, chosen) else {
             canvas.text(row, "asking the server…", Ink::Faint);
             return;
         };
-        let received = data.groups.as_ref().map(|fresh| fresh.received);
-        let age = received.and_then(|received| data.age_note(received));
-        let age = age.map_or_else(String::new, |age| format!("{}{age}", theme.between()));
+        let age = data.age_note(data.groups.as_ref());
+        let age = age.map_or_else(String::new, |age| format!("{dot}{age}"));
+        let buffers = format::counted(groups.buffers, "buffer");
+        let size = format::bytes(groups.charged_bytes);
+        let count = groups::count_of(groups);
         let parts = [
-            (
-                format!(
-                    "{} with {}",
-                    format::counted(groups.buffers, "buffer"),
-                    format::bytes(groups.charged_bytes)
-                ),
-                Ink::Strong,
-            ),
+            (format!("{buffers} with {size}"), Ink::Strong),
             (" allocated since and still held".to_owned(), Ink::Text),
-            (age, Ink::Faint),
-            (
-                format!("{}{}", theme.between(), groups::count_of(groups)),
-                Ink::Faint,
-            ),
+            (format!("{age}{dot}{count}"), Ink::Faint),
         ];
         canvas.line(row, &parts);
     }
 }
 
-/// What can be known, and what cannot.
 const CAVEAT: &str = "Held is not leaked: weights, caches and what runs now are held on purpose.";
 
-/// Why what is shown may be too much.
 fn doubt(data: &Data) -> Option<String> {
     let processes = data.processes().iter();
     let count = processes.filter(|process| process.incomplete).count();
@@ -210,8 +185,7 @@ fn doubt(data: &Data) -> Option<String> {
 /// Draws what there is to say without a mark; what is left below.
 fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
     if data.totals().is_none() {
-        let words = [("asking the server…", Ink::Faint)];
-        canvas.line(row_of(area, 0), &words);
+        canvas.text(row_of(area, 0), "asking the server…", Ink::Faint);
         return below(area, 2);
     }
     canvas.text(row_of(area, 0), "No mark is set.", Ink::Strong);
@@ -223,13 +197,13 @@ fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
 impl View for Leaks {
     fn keys(&self) -> &'static [KeyHelp] {
         const KEYS: &[KeyHelp] = &[
-            KeyHelp::new("m", "set mark"),
-            KeyHelp::new("[ ]", "mark"),
-            KeyHelp::new("b", "group by"),
-            KeyHelp::new("Enter", "buffers"),
-            KeyHelp::new("d", "device only"),
-            KeyHelp::new("< >", "device"),
-            KeyHelp::new("Esc", "all"),
+            ("m", "set mark"),
+            ("[ ]", "mark"),
+            ("b", "group by"),
+            ("Enter", "buffers"),
+            ("d", "device only"),
+            ("< >", "device"),
+            ("Esc", "all"),
         ];
         match &self.opened {
             Some(opened) => opened.list.keys(),
@@ -280,7 +254,7 @@ impl View for Leaks {
         match key {
             Key::Char('[') => self.step_mark(false, data),
             Key::Char(']') => self.step_mark(true, data),
-            Key::Char('b') => self.way = (self.way + 1) % WAYS.len(),
+            Key::Char('b') => self.by = Some(around(&WAYS, self.by(), true)),
             Key::Char('d') => self.only_device = !self.only_device,
             Key::Char('<') | Key::Left => chosen.step(false, data),
             Key::Char('>') | Key::Right => chosen.step(true, data),
@@ -315,12 +289,11 @@ impl View for Leaks {
             return;
         }
         let held = held::processes(data);
-        let held_rows = u16::try_from(held.len()).unwrap_or(u16::MAX);
         // A part of the screen for each of what is below, the rest for the groups.
         let most = area.height / 4;
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
-            if held_rows > 0 {
+            if !held.is_empty() {
                 held::draw(canvas, area, &held, data);
             }
             return;
@@ -332,26 +305,24 @@ impl View for Leaks {
             canvas.text(row_of(area, 3), doubt, Ink::Warning);
         }
         area = below(area, 4);
-        let devices = u16::try_from(data.devices().len()).unwrap_or(u16::MAX);
-        let devices = if devices > 0 {
-            // With a blank row before them.
-            devices.saturating_add(growth::OTHER_ROWS + 1).min(most)
-        } else {
-            0
+        // With a blank row before each.
+        let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
+            0 => 0,
+            rows => rows.saturating_add(more + 1).min(most),
         };
-        let held_high = if held_rows > 0 {
-            held_rows.saturating_add(2).min(most)
-        } else {
-            0
-        };
+        let devices = part(data.devices().len(), growth::OTHER_ROWS);
+        let held_high = part(held.len(), 1);
         let room = area.height.saturating_sub(devices + held_high);
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
         let groups_area = above(area, rows.saturating_add(1).max(4).min(room));
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
             if groups.groups.is_empty() {
-                let none = [("nothing that was allocated since is still held", Ink::Good)];
-                canvas.line(row_of(groups_area, 1), &none);
+                canvas.text(
+                    row_of(groups_area, 1),
+                    "nothing that was allocated since is still held",
+                    Ink::Good,
+                );
             }
         }
         area = below(area, groups_area.height);

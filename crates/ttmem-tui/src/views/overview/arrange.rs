@@ -2,10 +2,10 @@
 //!
 //! Pure: from the devices and the room to places. Both drawing and keys go by it.
 
+use crate::widgets::{left_of, right_of};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
-/// Columns between devices that stand side by side.
 const GAP: u16 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,6 @@ impl Density {
         }
     }
 
-    /// The columns that a device takes at least.
     const fn width(self) -> u16 {
         match self {
             Self::Large | Self::Medium => 60,
@@ -55,13 +54,7 @@ pub(crate) enum Grouping {
 }
 
 impl Grouping {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Flat => Self::Board,
-            Self::Board => Self::Scope,
-            Self::Scope => Self::Flat,
-        }
-    }
+    pub(crate) const ALL: [Self; 3] = [Self::Flat, Self::Board, Self::Scope];
 }
 
 /// Devices that belong together, by their places in the snapshot.
@@ -115,31 +108,26 @@ fn boards(devices: &[Device]) -> Vec<Group> {
 }
 
 fn scopes(devices: &[Device]) -> Vec<Group> {
-    let mut groups: Vec<(Option<&str>, Group)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for (place, device) in devices.iter().enumerate() {
-        let scope = device.scope.as_deref();
-        match groups.iter_mut().find(|(known, _)| *known == scope) {
-            Some((_, group)) => group.places.push(place),
-            None => {
-                let title = scope.map_or_else(
-                    || "all devices visible".to_owned(),
-                    |scope| format!("visible devices {scope}"),
-                );
-                let group = Group {
-                    title: Some(title),
-                    places: vec![place],
-                };
-                groups.push((scope, group));
-            }
+        let title = Some(match &device.scope {
+            Some(scope) => format!("visible devices {scope}"),
+            None => "all devices visible".to_owned(),
+        });
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.places.push(place),
+            None => groups.push(Group {
+                title,
+                places: vec![place],
+            }),
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Band {
-    /// The heading of a group, by its place among the groups.
-    Heading(usize),
+    Heading(Group),
     /// Devices side by side, by their places in the snapshot.
     Devices(Vec<usize>),
 }
@@ -187,9 +175,9 @@ impl Arrangement {
 
     fn with(groups: &[Group], density: Density, columns: u16) -> Self {
         let mut bands = Vec::new();
-        for (number, group) in groups.iter().enumerate() {
+        for group in groups {
             if group.title.is_some() {
-                bands.push(Band::Heading(number));
+                bands.push(Band::Heading(group.clone()));
             }
             let rows = group.places.chunks(usize::from(columns.max(1)));
             bands.extend(rows.map(|row| Band::Devices(row.to_vec())));
@@ -215,18 +203,11 @@ impl Arrangement {
         rows + u64::from(self.density.has_heading())
     }
 
-    /// The part of a row that the device in a column has.
     pub(crate) fn cell(&self, row: Rect, column: usize) -> Rect {
         let gaps = GAP * (self.columns - 1);
         let each = row.width.saturating_sub(gaps) / self.columns;
         let column = u16::try_from(column).unwrap_or(u16::MAX);
-        let x = row.x.saturating_add(column.saturating_mul(each + GAP));
-        Rect {
-            x,
-            width: each,
-            ..row
-        }
-        .intersection(row)
+        left_of(right_of(row, column.saturating_mul(each + GAP)), each)
     }
 
     pub(crate) fn find(&self, place: usize) -> Option<(usize, usize)> {
@@ -255,7 +236,6 @@ impl Arrangement {
         places.get(column).or(places.last()).copied()
     }
 
-    /// All devices, as they stand.
     fn places(&self) -> impl DoubleEndedIterator<Item = usize> {
         self.bands.iter().flat_map(Band::places).copied()
     }

@@ -7,11 +7,10 @@ use crate::format::{self, bytes, count, counted, counted_as};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, part_name};
 use crate::widgets::{Canvas, Pen, text};
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::widgets::{Block, Widget};
 use ttmem_api::{ClassUsage, Device, Timestamp};
 
-/// Columns of the names of figures in a large card.
 const NAMES: u16 = 9;
 
 const NAME: usize = 24;
@@ -44,29 +43,19 @@ pub(super) fn draw_medium(
         draw_curve(&mut pen, figures, line == 0, curve);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(5);
-        for (figure, ink) in memory_figures(memory, theme) {
-            pen.piece(&figure, ink);
-        }
+        pen.pieces(memory_figures(memory, theme));
     }
     let mut pen = canvas.pen(inner, inner.y + 4);
     let device = figures.device;
     pen.skip(5);
-    let resident = known_bytes(resident(figures), theme);
-    pen.piece(&format!("CBs {resident}"), Ink::Text);
-    pen.piece(
-        &format!("kernels {}", bytes(device.kernel.registered_bytes)),
-        Ink::Text,
-    );
-    pen.piece(
-        &format!("L1_SMALL {}", bytes(device.l1_small.used_bytes())),
-        Ink::Text,
-    );
-    pen.piece(
-        &format!("trace {}", bytes(device.trace.used_bytes())),
-        Ink::Text,
-    );
-    pen.piece(&processes(figures), Ink::Faint);
-    pen.piece(&dispatches(figures), Ink::Faint);
+    let sizes = [
+        ("CBs", resident(figures)),
+        ("kernels", Some(device.kernel.registered_bytes)),
+        ("L1_SMALL", Some(device.l1_small.used_bytes())),
+        ("trace", Some(device.trace.used_bytes())),
+    ];
+    pen.pieces(sizes.map(|(name, size)| plain(format!("{name} {}", known_bytes(size, theme)))));
+    pen.pieces([faint(processes(figures)), faint(dispatches(figures))]);
 }
 
 pub(super) fn draw_large(
@@ -79,27 +68,22 @@ pub(super) fn draw_large(
     let inner = draw_frame(canvas, card, figures, chosen);
     let device = figures.device;
     let mut row = inner.y;
-    let l1_class = device.l1;
     for (name, memory, class, of_dram) in [
         ("DRAM", &figures.dram, &device.dram, true),
-        ("L1", &figures.l1, &l1_class, false),
+        ("L1", &figures.l1, &device.l1, false),
     ] {
         let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
         draw_bar(&mut pen, memory, 7, theme);
         let mut pen = canvas.pen(inner, row + 1);
         pen.skip(NAMES);
-        for (figure, ink) in memory_figures(memory, theme) {
-            pen.piece(&figure, ink);
-        }
+        pen.pieces(memory_figures(memory, theme));
         if let Some(time) = class.peak_time.filter(|_| of_dram) {
             pen.piece(&format!("peak at {}", clock(time, data)), Ink::Faint);
         }
         pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
-        pen.piece(
-            &format!("requested {}", bytes(class.requested_bytes)),
-            Ink::Faint,
-        );
+        let requested = bytes(class.requested_bytes);
+        pen.piece(&format!("requested {requested}"), Ink::Faint);
         row += 2;
         if !of_dram {
             row = draw_parts(canvas, inner, row, memory);
@@ -130,9 +114,7 @@ pub(super) fn draw_large(
     ] {
         let mut pen = canvas.pen(inner, row);
         pen.field(name, NAMES, false, Ink::Strong);
-        for (piece, ink) in pieces {
-            pen.piece(&piece, ink);
-        }
+        pen.pieces(pieces);
         row += 1;
     }
 }
@@ -145,11 +127,7 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
         .border_set(theme.border())
         .border_style(theme.style(if chosen { Ink::Text } else { Ink::Frame }))
         .render(card, canvas);
-    let inside = Rect {
-        x: card.x.saturating_add(2),
-        width: card.width.saturating_sub(4),
-        ..card
-    };
+    let inside = card.inner(Margin::new(2, 0));
     let sensors = sensors(theme);
     let names_room = usize::from(inside.width).saturating_sub(text::width(&sensors) + 4);
     let separator = theme.between();
@@ -157,10 +135,10 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
     let names = format!("device {}{separator}{names}", figures.device.id);
     let names = text::clip(&names, names_room);
     let mut pen = canvas.pen(inside, card.y);
-    let (sign, ink) = match (chosen, theme.unicode()) {
-        (false, _) => (" ", Ink::Strong),
-        (true, true) => ("▸", Ink::Chosen),
-        (true, false) => (">", Ink::Chosen),
+    let (sign, ink) = if chosen {
+        (theme.pick("▸", ">"), Ink::Chosen)
+    } else {
+        (" ", Ink::Strong)
     };
     pen.put(&format!("{sign}{names} "), ink);
     let end = u16::try_from(text::width(&sensors) + 2).unwrap_or(u16::MAX);
@@ -175,33 +153,22 @@ fn draw_frame(canvas: &mut Canvas<'_>, card: Rect, figures: &Figures<'_>, chosen
         pen.skip(1);
     }
     if card.height > 1 && !figures.warnings.is_empty() {
-        let warnings = figures.warnings.iter().map(|warning| warning.text.as_str());
+        let warnings = figures.warnings.iter().map(|(_, text)| text.as_str());
         let warnings: Vec<&str> = warnings.collect();
         pen.put(&format!(" ! {} ", warnings.join(", ")), Ink::Warning);
     }
-    Rect {
-        y: card.y.saturating_add(1),
-        height: card.height.saturating_sub(2),
-        ..inside
-    }
+    inside.inner(Margin::new(0, 1))
 }
 
-/// The names of a device besides its logical and its unique id.
 pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
     let mut names = vec![
         known(device.board.as_deref(), theme),
         known(device.arch.as_deref(), theme),
     ];
-    names.extend(device.remote.map(|remote| {
-        let reached = if remote { "remote" } else { "local" };
-        reached.to_owned()
-    }));
-    names.extend(
-        device
-            .scope
-            .as_ref()
-            .map(|scope| format!("visible {scope}")),
-    );
+    let reached = |remote| if remote { "remote" } else { "local" };
+    names.extend(device.remote.map(|remote| reached(remote).to_owned()));
+    let scope = device.scope.as_ref();
+    names.extend(scope.map(|scope| format!("visible {scope}")));
     // One that never ends must not hide what stands behind it.
     for name in &mut names {
         *name = text::clip(name, NAME);
@@ -212,18 +179,16 @@ pub(super) fn names(device: &Device, theme: Theme) -> Vec<String> {
 /// Temperature, power and clock: not known to the account of memory.
 pub(super) fn sensors(theme: Theme) -> String {
     let unknown = theme.unknown();
-    let degrees = if theme.unicode() { "°C" } else { "C" };
+    let degrees = theme.pick("°C", "C");
     format!("{unknown} {degrees}  {unknown} W  {unknown} MHz")
 }
 
-/// A bar as long as the row but for some columns, and its percentage.
 fn draw_bar(pen: &mut Pen<'_>, memory: &Filled, left_over: u16, theme: Theme) {
     pen.bar(&memory.bar(), pen.room().saturating_sub(left_over));
     let (percent, ink) = memory.percent(theme.unknown());
     pen.field(&percent, 7, true, ink);
 }
 
-/// What is said of a memory, by how much it matters.
 fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
     let known = |size: Option<u64>| known_bytes(size, theme);
     // Of all that lies in L1 only the last minutes are known.
@@ -238,40 +203,26 @@ fn memory_figures(memory: &Filled, theme: Theme) -> Vec<(String, Ink)> {
 /// What L1 is taken by, each part with the sign of the bar; the row below.
 fn draw_parts(canvas: &mut Canvas<'_>, inner: Rect, row: u16, memory: &Filled) -> u16 {
     let theme = canvas.theme;
-    let free = memory
-        .whole
-        .map(|whole| (Ink::Free, whole.saturating_sub(memory.used)));
-    let [first @ .., last] = memory.parts;
-    let rows = if inner.width < WIDE { 2 } else { 1 };
-    for line in 0..rows {
-        let mut pen = canvas.pen(inner, row + line);
+    let parts = memory.parts.iter().copied();
+    let free = memory.whole.map(|whole| whole.saturating_sub(memory.used));
+    let mut parts = parts.chain(free.map(|free| (Ink::Free, free)));
+    let rows: &[usize] = if inner.width < WIDE { &[3, 2] } else { &[5] };
+    for (row, count) in (row..).zip(rows) {
+        let mut pen = canvas.pen(inner, row);
         pen.skip(NAMES);
         if !memory.is_occupied {
-            if line == 0 {
-                pen.put(
-                    "buffers only: what else lies in L1 is not known",
-                    Ink::Faint,
-                );
-            }
-            continue;
+            let unknown = "buffers only: what else lies in L1 is not known";
+            pen.put(unknown, Ink::Faint);
+            break;
         }
-        let mut draw = |ink, part| {
+        for (ink, part) in parts.by_ref().take(*count) {
             pen.put(&theme.fill(ink).to_string(), ink);
             pen.put(&format!(" {} ", part_name(ink)), Ink::Faint);
             pen.put(&bytes(part), Ink::Text);
             pen.skip(3);
-        };
-        if line == 0 {
-            first.iter().for_each(|(ink, part)| draw(*ink, *part));
-        }
-        if line + 1 == rows {
-            draw(last.0, last.1);
-            if let Some((ink, part)) = free {
-                draw(ink, part);
-            }
         }
     }
-    row + rows
+    row + u16::from(inner.width < WIDE) + 1
 }
 
 fn draw_region(
@@ -287,9 +238,7 @@ fn draw_region(
     let left_over = pen.room().saturating_sub(SHORT_BAR);
     draw_bar(&mut pen, &memory, left_over, theme);
     pen.skip(1);
-    for (figure, ink) in memory_figures(&memory, theme) {
-        pen.piece(&figure, ink);
-    }
+    pen.pieces(memory_figures(&memory, theme));
     pen.piece(&counted(class.buffers, "buffer"), Ink::Faint);
 }
 
@@ -343,18 +292,12 @@ fn dispatches(figures: &Figures<'_>) -> String {
 
 fn runs(figures: &Figures<'_>) -> Pieces {
     let device = figures.device;
-    let mut pieces = vec![
-        (dispatches(figures), Ink::Text),
-        (counted(device.trace_replays, "trace replay"), Ink::Text),
-    ];
+    let replays = counted(device.trace_replays, "trace replay");
+    let mut pieces = vec![plain(dispatches(figures)), plain(replays)];
     let caches = &device.caches;
     if let (Some(hits), Some(misses)) = (caches.program_cache_hits, caches.program_cache_misses) {
-        let cache = format!(
-            "program cache {} hits, {} misses",
-            count(hits),
-            count(misses)
-        );
-        pieces.push((cache, Ink::Faint));
+        let (hits, misses) = (count(hits), count(misses));
+        pieces.push(faint(format!("program cache {hits} hits, {misses} misses")));
     }
     let stalls = device.ring.iter().map(|ring| ring.stalls);
     let stalls = stalls.fold(0, u64::saturating_add);
@@ -389,24 +332,17 @@ fn checked(figures: &Figures<'_>, data: &Data) -> Pieces {
         ),
     };
     let mut pieces = vec![(said.to_owned(), ink)];
-    pieces.extend(
-        figures
-            .device
-            .source
-            .map(|source| faint(format!("source {source}"))),
-    );
+    let source = figures.device.source;
+    pieces.extend(source.map(|source| faint(format!("source {source}"))));
     let since = data.totals().map(|snapshot| snapshot.server.started);
     pieces.extend(since.map(|since| faint(format!("peaks since {}", clock(since, data)))));
     pieces
 }
 
-/// The highest values since the latest mark.
 fn since_mark(figures: &Figures<'_>, data: &Data) -> Pieces {
     let marks = data.marks();
     let (Some(mark), Some(peak)) = (marks.last(), figures.device.peaks_since_marks.last()) else {
-        return vec![faint(
-            "none: m sets one, and peaks count from it".to_owned(),
-        )];
+        return vec![faint("none: m sets one, and peaks count from it")];
     };
     // Devices may have been reported by another moment than the marks.
     if marks.len() != figures.device.peaks_since_marks.len() {
@@ -427,7 +363,6 @@ fn clock(time: Timestamp, data: &Data) -> String {
     format::time_near(time, data.time().unwrap_or(time))
 }
 
-/// How far the small curves reach back.
 fn reach(data: &Data) -> String {
     let Some(recent) = &data.recent else {
         return String::new();

@@ -21,7 +21,6 @@ pub(crate) struct Filled {
     /// What is taken of it: the parts together. May be more than there is.
     pub(crate) used: u64,
     pub(crate) whole: Option<u64>,
-    /// The highest value of `used` that is known.
     pub(crate) peak: Option<u64>,
     pub(crate) largest_free: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
@@ -82,24 +81,14 @@ impl Filled {
         (percent(self.share(), unknown) + mark, ink)
     }
 
-    pub(crate) const fn bar(&self) -> Bar<'_> {
-        Bar {
-            parts: &self.parts,
-            whole: self.whole,
-            peak: self.peak,
-        }
+    pub(crate) fn bar(&self) -> Bar {
+        Bar::new(&self.parts, self.whole).with_peak(self.peak)
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Warning {
-    /// A word, for rows.
-    pub(crate) word: &'static str,
-    /// What it is about, for cards.
-    pub(crate) text: String,
-}
+/// A word, for rows, and what it is about, for cards.
+pub(crate) type Warning = (&'static str, String);
 
-/// A device with all that is drawn of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
     pub(crate) device: &'d Device,
@@ -130,7 +119,7 @@ impl<'d> Figures<'d> {
 
 fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |word, text: String| warnings.push(Warning { word, text });
+    let mut warn = |word, text: String| warnings.push((word, text));
     if holders.incomplete > 0 {
         let (one, many) = ("incomplete process", "incomplete processes");
         warn(
@@ -141,8 +130,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if device.verified == Some(false) {
         warn("differs", "differs from allocators".to_owned());
     }
-    let l1_class = device.l1;
-    let classes = [&device.dram, &l1_class, &device.l1_small, &device.trace];
+    let classes = [&device.dram, &device.l1, &device.l1_small, &device.trace];
     let overlap = classes.iter().filter_map(|class| class.overlap_bytes);
     let overlap = overlap.fold(0, u64::saturating_add);
     if overlap > 0 {
@@ -160,9 +148,8 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
             );
         }
     }
-    for (_name, text) in beyond {
-        warn("beyond 100%", text);
-    }
+    let beyond = beyond.into_iter().map(|(_name, text)| text);
+    warnings.extend(beyond.map(|text| ("beyond 100%", text)));
     warnings
 }
 
@@ -174,7 +161,6 @@ pub(crate) struct Holders {
     pub(crate) incomplete: u64,
 }
 
-/// The holders of every device, in the order of the snapshot.
 pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
     let mut holders = vec![Holders::default(); snapshot.devices.len()];
     let devices = snapshot.devices.iter().enumerate();

@@ -12,16 +12,17 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use self::arrange::{Arrangement, Band, Density, Group, Grouping};
+use self::arrange::{Arrangement, Band, Density, Grouping};
 use self::figures::{Figures, Holders};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
-use super::{Chosen, KeyHelp, Outcome, Tab, View, processes};
+use super::processes::Processes;
+use super::{Chosen, KeyHelp, Outcome, Tab, View, around};
 use crate::data::Data;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::Canvas;
+use crate::widgets::{Canvas, above, below, row_of};
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
@@ -35,30 +36,17 @@ pub(crate) struct Overview {
     grouping: Grouping,
     compact: bool,
     top: usize,
-    /// The room for devices when it was last drawn.
     room: (u16, u16),
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,
-    /// The processes, in the order in which they fill what room is left.
-    processes: processes::List,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    devices: Rect,
-    /// The line of the chosen device, where devices have no cards.
-    chosen: Option<u16>,
-    legend: Option<u16>,
+    processes: Processes,
 }
 
 impl Overview {
-    fn groups(&self, data: &Data) -> Vec<Group> {
-        arrange::groups(data.devices(), self.grouping)
-    }
-
     fn arrangement(&self, data: &Data) -> Arrangement {
-        Arrangement::of(&self.groups(data), self.compact, self.room)
+        let groups = arrange::groups(data.devices(), self.grouping);
+        Arrangement::of(&groups, self.compact, self.room)
     }
 
     /// Keeps the count of holders, which is made anew only when a snapshot came.
@@ -88,11 +76,8 @@ impl Overview {
     fn scroll(&mut self, arrangement: &Arrangement, place: usize, rows: u16) {
         let rows = usize::from(rows).max(1);
         let band = arrangement.find(place).map_or(0, |(band, _)| band);
-        let above = band
-            .checked_sub(1)
-            .and_then(|above| arrangement.bands.get(above));
-        let first = match above {
-            Some(Band::Heading(_)) if rows > 1 => band - 1,
+        let first = match &arrangement.bands[..band] {
+            [.., Band::Heading(_)] if rows > 1 => band - 1,
             _other => band,
         };
         let lowest = (band + 1).saturating_sub(rows);
@@ -104,7 +89,7 @@ impl Overview {
         &mut self,
         canvas: &mut Canvas<'_>,
         area: Rect,
-        (data, groups): (&Data, &[Group]),
+        data: &Data,
         (arrangement, chosen): (&Arrangement, usize),
     ) {
         let density = arrangement.density;
@@ -120,28 +105,30 @@ impl Overview {
             if row.saturating_add(height) > area.bottom() {
                 break;
             }
-            let whole = Rect {
-                y: row,
-                height,
-                ..area
-            };
+            let whole = above(below(area, row - area.y), height);
             match band {
-                Band::Heading(number) => {
-                    if let Some(Group {
-                        title: Some(title),
-                        places,
-                    }) = groups.get(*number)
-                    {
-                        let devices = places.iter().filter_map(|place| data.devices().get(*place));
-                        summary::draw_group(canvas, whole, title, devices);
-                    }
+                Band::Heading(group) => {
+                    let places = group.places.iter();
+                    let devices = places.filter_map(|place| data.devices().get(*place));
+                    let title = group.title.as_deref().unwrap_or_default();
+                    summary::draw_group(canvas, whole, title, devices);
                 }
                 Band::Devices(places) => {
                     for (column, place) in places.iter().enumerate() {
                         let cell = arrangement.cell(whole, column);
                         let is_chosen = *place == chosen && data.devices().len() > 1;
                         if let Some(figures) = self.figures(*place, data) {
-                            draw_device(canvas, cell, &figures, (density, is_chosen, data));
+                            match density {
+                                Density::Large => {
+                                    card::draw_large(canvas, cell, &figures, (is_chosen, data));
+                                }
+                                Density::Medium => {
+                                    card::draw_medium(canvas, cell, &figures, is_chosen);
+                                }
+                                Density::TwoLines | Density::OneLine => {
+                                    strip::draw(canvas, cell, &figures, is_chosen);
+                                }
+                            }
                         }
                         self.drawn.push((cell, *place));
                     }
@@ -152,7 +139,7 @@ impl Overview {
         self.draw_processes(canvas, area, row, data);
         if density.has_heading() {
             let seen = scrolls.then(|| self.seen(arrangement, data));
-            let heading = Rect { height: 1, ..area };
+            let heading = row_of(area, 0);
             for column in 0..usize::from(arrangement.columns) {
                 let cell = arrangement.cell(heading, column);
                 let seen = seen.as_deref().filter(|_| column == 0);
@@ -163,13 +150,9 @@ impl Overview {
 
     /// Who holds most, where devices leave room for at least two of them.
     fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, row: u16, data: &Data) {
-        let rest = Rect {
-            y: row.saturating_add(1),
-            height: area.bottom().saturating_sub(row.saturating_add(1)),
-            ..area
-        };
+        let rest = below(area, row.saturating_add(1) - area.y);
         if !data.processes().is_empty() && rest.height >= 3 {
-            processes::draw_top(canvas, rest, &mut self.processes, data);
+            self.processes.draw_top(canvas, rest, data);
         }
     }
 
@@ -190,8 +173,8 @@ impl Overview {
         let mut pen = canvas.pen(area, area.y);
         pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
         let marks = std::iter::once("! ").chain(std::iter::repeat(""));
-        for (warning, mark) in figures.warnings.iter().zip(marks) {
-            pen.piece(&format!("{mark}{}", warning.text), Ink::Warning);
+        for ((_, warning), mark) in figures.warnings.iter().zip(marks) {
+            pen.piece(&format!("{mark}{warning}"), Ink::Warning);
         }
         for name in card::names(figures.device, theme) {
             pen.piece(&name, Ink::Text);
@@ -201,49 +184,14 @@ impl Overview {
     }
 }
 
-fn draw_device(
-    canvas: &mut Canvas<'_>,
-    cell: Rect,
-    figures: &Figures<'_>,
-    (density, chosen, data): (Density, bool, &Data),
-) {
-    match density {
-        Density::Large => card::draw_large(canvas, cell, figures, (chosen, data)),
-        Density::Medium => card::draw_medium(canvas, cell, figures, chosen),
-        Density::TwoLines | Density::OneLine => {
-            strip::draw(canvas, cell, figures, chosen);
-        }
-    }
-}
-
-/// What is where: a line above, the chosen device and the legend below if there is room.
-fn parts(area: Rect) -> Parts {
-    let above = u16::from(area.height > 3);
-    let legend = area.height > 6;
-    let chosen = area.height > 8;
-    let below = u16::from(legend) + u16::from(chosen);
-    let devices = Rect {
-        y: area.y + above,
-        height: area.height - above - below,
-        ..area
-    };
-    Parts {
-        devices,
-        chosen: chosen.then_some(devices.bottom()),
-        legend: legend.then_some(area.bottom() - 1),
-    }
-}
-
 impl View for Overview {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("arrows", "choose"),
-                KeyHelp::new("Enter", "device"),
-                KeyHelp::new("b", "group"),
-                KeyHelp::new("c", "compact"),
-            ]
-        }
+        &[
+            ("arrows", "choose"),
+            ("Enter", "device"),
+            ("b", "group"),
+            ("c", "compact"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -268,23 +216,6 @@ impl View for Overview {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        match key {
-            Key::Char('b') => {
-                self.grouping = self.grouping.next();
-                return Outcome::Handled;
-            }
-            Key::Char('c') => {
-                self.compact = !self.compact;
-                return Outcome::Handled;
-            }
-            Key::Enter if data.devices().is_empty() => return Outcome::Handled,
-            Key::Enter => {
-                // Also the one that was chosen by nobody: the next view should show the same.
-                chosen.choose(chosen.place(data), data);
-                return Outcome::Go(Tab::Device);
-            }
-            _other => {}
-        }
         let arrangement = self.arrangement(data);
         let page = i64::from((self.room.1 / arrangement.density.height()).max(2) - 1);
         let place = chosen.place(data);
@@ -297,6 +228,20 @@ impl View for Overview {
             Key::Right | Key::Char(']') => arrangement.beside(place, true),
             Key::Home | Key::Char('g') => arrangement.first(),
             Key::End | Key::Char('G') => arrangement.last(),
+            Key::Char('b') => {
+                self.grouping = around(&Grouping::ALL, self.grouping, true);
+                None
+            }
+            Key::Char('c') => {
+                self.compact = !self.compact;
+                None
+            }
+            Key::Enter if data.devices().is_empty() => None,
+            Key::Enter => {
+                // Also the one that was chosen by nobody: the next view should show the same.
+                chosen.choose(place, data);
+                return Outcome::Go(Tab::Device);
+            }
             _other => return Outcome::Unused,
         };
         if let Some(place) = moved {
@@ -340,30 +285,24 @@ impl View for Overview {
             return;
         }
         self.count_holders(data);
-        let parts = parts(area);
-        self.room = (parts.devices.width, parts.devices.height);
-        let groups = self.groups(data);
-        let arrangement = Arrangement::of(&groups, self.compact, self.room);
+        // A line above, the chosen device and the legend below if there is room.
+        let title = u16::from(area.height > 3);
+        let legend = u16::from(area.height > 6);
+        let line = u16::from(area.height > 8);
+        let devices = above(below(area, title), area.height - title - line - legend);
+        self.room = (devices.width, devices.height);
+        let arrangement = self.arrangement(data);
         let place = chosen.place(data);
-        if parts.devices.y > area.y {
+        if title > 0 {
             summary::draw_summary(canvas, area, data);
         }
-        self.draw_devices(
-            canvas,
-            parts.devices,
-            (data, &groups),
-            (&arrangement, place),
-        );
-        if let Some(row) = parts.chosen.filter(|_| arrangement.density.has_heading()) {
-            let line = Rect {
-                y: row,
-                height: 1,
-                ..area
-            };
-            self.draw_chosen(canvas, line, place, data);
+        self.draw_devices(canvas, devices, data, (&arrangement, place));
+        if line > 0 && arrangement.density.has_heading() {
+            let row = row_of(area, title + devices.height);
+            self.draw_chosen(canvas, row, place, data);
         }
-        if let Some(row) = parts.legend {
-            summary::draw_legend(canvas, area, row);
+        if legend > 0 {
+            summary::draw_legend(canvas, area, area.bottom() - 1);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::figures::{Figures, Filled};
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
-use crate::widgets::{Canvas, Pen};
+use crate::widgets::{Canvas, Cell, Column, Pen, Table, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
@@ -27,7 +27,6 @@ enum Shows {
     Names,
     UniqueId,
     Memory,
-    /// What it is taken by.
     Bar,
     Percent,
     Used,
@@ -43,80 +42,84 @@ enum Shows {
 
 #[derive(Debug, Clone, Copy)]
 struct Field {
+    column: Column,
     shows: Shows,
     of: Of,
-    title: &'static str,
-    /// Its columns; of a bar, the fewest.
-    width: u16,
     /// How wide a row must be to have it.
     needs: u16,
 }
 
-const fn field(shows: Shows, of: Of, title: &'static str, width: u16, needs: u16) -> Field {
+const fn words(shows: Shows, of: Of, title: &'static str, width: u16, needs: u16) -> Field {
+    let column = Column::words(title, width, 0);
+    let column = match shows {
+        Shows::Bar => column.growing(),
+        _other => column,
+    };
     Field {
+        column,
         shows,
         of,
-        title,
-        width,
         needs,
     }
 }
 
+const fn figures(shows: Shows, of: Of, title: &'static str, width: u16, needs: u16) -> Field {
+    Field {
+        column: Column::figures(title, width, 0),
+        ..words(shows, of, title, width, needs)
+    }
+}
+
 const ONE_LINE: &[Field] = &[
-    field(Shows::Mark, Of::Line, "", 2, 0),
-    field(Shows::Name, Of::Line, "DEVICE", 12, 0),
-    field(Shows::UniqueId, Of::Line, "UNIQUE ID", 18, 130),
-    field(Shows::Bar, Of::Dram, "DRAM", 5, 0),
-    field(Shows::Percent, Of::Dram, "", 7, 0),
-    field(Shows::Used, Of::Dram, "USED", 10, 100),
-    field(Shows::LargestFree, Of::Dram, "LARGEST", 10, 150),
-    field(Shows::Bar, Of::L1, "L1", 5, 0),
-    field(Shows::Percent, Of::L1, "", 7, 0),
-    field(Shows::Used, Of::L1, "USED", 10, 112),
-    field(Shows::LargestFree, Of::L1, "LARGEST", 10, 150),
-    field(Shows::Beside, Of::L1, "KERNELS", 10, 120),
-    field(Shows::Curve, Of::Dram, "DRAM TREND", 10, 92),
-    field(Shows::Curve, Of::L1, "L1 TREND", 10, 74),
-    field(Shows::Warnings, Of::Line, "", 18, 140),
+    words(Shows::Mark, Of::Line, "", 2, 0),
+    words(Shows::Name, Of::Line, "DEVICE", 12, 0),
+    words(Shows::UniqueId, Of::Line, "UNIQUE ID", 18, 130),
+    words(Shows::Bar, Of::Dram, "DRAM", 5, 0),
+    words(Shows::Percent, Of::Dram, "", 7, 0),
+    figures(Shows::Used, Of::Dram, "USED", 10, 100),
+    figures(Shows::LargestFree, Of::Dram, "LARGEST", 10, 150),
+    words(Shows::Bar, Of::L1, "L1", 5, 0),
+    words(Shows::Percent, Of::L1, "", 7, 0),
+    figures(Shows::Used, Of::L1, "USED", 10, 112),
+    figures(Shows::LargestFree, Of::L1, "LARGEST", 10, 150),
+    figures(Shows::Beside, Of::L1, "KERNELS", 10, 120),
+    figures(Shows::Curve, Of::Dram, "DRAM TREND", 10, 92),
+    figures(Shows::Curve, Of::L1, "L1 TREND", 10, 74),
+    words(Shows::Warnings, Of::Line, "", 18, 140),
 ];
 
 const TWO_LINES: &[Field] = &[
-    field(Shows::Mark, Of::Line, "", 2, 0),
-    field(Shows::Names, Of::Line, "DEVICE", 20, 0),
-    field(Shows::Memory, Of::Line, "", 4, 0),
-    field(Shows::Bar, Of::Line, "", 8, 0),
-    field(Shows::Percent, Of::Line, "", 7, 0),
-    field(Shows::Used, Of::Line, "USED", 10, 66),
-    field(Shows::LargestFree, Of::Line, "LARGEST", 10, 90),
-    field(Shows::Beside, Of::Line, "TRACE/KERN", 10, 104),
-    field(Shows::Curve, Of::Line, "TREND", 10, 76),
-    field(Shows::Sensors, Of::Line, "SENSORS", 9, 124),
-    field(Shows::Warnings, Of::Line, "WARNINGS", 24, 150),
+    words(Shows::Mark, Of::Line, "", 2, 0),
+    words(Shows::Names, Of::Line, "DEVICE", 20, 0),
+    words(Shows::Memory, Of::Line, "", 4, 0),
+    words(Shows::Bar, Of::Line, "", 8, 0),
+    words(Shows::Percent, Of::Line, "", 7, 0),
+    figures(Shows::Used, Of::Line, "USED", 10, 66),
+    figures(Shows::LargestFree, Of::Line, "LARGEST", 10, 90),
+    figures(Shows::Beside, Of::Line, "TRACE/KERN", 10, 104),
+    figures(Shows::Curve, Of::Line, "TREND", 10, 76),
+    words(Shows::Sensors, Of::Line, "SENSORS", 9, 124),
+    words(Shows::Warnings, Of::Line, "WARNINGS", 24, 150),
 ];
 
 /// The headings of rows of one or two lines; `seen` says which devices are on the screen.
 pub(super) fn draw_heading(canvas: &mut Canvas<'_>, cell: Rect, lines: u16, seen: Option<&str>) {
-    let mut pen = canvas.pen(cell, cell.y);
-    for (field, width) in fitted(lines, cell.width) {
-        let right = matches!(
-            field.shows,
-            Shows::Used | Shows::LargestFree | Shows::Beside | Shows::Curve
-        );
-        let title = match (field.shows, seen) {
-            (Shows::Name | Shows::Names, Some(seen)) => seen,
-            _other => field.title,
-        };
-        pen.field(title, width, right, Ink::Faint);
-        pen.skip(1);
-    }
+    let (fields, columns) = fitted(lines, cell.width);
+    let titles = fields.iter().map(|field| match (field.shows, seen) {
+        (Shows::Name | Shows::Names, Some(seen)) => Cell::faint(seen),
+        _other => Cell::faint(field.column.title),
+    });
+    let titles: Vec<Cell> = titles.collect();
+    Table::of(&columns).draw_row(canvas, row_of(cell, 0), &titles, false);
 }
 
-/// A device in one or two lines, as many as the cell has.
 pub(super) fn draw(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen: bool) {
     let theme = canvas.theme;
+    let (fields, columns) = fitted(cell.height, cell.width);
+    let layout = Table::of(&columns).layout(cell.width);
     for line in 0..cell.height {
         let mut pen = canvas.pen(cell, cell.y + line);
-        for (field, width) in fitted(cell.height, cell.width) {
+        for (field, (_, _, width)) in fields.iter().zip(&layout) {
             let of_dram = match field.of {
                 Of::Dram => true,
                 Of::L1 => false,
@@ -125,7 +128,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, c
             draw_field(
                 &mut pen,
                 field,
-                (width, line),
+                (*width, line),
                 (of_dram, chosen),
                 figures,
                 theme,
@@ -147,12 +150,8 @@ fn draw_field(
     let device = figures.device;
     match field.shows {
         Shows::Mark => {
-            let sign = match (chosen, theme.unicode()) {
-                (false, _) => " ",
-                (true, true) => "▌",
-                (true, false) => ">",
-            };
-            pen.put(sign, Ink::Key);
+            let sign = theme.pick("▌", ">");
+            pen.put(if chosen { sign } else { " " }, Ink::Key);
             let warned = line == 0 && !figures.warnings.is_empty();
             pen.put(if warned { "!" } else { " " }, Ink::Warning);
         }
@@ -195,24 +194,19 @@ fn draw_field(
         }
         Shows::Curve => draw_curve(pen, figures, of_dram, width),
         Shows::Sensors => {
-            let sensors = if line == 0 { "°C W" } else { "MHz" };
-            let sensors = if theme.unicode() {
-                sensors
-            } else {
-                sensors.trim_start_matches('°')
+            let unknown = theme.unknown();
+            let text = match line {
+                0 => format!("{unknown} {} {unknown} W", theme.pick("°C", "C")),
+                _second => format!("{unknown} MHz"),
             };
-            let text: Vec<String> = sensors
-                .split(' ')
-                .map(|unit| format!("{} {unit}", theme.unknown()))
-                .collect();
-            pen.field(&text.join(" "), width, false, Ink::Faint);
+            pen.field(&text, width, false, Ink::Faint);
         }
         Shows::Warnings => {
-            let words = figures.warnings.iter().map(|warning| warning.word);
+            let words = figures.warnings.iter().map(|(word, _)| *word);
             let words: Vec<&str> = words.collect();
             // Of two lines each has half of the words.
             let half = words.len().div_ceil(2);
-            let words = match (field.title.is_empty(), line) {
+            let words = match (field.column.title.is_empty(), line) {
                 (true, _) => &words[..],
                 (false, 0) => &words[..half],
                 (false, _) => &words[half..],
@@ -222,7 +216,6 @@ fn draw_field(
     }
 }
 
-/// The last minutes of a memory of a device, in a row.
 pub(super) fn draw_curve(pen: &mut Pen<'_>, figures: &Figures<'_>, of_dram: bool, width: u16) {
     let (memory, ink): (&Filled, Ink) = if of_dram {
         (&figures.dram, Ink::Dram)
@@ -243,18 +236,11 @@ pub(super) fn values<'d>(figures: &Figures<'d>, of_dram: bool) -> &'d [Option<u6
         })
 }
 
-/// The fields of a row that is so wide, each with its columns.
-fn fitted(lines: u16, room: u16) -> impl Iterator<Item = (&'static Field, u16)> {
+/// The fields of a row that is so wide, and their columns.
+fn fitted(lines: u16, room: u16) -> (Vec<&'static Field>, Vec<Column>) {
     let fields = if lines > 1 { TWO_LINES } else { ONE_LINE };
-    let shown = move || fields.iter().filter(move |field| field.needs <= room);
-    let taken: u16 = shown().map(|field| field.width + 1).sum();
-    let bars = shown().filter(|field| field.shows == Shows::Bar).count();
-    let bars = u16::try_from(bars).unwrap_or(1).max(1);
-    let more = (room + 1).saturating_sub(taken) / bars;
-    shown().map(move |field| {
-        let grows = field.shows == Shows::Bar;
-        (field, field.width + if grows { more } else { 0 })
-    })
+    let shown = fields.iter().filter(|field| field.needs <= room);
+    shown.map(|field| (field, field.column)).unzip()
 }
 
 /// The logical id, with `R` if the chip is reached through another, and the board.
@@ -268,7 +254,6 @@ fn name(device: &Device, theme: Theme) -> String {
     format!("{:>3}{remote} {board}", device.id)
 }
 
-/// The same, and the architecture.
 fn names(device: &Device, theme: Theme) -> String {
     let remote = if device.remote == Some(true) { "R" } else { "" };
     let board = known(device.board.as_deref(), theme);

@@ -4,56 +4,38 @@ use super::figures::Filled;
 use crate::data::Data;
 use crate::format::{bytes, count, counted, counted_as};
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{known, known_bytes, part_name};
-use crate::widgets::{Canvas, Share, percent, text};
+use crate::views::naming::{known, known_bytes, part_name, percent_of};
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, ProcessState};
 
-/// From this width on sizes are written out.
 const WIDE: u16 = 120;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sum {
-    used: u64,
-    /// None if it is not known of one of them: a percentage would be of something else.
-    whole: Option<u64>,
-}
-
-impl Sum {
-    fn of<'d>(devices: impl Iterator<Item = &'d Device>, memory: fn(&Device) -> Filled) -> Self {
-        let mut sum = Self {
-            used: 0,
-            whole: Some(0),
-        };
-        for device in devices {
-            let memory = memory(device);
-            sum.used = sum.used.saturating_add(memory.used);
-            sum.whole = match (sum.whole, memory.whole) {
-                (Some(sum), Some(whole)) => Some(sum.saturating_add(whole)),
-                _unknown => None,
-            };
-        }
-        sum
-    }
-
-    fn text(self, name: &str, wide: bool, theme: Theme) -> String {
-        let share = percent(Share::of(self.used, self.whole), theme.unknown());
-        let share = share.trim();
-        if !wide {
-            return format!("{name} {share}");
-        }
-        let whole = known_bytes(self.whole, theme);
-        format!("{name} {} of {whole}, {share}", bytes(self.used))
-    }
-}
-
-fn sums<'d>(devices: impl Iterator<Item = &'d Device> + Clone) -> [(&'static str, Sum); 2] {
+/// How much of DRAM and of L1 is taken, of all these devices together.
+fn sums<'d>(
+    devices: impl Iterator<Item = &'d Device> + Clone,
+    wide: bool,
+    theme: Theme,
+) -> [String; 2] {
     let dram = |device: &Device| Filled::class(Ink::Dram, &device.dram);
     let l1 = |device: &Device| Filled::l1(device, None);
-    [
-        ("DRAM", Sum::of(devices.clone(), dram)),
-        ("L1", Sum::of(devices, l1)),
-    ]
+    let sum = |name: &str, memory: fn(&Device) -> Filled| {
+        let memories = devices.clone().map(memory);
+        // Not known of one of them: a percentage would be of something else.
+        let (used, whole) = memories.fold((0_u64, Some(0_u64)), |(used, whole), memory| {
+            let both = whole.zip(memory.whole);
+            let whole = both.map(|(whole, more)| whole.saturating_add(more));
+            (used.saturating_add(memory.used), whole)
+        });
+        let share = percent_of(used, whole, theme);
+        if wide {
+            let whole = known_bytes(whole, theme);
+            format!("{name} {} of {whole}, {share}", bytes(used))
+        } else {
+            format!("{name} {share}")
+        }
+    };
+    [sum("DRAM", dram), sum("L1", l1)]
 }
 
 pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
@@ -65,9 +47,8 @@ pub(super) fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
     let mut pen = canvas.pen(area, area.y);
     let devices = counted(snapshot.devices.len() as u64, "device");
     pen.piece(&devices, Ink::Strong);
-    for (name, sum) in sums(snapshot.devices.iter()) {
-        pen.piece(&sum.text(name, wide, theme), Ink::Text);
-    }
+    let sums = sums(snapshot.devices.iter(), wide, theme);
+    pen.pieces(sums.map(|sum| (sum, Ink::Text)));
     // Before what gives way more easily.
     let anomalies = snapshot.anomalies.seen().map(|(_, count)| count);
     let anomalies = anomalies.fold(0, u64::saturating_add);
@@ -106,9 +87,8 @@ pub(super) fn draw_group<'d>(
     pen.piece(&title, Ink::Strong);
     let number = devices.clone().count();
     pen.piece(&counted(number as u64, "device"), Ink::Faint);
-    for (name, sum) in sums(devices) {
-        pen.piece(&sum.text(name, true, theme), Ink::Faint);
-    }
+    let sums = sums(devices, true, theme);
+    pen.pieces(sums.map(|sum| (sum, Ink::Faint)));
     pen.put(" ", Ink::Frame);
     pen.put(&theme.rule(pen.room()), Ink::Frame);
 }
@@ -129,7 +109,7 @@ pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect, row: u16) {
         pen.put(&format!(" {}", part_name(ink)), Ink::Faint);
         pen.skip(2);
     }
-    pen.put(if theme.unicode() { "▏" } else { "|" }, Ink::Peak);
+    pen.put(theme.pick("▏", "|"), Ink::Peak);
     pen.put(" peak", Ink::Faint);
     pen.skip(2);
     pen.put("!", Ink::Warning);

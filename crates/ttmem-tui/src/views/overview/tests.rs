@@ -201,13 +201,9 @@ fn warnings_say_what_is_wrong() {
     device.dram.union_bytes = device.dram.capacity_bytes;
     let holders = figures::holders(&snapshot.document);
     let figures = Figures::of(&data.devices()[0], holders[0], &data);
-    let words: Vec<&str> = figures
-        .warnings
-        .iter()
-        .map(|warning| warning.word)
-        .collect();
+    let words: Vec<&str> = figures.warnings.iter().map(|(word, _)| *word).collect();
     assert_eq!(words, ["incomplete", "differs", "overlap", "DRAM full"]);
-    assert_eq!(figures.warnings[3].text, "DRAM 100.0% full");
+    assert_eq!(figures.warnings[3].1, "DRAM 100.0% full");
 }
 
 #[test]

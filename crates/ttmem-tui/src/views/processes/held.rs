@@ -6,55 +6,16 @@ use crate::format::{bytes, counted, counted_as};
 use crate::theme::Ink;
 use ttmem_api::{Process, ProcessDevice, ProcessState};
 
-/// What a process holds, on one device or on all of them together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) dram: u64,
-    pub(crate) l1: u64,
-    pub(crate) l1_small: u64,
-    pub(crate) trace: u64,
-    pub(crate) cbs: u64,
-    pub(crate) kernels: u64,
-    pub(crate) buffers: u64,
-    /// The highest that was charged in DRAM of one device; peaks of several devices are of
-    /// different moments, so their sum would be a peak of nothing.
-    pub(crate) dram_peak: Option<u64>,
+/// What a process holds of something on these devices together.
+pub(crate) fn held(devices: &[ProcessDevice], of: fn(&ProcessDevice) -> u64) -> u64 {
+    devices.iter().map(of).fold(0, u64::saturating_add)
 }
 
-impl Held {
-    pub(crate) fn by(process: &Process) -> Self {
-        process
-            .devices
-            .iter()
-            .map(Self::on)
-            .fold(Self::default(), Self::and)
-    }
-
-    pub(crate) fn on(device: &ProcessDevice) -> Self {
-        Self {
-            dram: device.dram_bytes,
-            l1: device.l1_bytes,
-            l1_small: device.l1_small_bytes,
-            trace: device.trace_bytes,
-            cbs: device.cb_bytes,
-            kernels: device.kernel_bytes,
-            buffers: device.buffers,
-            dram_peak: device.peak.map(|peak| peak.dram),
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            dram: self.dram.saturating_add(other.dram),
-            l1: self.l1.saturating_add(other.l1),
-            l1_small: self.l1_small.saturating_add(other.l1_small),
-            trace: self.trace.saturating_add(other.trace),
-            cbs: self.cbs.saturating_add(other.cbs),
-            kernels: self.kernels.saturating_add(other.kernels),
-            buffers: self.buffers.saturating_add(other.buffers),
-            dram_peak: self.dram_peak.max(other.dram_peak),
-        }
-    }
+/// The highest that was charged in DRAM of one device; peaks of several devices are of different
+/// moments, so their sum would be a peak of nothing.
+pub(crate) fn dram_peak(devices: &[ProcessDevice]) -> Option<u64> {
+    let peaks = devices.iter().filter_map(|device| device.peak);
+    peaks.map(|peak| peak.dram).max()
 }
 
 pub(crate) fn is_gone(process: &Process) -> bool {
@@ -84,51 +45,56 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum About {
-    Lost,
-    /// Figures that are about to be replaced.
-    Resync,
-    Leaks,
-    Anomalies,
-    Released,
-}
-
-impl About {
-    pub(crate) const fn ink(self) -> Ink {
-        match self {
-            Self::Released => Ink::Faint,
-            Self::Lost | Self::Resync | Self::Leaks | Self::Anomalies => Ink::Warning,
-        }
-    }
+pub(crate) struct Remark {
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
+    /// Whether the table has a column that says the same.
+    pub(crate) has_column: bool,
 }
 
 /// What the user should know of a process, by how much it matters.
-pub(crate) fn remarks(process: &Process) -> Vec<(About, String)> {
+pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     let mut remarks = Vec::new();
-    let mut remark = |about, text: String| remarks.push((about, text));
+    let mut remark = |text, ink, has_column| {
+        remarks.push(Remark {
+            text,
+            ink,
+            has_column,
+        });
+    };
     if let Some(released) = &process.released {
         let text = format!("{}, {} released", released.reason, bytes(released.bytes));
-        remark(About::Released, text);
+        remark(text, Ink::Faint, false);
     }
     if process.incomplete {
         let lost = counted(process.lost_events, "event");
-        remark(About::Lost, format!("{lost} lost"));
+        remark(format!("{lost} lost"), Ink::Warning, false);
     }
     if process.resyncing {
-        remark(About::Resync, "figures from before".to_owned());
+        remark("figures from before".to_owned(), Ink::Warning, false);
     }
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
         let candidates = counted(leaks.buffers, "leak candidate");
-        remark(
-            About::Leaks,
-            format!("{candidates}, {}", bytes(leaks.bytes)),
-        );
+        let text = format!("{candidates}, {}", bytes(leaks.bytes));
+        remark(text, Ink::Warning, true);
     }
     if process.anomalies > 0 {
         let anomalies = counted_as(process.anomalies, "anomaly", "anomalies");
-        remark(About::Anomalies, anomalies);
+        remark(anomalies, Ink::Warning, true);
     }
     remarks
+}
+
+/// What a filter looks at: all words of a row.
+pub(super) fn described(process: &Process) -> String {
+    let mut words: Vec<String> = [process.pid, process.uid]
+        .into_iter()
+        .flatten()
+        .map(|number| number.to_string())
+        .collect();
+    words.extend(process.name.clone());
+    words.extend([process.state.as_str().to_owned(), state(process).0]);
+    words.extend(remarks(process).into_iter().map(|remark| remark.text));
+    words.join(" ")
 }

@@ -1,17 +1,14 @@
 //! Who holds memory: every process with what it has on all devices, and what is wrong with it.
 //!
-//! Read-only. `held` puts figures together, `list` sorts and filters, `columns` makes cells.
+//! Read-only. `held` puts figures together, `columns` makes cells and says how rows are sorted.
 
 mod columns;
 mod held;
-mod list;
 #[cfg(test)]
 mod tests;
 
-use self::columns::{COLUMNS, DRAM, device_cells, process_cells};
-use self::held::{Held, is_gone, remarks};
-pub(crate) use self::list::List;
-use self::list::{Order, Row};
+use self::columns::{COLUMNS, DRAM, SORTS, device_cells, process_cells};
+use self::held::{described, held, is_gone, remarks};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
@@ -19,8 +16,8 @@ use crate::data::Data;
 use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, row_of, text};
+use crate::theme::Ink;
+use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{Process, ProcessDevice};
 
@@ -28,37 +25,46 @@ const NO_PROCESS: &str = "No process has been seen yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \
                       programs report to.";
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Processes {
-    order: Order,
     filter: Prompt,
     list: List,
-    cursor: Cursor,
+    per_device: bool,
+    rows: Vec<Row>,
     /// The row that the user went to; it is followed when others overtake it.
     followed: Option<Identity>,
     refused: Option<&'static str>,
 }
 
-/// A row, whatever its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Identity {
-    pid: Option<u32>,
-    instance: Option<String>,
-    device: Option<u32>,
-}
-
-impl Identity {
-    fn is(&self, row: Row, data: &Data) -> bool {
-        let Some((process, device)) = look_up(row, data) else {
-            return false;
-        };
-        self.pid == process.pid
-            && self.device == device.map(|device| device.id)
-            && self.instance == process.instance
+impl Default for Processes {
+    fn default() -> Self {
+        Self {
+            filter: Prompt::default(),
+            list: List::sorted_by(DRAM),
+            per_device: false,
+            rows: Vec::new(),
+            followed: None,
+            refused: None,
+        }
     }
 }
 
-/// The process of a row, and the device of it if the row is of one.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    process: usize,
+    /// One of its devices; none for the process itself.
+    device: Option<usize>,
+}
+
+/// The pid and instance of a row's process, and the id of its device.
+type Identity = (Option<u32>, Option<String>, Option<u32>);
+
+fn identity(row: Row, data: &Data) -> Option<Identity> {
+    let (process, device) = look_up(row, data)?;
+    let instance = process.instance.clone();
+    Some((process.pid, instance, device.map(|device| device.id)))
+}
+
 fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> {
     let process = data.totals()?.processes.get(row.process)?;
     let device = row.device.and_then(|device| process.devices.get(device));
@@ -68,32 +74,52 @@ fn look_up(row: Row, data: &Data) -> Option<(&Process, Option<&ProcessDevice>)> 
 impl Processes {
     /// Brings the rows up to date, and the cursor to the row that the user went to.
     fn refresh(&mut self, data: &Data) {
-        let changed = self.list.refresh(data, &self.order, &self.filter);
-        let rows = self.list.rows();
-        self.cursor.rows = rows.len() as u64;
-        let followed = self.followed.as_ref().filter(|_| changed);
-        let place =
-            followed.and_then(|followed| rows.iter().position(|row| followed.is(*row, data)));
-        if let Some(place) = place {
-            self.cursor.row = place as u64;
+        self.rows.clear();
+        let Some(snapshot) = &data.snapshot else {
+            self.list.clear();
+            return;
+        };
+        let processes = &snapshot.document.processes;
+        let filter = &self.filter;
+        let rows = (snapshot.received, &processes[..]);
+        self.list.arrange(rows, SORTS, (filter, None), |process| {
+            filter.text().is_empty() || filter.matches(&described(process))
+        });
+        // Those that are gone come last whatever the order.
+        for gone in [false, true] {
+            let places = self.list.places().iter().copied();
+            for process in places.filter(|place| is_gone(&processes[*place]) == gone) {
+                let device = None;
+                self.rows.push(Row { process, device });
+                if self.per_device {
+                    let devices = &processes[process].devices;
+                    let mut by_id: Vec<usize> = (0..devices.len()).collect();
+                    by_id.sort_by_key(|device| devices[*device].id);
+                    let rows = by_id.into_iter().map(Some);
+                    self.rows.extend(rows.map(|device| Row { process, device }));
+                }
+            }
         }
+        let followed = &self.followed;
+        let mut rows = self.rows.iter();
+        let place = rows.position(|row| followed.is_some() && identity(*row, data) == *followed);
+        let cursor = &mut self.list.cursor;
+        cursor.rows = self.rows.len() as u64;
+        cursor.row = place.map_or(cursor.row, |place| place as u64);
+    }
+
+    fn row(&self) -> Option<Row> {
+        self.rows.get(self.list.cursor.place()).copied()
     }
 
     fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
-        let place = usize::try_from(self.cursor.row).ok()?;
-        look_up(*self.list.rows().get(place)?, data)
+        look_up(self.row()?, data)
     }
 
-    /// From now on the row under the cursor is followed.
     fn follow(&mut self, data: &Data) {
-        self.followed = self.chosen(data).map(|(process, device)| Identity {
-            pid: process.pid,
-            instance: process.instance.clone(),
-            device: device.map(|device| device.id),
-        });
+        self.followed = self.row().and_then(|row| identity(row, data));
     }
 
-    /// Goes to the buffers of the chosen process, if there can be any.
     fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some((process, device)) = self.chosen(data) else {
             return Outcome::Handled;
@@ -111,6 +137,29 @@ impl Processes {
             chosen.device = Some(device.key());
         }
         Outcome::Go(Tab::Buffers)
+    }
+
+    /// The processes that hold most, under a heading: what the overview has room for.
+    pub(crate) fn draw_top(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        self.refresh(data);
+        self.list.cursor.unmarked = true;
+        self.draw_table(canvas, area, data);
+    }
+
+    fn draw_table(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        let theme = canvas.theme;
+        let table = Table {
+            columns: COLUMNS,
+            sorted: self.list.sorted(SORTS),
+        };
+        let cursor = &mut self.list.cursor;
+        table.draw_all(canvas, area, cursor, &self.rows, |row| {
+            match look_up(*row, data) {
+                Some((_process, Some(device))) => device_cells(device, theme),
+                Some((process, None)) => process_cells(process, data, theme),
+                None => Vec::new(),
+            }
+        });
     }
 
     fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
@@ -138,13 +187,18 @@ impl Processes {
         }
         if !self.filter.text().is_empty() {
             let filter = text::clip(self.filter.text(), 30);
-            let matched = self.list.matched();
+            let matched = self.list.places().len();
             pen.piece(&format!("filter {filter}: {matched}"), Ink::Key);
         }
-        let sorted = self.order.title();
-        let way = if self.order.downwards { "down" } else { "up" };
-        pen.piece(&format!("sorted by {sorted}, {way}"), Ink::Faint);
-        pen.piece(&format!("DRAM {}", bytes(self.list.dram())), Ink::Faint);
+        if let Some((column, down)) = self.list.sorted(SORTS) {
+            let (title, way) = (COLUMNS[column].title, if down { "down" } else { "up" });
+            pen.piece(&format!("sorted by {title}, {way}"), Ink::Faint);
+        }
+        let places = self.list.places().iter();
+        let shown = places.filter_map(|place| processes.get(*place));
+        let dram = shown.map(|process| held(&process.devices, |on| on.dram_bytes));
+        let dram = dram.fold(0, u64::saturating_add);
+        pen.piece(&format!("DRAM {}", bytes(dram)), Ink::Faint);
     }
 
     /// The chosen process in two lines: what the columns have no room for.
@@ -158,13 +212,14 @@ impl Processes {
         pen.piece(&format!("pid {}", known(process.pid, theme)), Ink::Strong);
         let name = process.name.as_deref().unwrap_or(unknown);
         pen.piece(&text::clip(name, 60), Ink::Text);
-        let held = device.map_or_else(|| Held::by(process), Held::on);
+        let on = device.map_or(&process.devices[..], std::slice::from_ref);
         if let Some(device) = device {
             pen.piece(&format!("device {}", device.id), Ink::Text);
         }
-        pen.piece(&counted(held.buffers, "buffer"), Ink::Text);
-        if held.trace > 0 {
-            pen.piece(&format!("trace {}", bytes(held.trace)), Ink::Text);
+        pen.piece(&counted(held(on, |on| on.buffers), "buffer"), Ink::Text);
+        let trace = held(on, |on| on.trace_bytes);
+        if trace > 0 {
+            pen.piece(&format!("trace {}", bytes(trace)), Ink::Text);
         }
         if let (Some(started), Some(now)) = (process.start_time, data.time()) {
             pen.piece(&format!("started {}", time_near(started, now)), Ink::Faint);
@@ -180,8 +235,8 @@ impl Processes {
         if remarks.is_empty() {
             pen.piece("nothing to remark", Ink::Faint);
         }
-        for (about, remark) in remarks {
-            pen.piece(&text::clip(&remark, 60), about.ink());
+        for remark in remarks {
+            pen.piece(&text::clip(&remark.text, 60), remark.ink);
         }
         if let (Some(released), Some(now)) = (&process.released, data.time()) {
             let what = format!(
@@ -196,35 +251,14 @@ impl Processes {
     }
 }
 
-/// The processes that hold most, under a heading: what the overview has room for.
-pub(crate) fn draw_top(canvas: &mut Canvas<'_>, area: Rect, list: &mut List, data: &Data) {
-    let theme = canvas.theme;
-    list.refresh(data, &Order::default(), &Prompt::default());
-    let table = Table {
-        columns: COLUMNS,
-        sorted: Some((DRAM, true)),
-    };
-    table.draw_first(canvas, area, list.rows(), |row| cells(*row, data, theme));
-}
-
-fn cells(row: Row, data: &Data, theme: Theme) -> Vec<Cell> {
-    match look_up(row, data) {
-        Some((_process, Some(device))) => device_cells(device, theme),
-        Some((process, None)) => process_cells(process, data, theme),
-        None => Vec::new(),
-    }
-}
-
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("Enter", "buffers"),
-                KeyHelp::new("/", "filter"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("d", "devices"),
-            ]
-        }
+        &[
+            ("Enter", "buffers"),
+            ("/", "filter"),
+            ("s S", "sort"),
+            ("d", "devices"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -252,19 +286,17 @@ impl View for Processes {
         match key {
             Key::Char('/') => self.filter.begin(),
             Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
-            Key::Char('s') => self.order.next(),
-            Key::Char('S') => self.order.downwards = !self.order.downwards,
-            Key::Char('d') => self.order.per_device = !self.order.per_device,
+            Key::Char('d') => self.per_device = !self.per_device,
             Key::Enter => return self.go(data, chosen),
-            moves if self.cursor.handle(moves) => self.follow(data),
-            _other => return Outcome::Unused,
+            moves if self.list.cursor.handle(moves) => self.follow(data),
+            other => return Outcome::if_used(self.list.handle_order(other, SORTS)),
         }
         Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
         self.refresh(data);
-        let used = self.cursor.point(pointer);
+        let used = self.list.cursor.point(pointer);
         if used {
             self.follow(data);
         }
@@ -272,7 +304,6 @@ impl View for Processes {
     }
 
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, _chosen: &Chosen) {
-        let theme = canvas.theme;
         let area = area.intersection(canvas.area);
         if area.is_empty() || draw_silence(canvas, area, data) {
             return;
@@ -282,36 +313,20 @@ impl View for Processes {
             return;
         }
         self.refresh(data);
-        let above = u16::from(area.height > 2);
+        let title = u16::from(area.height > 2);
         // A blank line, and two for the chosen process.
-        let below = if area.height > 9 { 3 } else { 0 };
-        let table_area = Rect {
-            y: area.y + above,
-            height: area.height - above - below,
-            ..area
-        };
-        let table = Table {
-            columns: COLUMNS,
-            sorted: Some((self.order.column, self.order.downwards)),
-        };
-        let rows = self.list.rows();
-        table.draw_all(canvas, table_area, &mut self.cursor, rows, |row| {
-            cells(*row, data, theme)
-        });
-        if above > 0 {
+        let detail = if area.height > 9 { 3 } else { 0 };
+        let table_area = above(below(area, title), area.height - title - detail);
+        self.draw_table(canvas, table_area, data);
+        if title > 0 {
             self.draw_title(canvas, area, data);
         }
-        if rows.is_empty() {
+        if self.rows.is_empty() {
             let none = "no process matches the filter; Esc clears it";
             canvas.text(row_of(table_area, 1), none, Ink::Faint);
         }
-        if below > 0 {
-            let detail = Rect {
-                y: table_area.bottom() + 1,
-                height: below - 1,
-                ..area
-            };
-            self.draw_detail(canvas, detail, data);
+        if detail > 0 {
+            self.draw_detail(canvas, below(area, area.height - detail + 1), data);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Screens of every world, the order of rows, and what keys do.
 
-use super::held::state;
+use super::held::{dram_peak, state};
 use super::*;
 use crate::format::short_duration as age;
 use crate::input::Gesture;
@@ -32,7 +32,7 @@ fn typed(view: &mut Processes, text: &str, data: &Data) {
 }
 
 fn pids(view: &Processes, data: &Data) -> Vec<Option<u32>> {
-    let rows = view.list.rows().iter();
+    let rows = view.rows.iter();
     rows.filter_map(|row| look_up(*row, data))
         .map(|(process, _)| process.pid)
         .collect()
@@ -69,18 +69,18 @@ fn a_filter_is_typed_kept_and_cleared() {
     press(&mut view, &[Key::Char('/')], &data);
     assert!(view.is_typing());
     typed(&mut view, "PYTEST", &data);
-    assert_eq!(view.list.matched(), 13);
+    assert_eq!(view.list.places().len(), 13);
     press(&mut view, &[Key::Enter], &data);
     assert!(!view.is_typing());
     press(&mut view, &[Key::Char('/')], &data);
     typed(&mut view, " of nobody", &data);
-    assert_eq!(view.list.matched(), 0);
+    assert_eq!(view.list.places().len(), 0);
     let screen = drawn(&mut view, &data, &Chosen::default(), (80, 24));
     assert!(screen.contains("no process matches"));
     press(&mut view, &[Key::Escape, Key::Escape], &data);
     let chosen = &mut Chosen::default();
     assert_eq!(view.handle(Key::Escape, &data, chosen), Outcome::Unused);
-    assert_eq!(view.list.matched(), 40);
+    assert_eq!(view.list.places().len(), 40);
 }
 
 #[test]
@@ -90,20 +90,19 @@ fn every_column_sorts_and_those_that_are_gone_come_last() {
     for _column in 1..COLUMNS.len() {
         for _way in 0..2 {
             view.refresh(&data);
-            assert_eq!(view.list.rows().len(), 40);
-            let rows = view.list.rows().iter();
+            assert_eq!(view.rows.len(), 40);
+            let rows = view.rows.iter();
             let gone: Vec<bool> = rows
                 .filter_map(|row| look_up(*row, &data))
                 .map(|(process, _)| is_gone(process))
                 .collect();
-            assert!(gone.is_sorted(), "{:?}", view.order);
+            assert!(gone.is_sorted(), "{:?}", view.list.sorted(SORTS));
             press(&mut view, &[Key::Char('S')], &data);
         }
         press(&mut view, &[Key::Char('s')], &data);
     }
-    assert_eq!(view.order, Order::default());
-    view.order.column = 0;
-    view.order.downwards = false;
+    assert_eq!(view.list.sorted(SORTS), Some((DRAM, true)));
+    view.list = List::sorted_by(0);
     view.refresh(&data);
     assert!(pids(&view, &data)[..35].is_sorted());
     press(&mut view, &[Key::Char('S')], &data);
@@ -148,7 +147,7 @@ fn the_row_that_the_user_went_to_is_followed() {
     snapshot.document.processes.truncate(1);
     snapshot.received += std::time::Duration::from_secs(1);
     drawn(&mut view, &data, &Chosen::default(), (80, 24));
-    assert_eq!(view.cursor.row, 0);
+    assert_eq!(view.list.cursor.row, 0);
     assert!(view.chosen(&data).is_some());
 }
 
@@ -169,7 +168,7 @@ fn the_pointer_chooses_a_row() {
     assert_eq!(point(0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(23, Gesture::Click), Outcome::Unused);
     assert_eq!(point(0, Gesture::WheelDown), Outcome::Handled);
-    assert_eq!(view.cursor.row, 5);
+    assert_eq!(view.list.cursor.row, 5);
 }
 
 #[test]
@@ -198,12 +197,12 @@ fn states_are_told_apart() {
 fn figures_are_summed_up_and_peaks_are_not() {
     let data = BUSY.data();
     let process = &data.totals().expect("a snapshot").processes[0];
-    let held = Held::by(process);
     let dram: u64 = process.devices.iter().map(|on| on.dram_bytes).sum();
-    assert_eq!(held.dram, dram);
+    assert_eq!(held(&process.devices, |on| on.dram_bytes), dram);
     let peaks = process.devices.iter().filter_map(|on| on.peak);
-    assert_eq!(held.dram_peak, peaks.map(|peak| peak.dram).max());
-    assert_eq!(Held::default().dram_peak, None);
+    let highest = peaks.map(|peak| peak.dram).max();
+    assert_eq!(dram_peak(&process.devices), highest);
+    assert_eq!(dram_peak(&[]), None);
 }
 
 #[test]
@@ -220,8 +219,10 @@ fn no_area_is_too_small() {
             for height in [0, 1, 2, 3, 5, 9, 10, 18] {
                 let area = Rect::new(3, 2, width, height);
                 let mut canvas = Buffer::empty(area);
-                let mut view = Processes::default();
-                view.order.per_device = true;
+                let mut view = Processes {
+                    per_device: true,
+                    ..Processes::default()
+                };
                 view.draw(
                     &mut Canvas::new(&mut canvas, THEME),
                     area,
@@ -238,8 +239,10 @@ fn without_unicode_there_is_nothing_but_ascii() {
     let mut canvas = Buffer::empty(Rect::new(0, 0, 200, 50));
     let area = canvas.area;
     let theme = Theme::new(ColourDepth::None, false);
-    let mut view = Processes::default();
-    view.order.per_device = true;
+    let mut view = Processes {
+        per_device: true,
+        ..Processes::default()
+    };
     view.draw(
         &mut Canvas::new(&mut canvas, theme),
         area,

@@ -8,57 +8,58 @@ use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::theme::Theme;
 use crate::views::naming::{known, known_bytes, owner};
-use crate::widgets::{Cell, Column};
-use std::cmp::Ordering;
+use crate::widgets::SortKey::{Number, Text};
+use crate::widgets::{Cell, Column, Sort};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use ttmem_api::{HexId, KernelRow};
 
-/// The columns, of all rows that the server has or of some.
-pub(super) const fn columns(all: bool) -> &'static [Column] {
-    if all { COLUMNS } else { COLUMNS_OF_SOME }
+/// The columns; of some of the rows only, what is put together is at least so much.
+pub(super) const fn columns(all: bool) -> [Column; 11] {
+    let [total, unique, shared, programs, runs] = if all {
+        ["TOTAL", "UNIQUE", "SHARED", "PROGRAMS", "RUNS"]
+    } else {
+        ["≥TOTAL", "≥UNIQUE", "≥SHARED", "≥PROGRAMS", "≥RUNS"]
+    };
+    [
+        Column::words("KERNEL", 18, 0).growing(),
+        Column::words("OWNER", 14, 6),
+        Column::words("KIND", 11, 4),
+        Column::words("CORE TYPE", 10, 3),
+        Column::figures("BYTES", 8, 0),
+        Column::figures("CORES", 5, 1),
+        Column::figures(total, 10, 0),
+        Column::figures(unique, 10, 0),
+        Column::figures(shared, 10, 5),
+        Column::figures(programs, if all { 8 } else { 10 }, 0),
+        Column::figures(runs, 6, 2),
+    ]
 }
 
-const COLUMNS: &[Column] = &[
-    Column::words("KERNEL", 18, 0).growing(),
-    Column::words("OWNER", 14, 6),
-    Column::words("KIND", 11, 4),
-    Column::words("CORE TYPE", 10, 3),
-    Column::figures("BYTES", 8, 0),
-    Column::figures("CORES", 5, 1),
-    Column::figures("TOTAL", 10, 0),
-    Column::figures("UNIQUE", 10, 0),
-    Column::figures("SHARED", 10, 5),
-    Column::figures("PROGRAMS", 8, 0),
-    Column::figures("RUNS", 6, 2),
+pub(super) const SORTS: &[Sort<Kernel>] = &[
+    Sort::descending(6, |kernel| Number(Some(kernel.total_bytes))),
+    Sort::descending(7, |kernel| Number(Some(kernel.unique_bytes))),
+    Sort::descending(8, |kernel| Number(Some(kernel.shared_bytes()))),
+    Sort::descending(9, |kernel| Number(Some(kernel.programs))),
+    Sort::descending(10, |kernel| Number(Some(kernel.dispatches))),
+    Sort::descending(4, |kernel| Number(kernel.row.binary_bytes)),
+    Sort::ascending(0, |kernel: &Kernel| Text(kernel.row.name.clone())).opposite_arrow(),
 ];
 
-/// Rows that are not listed would add to what is put together.
-const COLUMNS_OF_SOME: &[Column] = &[
-    COLUMNS[0],
-    COLUMNS[1],
-    COLUMNS[2],
-    COLUMNS[3],
-    COLUMNS[4],
-    COLUMNS[5],
-    Column::figures("≥TOTAL", 10, 0),
-    Column::figures("≥UNIQUE", 10, 0),
-    Column::figures("≥SHARED", 10, 5),
-    Column::figures("≥PROGRAMS", 10, 0),
-    Column::figures("≥RUNS", 6, 2),
-];
-
-/// The columns that rows can be sorted by, in the order of the key.
-pub(super) const SORTS: [usize; 7] = [6, 7, 8, 9, 10, 4, 0];
-
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Kernel {
-    /// The place of its first row in the document.
-    pub(super) first: usize,
+    /// Its first row in the document.
+    pub(super) row: KernelRow,
     unique_bytes: u64,
     total_bytes: u64,
     programs: u64,
     dispatches: u64,
+}
+
+impl Kernel {
+    const fn shared_bytes(&self) -> u64 {
+        self.total_bytes - self.unique_bytes
+    }
 }
 
 #[derive(Debug, Default)]
@@ -77,12 +78,12 @@ impl Kernels {
         self.each.clear();
         // Kernels of two processes are two, whatever their ids.
         let mut places: BTreeMap<(Option<u32>, Option<&str>, HexId), usize> = BTreeMap::new();
-        for (first, row) in document.document.rows.iter().enumerate() {
+        for row in &document.document.rows {
             let key = (row.pid, row.instance.as_deref(), row.kernel);
             let place = *places.entry(key).or_insert(self.each.len());
             if place == self.each.len() {
                 self.each.push(Kernel {
-                    first,
+                    row: row.clone(),
                     unique_bytes: 0,
                     total_bytes: 0,
                     programs: 0,
@@ -98,25 +99,8 @@ impl Kernels {
     }
 }
 
-/// Which of two kernels comes first when rows go up.
-pub(super) fn compare(
-    sort: usize,
-    (one, one_row): (&Kernel, &KernelRow),
-    (other, other_row): (&Kernel, &KernelRow),
-) -> Ordering {
-    let by = |of: fn(&Kernel) -> u64| of(one).cmp(&of(other));
-    match SORTS.get(sort) {
-        Some(0) => other_row.name.cmp(&one_row.name),
-        Some(4) => one_row.binary_bytes.cmp(&other_row.binary_bytes),
-        Some(7) => by(|kernel| kernel.unique_bytes),
-        Some(8) => by(|kernel| kernel.total_bytes - kernel.unique_bytes),
-        Some(9) => by(|kernel| kernel.programs),
-        Some(10) => by(|kernel| kernel.dispatches),
-        _total => by(|kernel| kernel.total_bytes),
-    }
-}
-
-pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, theme: Theme) -> Vec<Cell> {
+pub(super) fn cells(kernel: &Kernel, data: &Data, theme: Theme) -> Vec<Cell> {
+    let row = &kernel.row;
     let name = row.name.as_deref().unwrap_or(theme.unknown());
     vec![
         Cell::new(end_of_path(name)),
@@ -127,7 +111,7 @@ pub(super) fn cells(kernel: &Kernel, row: &KernelRow, data: &Data, theme: Theme)
         Cell::new(known(row.cores, theme)),
         Cell::new(format::bytes(kernel.total_bytes)),
         Cell::new(format::bytes(kernel.unique_bytes)),
-        Cell::faint(format::bytes(kernel.total_bytes - kernel.unique_bytes)),
+        Cell::faint(format::bytes(kernel.shared_bytes())),
         Cell::new(format::count(kernel.programs)),
         Cell::new(format::count(kernel.dispatches)),
     ]

@@ -4,9 +4,9 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
-use crate::widgets::{Cell, Column, Fact};
-use std::cmp::Ordering;
-use ttmem_api::{BinaryState, ProgramDevice, ProgramRow};
+use crate::widgets::SortKey::{Number, Text};
+use crate::widgets::{Cell, Column, Fact, Sort};
+use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::words("PROGRAM", 18, 0).growing(),
@@ -24,33 +24,26 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::figures("NUMBER", 7, 9),
 ];
 
-/// The columns that rows can be sorted by, in the order of the key.
-pub(super) const SORTS: [usize; 8] = [8, 11, 4, 5, 3, 6, 9, 0];
-
-/// The column of an order, and whether its values go down.
-pub(super) fn sorted(sort: usize, ascending: bool) -> Option<(usize, bool)> {
-    let column = *SORTS.get(sort)?;
+pub(super) const SORTS: &[Sort<ProgramRow>] = &[
+    Sort::descending(8, |row| Number(Some(row.dispatches))),
     // What ran last has the least age.
-    Some((column, ascending == (column == 11)))
-}
-
-/// Which of two programs comes first when rows go up.
-pub(super) fn compare(sort: usize, one: &ProgramRow, other: &ProgramRow) -> Ordering {
-    let by = |of: fn(&ProgramRow) -> Option<u64>| of(one).cmp(&of(other));
-    match SORTS.get(sort) {
-        Some(0) => other.name.cmp(&one.name),
-        Some(3) => one.cores.cmp(&other.cores),
-        Some(4) => by(|row| row.text_bytes),
-        Some(5) => by(|row| Some(row.cb_bytes)),
-        Some(6) => by(|row| Some(row.kernels)),
-        Some(9) => by(|row| most(row, |on| on.program_cache_hits)),
-        Some(11) => one.last_run.cmp(&other.last_run),
-        _runs => by(|row| Some(row.dispatches)),
-    }
-}
+    Sort::descending(11, |row: &ProgramRow| {
+        Number(row.last_run.map(Timestamp::unix_nanos))
+    })
+    .opposite_arrow(),
+    Sort::descending(4, |row| Number(row.text_bytes)),
+    Sort::descending(5, |row| Number(Some(row.cb_bytes))),
+    Sort::descending(3, |row| Number(row.cores.map(u64::from))),
+    Sort::descending(6, |row| Number(Some(row.kernels))),
+    Sort::descending(9, |row| Number(most(row, |on| on.program_cache_hits))),
+    Sort::ascending(0, |row: &ProgramRow| Text(row.name.clone())).opposite_arrow(),
+];
 
 pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
-    let (binary, ink) = binaries(row, theme);
+    let binary = match binaries(row).next() {
+        Some((at, ids)) => Cell::inked(format!("{} {}", ids.len(), state(at)), state_ink(at)),
+        None => Cell::faint(theme.unknown()),
+    };
     let count = |count: Option<u64>| known(count.map(format::count), theme);
     vec![
         Cell::new(name(row, theme)),
@@ -60,7 +53,7 @@ pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::new(known_bytes(row.text_bytes, theme)),
         Cell::new(format::bytes(row.cb_bytes)),
         Cell::faint(format::count(row.kernels)),
-        Cell::inked(binary, ink),
+        binary,
         Cell::new(format::count(row.dispatches)),
         Cell::faint(count(most(row, |on| on.program_cache_hits))),
         Cell::faint(count(most(row, |on| on.binary_reuses))),
@@ -72,33 +65,23 @@ pub(super) fn cells(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Cell> {
 pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
     let count = |count: Option<u64>| known(count.map(format::count), theme);
+    let owner = owner(row.pid, row.instance.as_deref(), data, theme);
+    let built = age(Some(row.created), data, theme);
+    let (kernels, kernel_bytes) = (format::count(row.kernels), format::bytes(row.kernel_bytes));
     let mut facts = vec![
         text("program", name(row, theme)),
-        text(
-            "owner",
-            owner(row.pid, row.instance.as_deref(), data, theme),
-        ),
+        text("owner", owner),
         text("binary", binary_everywhere(row, theme)),
         text("size", known_bytes(row.binary_bytes, theme)),
         text("number", known(row.program, theme)),
         text("runtime id", known(row.runtime_id, theme)),
         text("kind", known(row.kind, theme)),
-        text(
-            "built",
-            format!("{} ago", age(Some(row.created), data, theme)),
-        ),
+        text("built", format!("{built} ago")),
         text("cores", known(row.cores, theme)),
         text("text", known_bytes(row.text_bytes, theme)),
         text("config", known_bytes(row.config_bytes, theme)),
         text("CBs", format::bytes(row.cb_bytes)),
-        text(
-            "kernels",
-            format!(
-                "{} with {}",
-                format::count(row.kernels),
-                format::bytes(row.kernel_bytes)
-            ),
-        ),
+        text("kernels", format!("{kernels} with {kernel_bytes}")),
         text("from disk", format::counted(row.jit_disk_hits, "kernel")),
         text("runs", format::count(row.dispatches)),
         text("first run", age(row.first_run, data, theme)),
@@ -113,13 +96,9 @@ pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
 }
 
 fn on_device(on: &ProgramDevice, theme: Theme) -> Fact {
-    let resident = if on.resident_cores > 0 {
-        format!(
-            ", the last on {}",
-            format::counted(on.resident_cores.into(), "core")
-        )
-    } else {
-        String::new()
+    let resident = match on.resident_cores {
+        0 => String::new(),
+        cores => format!(", the last on {}", format::counted(cores.into(), "core")),
     };
     let sent = known_bytes(on.sent_bytes, theme);
     let line = format!(
@@ -147,31 +126,19 @@ const STATES: [BinaryState; 4] = [
     BinaryState::Committed,
 ];
 
-/// On how many devices its binary is, of the state that is furthest from running.
-fn binaries(row: &ProgramRow, theme: Theme) -> (String, Ink) {
-    for known in STATES {
-        let count = row.devices.iter().filter(|on| on.binary == known).count();
-        if count > 0 {
-            return (format!("{count} {}", state(known)), state_ink(known));
-        }
-    }
-    (theme.unknown().to_owned(), Ink::Faint)
+/// The devices on which its binary is, by state; the state that is furthest from running first.
+fn binaries(row: &ProgramRow) -> impl Iterator<Item = (BinaryState, Vec<u32>)> {
+    let by_state = STATES.into_iter().map(|state| {
+        let on = row.devices.iter().filter(move |on| on.binary == state);
+        (state, on.map(|on| on.id).collect::<Vec<u32>>())
+    });
+    by_state.filter(|(_, ids)| !ids.is_empty())
 }
 
-/// The devices on which its binary is, by state.
 fn binary_everywhere(row: &ProgramRow, theme: Theme) -> String {
-    let mut parts = Vec::new();
-    for known in STATES {
-        let on = row.devices.iter().filter(|on| on.binary == known);
-        let ids: Vec<u32> = on.map(|on| on.id).collect();
-        if !ids.is_empty() {
-            parts.push(format!("{} on {}", state(known), format::ids(&ids)));
-        }
-    }
-    if parts.is_empty() {
-        return theme.unknown().to_owned();
-    }
-    parts.join(", ")
+    let parts = binaries(row).map(|(at, ids)| format!("{} on {}", state(at), format::ids(&ids)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    known(Some(parts).filter(|parts| !parts.is_empty()), theme)
 }
 
 const fn state(state: BinaryState) -> &'static str {

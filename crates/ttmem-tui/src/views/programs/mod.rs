@@ -5,24 +5,22 @@
 
 mod kernels;
 mod list;
-mod order;
 mod rings;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
-use self::kernels::Kernels;
-use self::order::Ordered;
+use self::kernels::{Kernel, Kernels};
 use self::rings::Rings;
 use self::timeline::Timeline;
-use super::{Chosen, KeyHelp, Outcome, View};
+use super::{Chosen, KeyHelp, Outcome, View, around, option};
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cursor, Pane, Prompt, Table, below, pane, row_of};
+use crate::widgets::{Canvas, Cursor, List, Pane, Prompt, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::ProgramRow;
 
@@ -30,8 +28,8 @@ use ttmem_api::ProgramRow;
 pub(crate) struct Programs {
     page: Page,
     filter: Prompt,
-    list: Ordered,
-    kernel_list: Ordered,
+    list: List,
+    kernel_list: List,
     kernels: Kernels,
     timeline: Timeline,
     timeline_cursor: Cursor,
@@ -60,48 +58,30 @@ impl Page {
             Self::Rings => "rings and caches",
         }
     }
-
-    fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|page| *page == self);
-        Self::ALL[(place.unwrap_or(0) + 1) % Self::ALL.len()]
-    }
 }
 
 impl Programs {
-    /// Brings what is kept of the documents up to date with them.
     fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
+        let shows = |pid: Option<u32>, name: Option<&str>| {
+            (of.is_none() || pid == of) && filter.matches(name.unwrap_or_default())
+        };
         match &data.programs {
             Some(document) => {
                 self.timeline.take(document, data, theme);
-                let rows = &document.document.rows;
-                self.list.arrange(
-                    (document.received, rows.len()),
-                    filter.text(),
-                    chosen,
-                    |place| is_of(&rows[place], of) && is_named(&rows[place], filter),
-                    |sort, one, other| list::compare(sort, &rows[one], &rows[other]),
-                );
+                let rows = (document.received, &document.document.rows[..]);
+                let shows = |row: &ProgramRow| shows(row.pid, row.name.as_deref());
+                self.list.arrange(rows, list::SORTS, (filter, of), shows);
             }
             None => self.list.clear(),
         }
         match &data.kernels {
             Some(document) => {
                 self.kernels.take(document);
-                let (each, rows) = (&self.kernels.each, &document.document.rows);
-                let row = |place: usize| &rows[each[place].first];
-                self.kernel_list.arrange(
-                    (document.received, each.len()),
-                    filter.text(),
-                    chosen,
-                    |place| {
-                        let name = row(place).name.as_deref().unwrap_or_default();
-                        (of.is_none() || row(place).pid == of) && filter.matches(name)
-                    },
-                    |sort, one, other| {
-                        kernels::compare(sort, (&each[one], row(one)), (&each[other], row(other)))
-                    },
-                );
+                let rows = (document.received, &self.kernels.each[..]);
+                let shows = |kernel: &Kernel| shows(kernel.row.pid, kernel.row.name.as_deref());
+                self.kernel_list
+                    .arrange(rows, kernels::SORTS, (filter, of), shows);
             }
             None => self.kernel_list.clear(),
         }
@@ -116,18 +96,12 @@ impl Programs {
         }
     }
 
-    fn handle_order(&mut self, key: Key) -> Outcome {
-        let (list, sorts) = match self.page {
-            Page::Programs => (&mut self.list, list::SORTS.len()),
-            Page::Kernels => (&mut self.kernel_list, kernels::SORTS.len()),
-            Page::Timeline | Page::Rings => return Outcome::Unused,
-        };
-        if key == Key::Char('s') {
-            list.next_sort(sorts);
-        } else {
-            list.ascending = !list.ascending;
+    fn handle_order(&mut self, key: Key) -> bool {
+        match self.page {
+            Page::Programs => self.list.handle_order(key, list::SORTS),
+            Page::Kernels => self.kernel_list.handle_order(key, kernels::SORTS),
+            Page::Timeline | Page::Rings => false,
         }
-        Outcome::Handled
     }
 
     fn back(&mut self, chosen: &mut Chosen) -> Outcome {
@@ -144,32 +118,23 @@ impl Programs {
 
     fn draw_titles(&mut self, canvas: &mut Canvas<'_>, area: Rect, chosen: &Chosen) {
         let theme = canvas.theme;
-        let mut parts: Vec<(String, Ink)> = Vec::new();
-        for page in Page::ALL {
-            let part = if page == self.page {
-                (format!("[{}]", page.title()), Ink::Strong)
-            } else {
-                (format!(" {} ", page.title()), Ink::Faint)
-            };
-            parts.push(part);
-        }
+        let pages = Page::ALL.iter();
+        let mut parts: Vec<(String, Ink)> = pages
+            .map(|page| option(page.title(), *page == self.page))
+            .collect();
         self.titles = row_of(area, 0);
         if let Some(pid) = chosen.pid {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
         if self.filter.is_typing() {
-            let caret = theme.caret();
-            parts.push((
-                format!("  name has: {}{caret}", self.filter.text()),
-                Ink::Key,
-            ));
+            let typed = format!("{}{}", self.filter.text(), theme.caret());
+            parts.push((format!("  name has: {typed}"), Ink::Key));
         } else if !self.filter.text().is_empty() {
             parts.push((format!("  name has \"{}\"", self.filter.text()), Ink::Key));
         }
         canvas.line(self.titles, &parts);
     }
 
-    /// The page whose name lies at a column.
     fn title_at(&self, column: u16) -> Option<Page> {
         let mut left = self.titles.x;
         Page::ALL.into_iter().find(|page| {
@@ -183,60 +148,40 @@ impl Programs {
     fn draw_programs(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
         let (list_area, room) = self.pane.split(area);
-        let table = Table {
-            columns: list::COLUMNS,
-            sorted: list::sorted(self.list.sort, self.list.ascending),
-        };
-        let rows = data
-            .programs
-            .as_ref()
-            .map_or(&[][..], |fresh| &fresh.document.rows);
-        let mut cursor = self.list.cursor;
-        let list = &self.list;
-        let row = |row: u64| rows.get(list.place(row)?);
-        table.draw(canvas, list_area, &mut cursor, list.rows(), |at| {
-            Some(list::cells(row(at)?, data, theme))
+        let rows = data.programs.as_ref();
+        let rows = rows.map_or(&[][..], |fresh| &fresh.document.rows);
+        let table = (list::COLUMNS, list::SORTS);
+        self.list.draw(canvas, list_area, table, rows, |row| {
+            list::cells(row, data, theme)
         });
         if let Some(room) = room {
-            let inside = room.draw_frame(canvas, "program");
-            if let Some(row) = row(cursor.row) {
-                pane::draw_facts(canvas, inside, &list::facts(row, data, theme));
-            }
+            let row = self.list.row(rows);
+            let facts = row.map(|row| list::facts(row, data, theme));
+            room.draw(canvas, "program", &facts.unwrap_or_default());
         }
-        self.list.cursor = cursor;
     }
 
     fn draw_kernels(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
-        let sort = kernels::SORTS.get(self.kernel_list.sort);
         let document = data.kernels.as_ref().map(|fresh| &fresh.document);
-        let table = Table {
-            columns: kernels::columns(document.is_none_or(|listed| !listed.has_more)),
-            sorted: sort.map(|column| (*column, !self.kernel_list.ascending)),
-        };
-        let rows = document.map_or(&[][..], |listed| &listed.rows);
-        let mut cursor = self.kernel_list.cursor;
-        let (list, each) = (&self.kernel_list, &self.kernels.each);
-        table.draw(canvas, area, &mut cursor, list.rows(), |at| {
-            let kernel = each.get(list.place(at)?)?;
-            Some(kernels::cells(kernel, rows.get(kernel.first)?, data, theme))
+        let columns = kernels::columns(document.is_none_or(|listed| !listed.has_more));
+        let (table, rows) = ((&columns[..], kernels::SORTS), &self.kernels.each);
+        self.kernel_list.draw(canvas, area, table, rows, |kernel| {
+            kernels::cells(kernel, data, theme)
         });
-        self.kernel_list.cursor = cursor;
     }
 }
 
 impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
-        const {
-            &[
-                KeyHelp::new("p", "page"),
-                KeyHelp::new("/", "name"),
-                KeyHelp::new("s S", "sort"),
-                KeyHelp::new("Enter", "details"),
-                KeyHelp::new("[ ]", "device"),
-                KeyHelp::new("Esc", "all"),
-            ]
-        }
+        &[
+            ("p", "page"),
+            ("/", "name"),
+            ("s S", "sort"),
+            ("Enter", "details"),
+            ("[ ]", "device"),
+            ("Esc", "all"),
+        ]
     }
 
     fn words(&self) -> &'static [Word] {
@@ -275,14 +220,13 @@ impl View for Programs {
             return Outcome::Handled;
         }
         match key {
-            Key::Char('p') => self.page = self.page.next(),
+            Key::Char('p') => self.page = around(&Page::ALL, self.page, true),
             Key::Char('/') if self.page != Page::Rings => self.filter.begin(),
-            Key::Char('s' | 'S') => return self.handle_order(key),
             Key::Enter if self.page == Page::Programs => self.pane.toggle(),
             Key::Escape => return self.back(chosen),
             Key::Char('[') | Key::Left => chosen.step(false, data),
             Key::Char(']') | Key::Right => chosen.step(true, data),
-            _other => return Outcome::Unused,
+            other => return Outcome::if_used(self.handle_order(other)),
         }
         Outcome::Handled
     }
@@ -319,8 +263,7 @@ impl View for Programs {
             Page::Rings => match chosen.device(data) {
                 Some(device) => self.rings.draw(canvas, area, device, data),
                 None => {
-                    let words = [("no device is known", Ink::Faint)];
-                    canvas.line(row_of(area, 0), &words);
+                    canvas.text(row_of(area, 0), "no device is known", Ink::Faint);
                 }
             },
         }
@@ -329,12 +272,4 @@ impl View for Programs {
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }
-}
-
-fn is_of(row: &ProgramRow, pid: Option<u32>) -> bool {
-    pid.is_none() || row.pid == pid
-}
-
-fn is_named(row: &ProgramRow, filter: &Prompt) -> bool {
-    filter.matches(row.name.as_deref().unwrap_or_default())
 }

@@ -8,9 +8,9 @@ use super::list;
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{known, known_bytes, owner};
+use crate::views::naming::{known, known_bytes, owner, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, above, below, percent, row_of,
+    Bar, Canvas, Cell, Column, Cursor, Table, above, below, left_of, right_of, row_of,
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
@@ -47,14 +47,12 @@ const FIGURES: u16 = 68;
 /// Columns beyond which entries are no better to read.
 const ENTRIES: u16 = 100;
 
-/// What makes a ring the same one later.
 type Key = (DeviceKey, Option<u32>, Option<u64>, CoreType, Option<u32>);
 
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     pub(super) cursor: Cursor,
     pub(super) entries: Cursor,
-    /// The lowest address of an entry, of every ring that ever had one.
     lowest: BTreeMap<Key, u64>,
 }
 
@@ -66,7 +64,6 @@ struct Stretch<'r> {
 }
 
 impl Rings {
-    /// Draws the rings of a device, the chosen one by address, and the prefetcher caches.
     pub(super) fn draw(
         &mut self,
         canvas: &mut Canvas<'_>,
@@ -84,16 +81,22 @@ impl Rings {
             ring_cells(ring, data, theme)
         });
         let mut rest = below(area, high);
-        match ring_at(device, self.cursor.row) {
+        match device.ring.get(self.cursor.place()) {
             Some(ring) => {
                 let stretches = self.stretches(device, ring);
                 rest = draw_picture(canvas, below(rest, 1), ring, &stretches);
                 rest = draw_caches(canvas, rest, &device.prefetch, data);
-                self.draw_entries(canvas, rest, ring, &stretches, data);
+                let (table, rest) = (Table::of(ENTRY_COLUMNS), left_of(rest, ENTRIES));
+                table.draw_all(canvas, rest, &mut self.entries, &stretches, |stretch| {
+                    entry_cells(stretch, ring.pid, data, theme)
+                });
             }
             None => {
-                let words = [("no config ring is known on this device", Ink::Faint)];
-                canvas.line(row_of(above(area, high), 1), &words);
+                canvas.text(
+                    row_of(above(area, high), 1),
+                    "no config ring is known on this device",
+                    Ink::Faint,
+                );
                 draw_caches(canvas, below(rest, 1), &device.prefetch, data);
             }
         }
@@ -144,33 +147,9 @@ impl Rings {
         stretches.extend(end.and_then(|end| hole(at, end)));
         stretches
     }
-
-    fn draw_entries(
-        &mut self,
-        canvas: &mut Canvas<'_>,
-        area: Rect,
-        ring: &RingUsage,
-        stretches: &[Stretch<'_>],
-        data: &Data,
-    ) {
-        let theme = canvas.theme;
-        let table = Table::of(ENTRY_COLUMNS);
-        let area = Rect {
-            width: area.width.min(ENTRIES),
-            ..area
-        };
-        table.draw_all(canvas, area, &mut self.entries, stretches, |stretch| {
-            entry_cells(stretch, ring.pid, data, theme)
-        });
-    }
-}
-
-fn ring_at(device: &Device, row: u64) -> Option<&RingUsage> {
-    device.ring.get(usize::try_from(row).ok()?)
 }
 
 fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
-    let share = Share::of(ring.used_bytes, ring.capacity_bytes);
     // One in a hundred is worth a look: the program waits for the device.
     let stalls = if ring.stalls.saturating_mul(100) > ring.reserves {
         Ink::Warning
@@ -184,7 +163,7 @@ fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::faint(known(ring.sub_device, theme)),
         Cell::new(format::bytes(ring.used_bytes)),
         Cell::faint(known_bytes(ring.capacity_bytes, theme)),
-        Cell::new(percent(share, theme.unknown())),
+        Cell::new(percent_of(ring.used_bytes, ring.capacity_bytes, theme)),
         Cell::new(format::count(ring.entry_count)),
         Cell::new(format::count(ring.wraps)),
         Cell::new(format::count(ring.evictions)),
@@ -193,7 +172,6 @@ fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
     ]
 }
 
-/// Draws a ring by address; what is left below.
 fn draw_picture(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -204,10 +182,11 @@ fn draw_picture(
     let dot = theme.between();
     let holes = || stretches.iter().filter(|stretch| stretch.entry.is_none());
     let empty = holes().fold(0_u64, |sum, hole| sum.saturating_add(hole.size_bytes));
-    let largest = holes().map(|hole| hole.size_bytes).max();
+    let empty = format::bytes(empty);
+    let count = format::counted(holes().count() as u64, "hole");
+    let largest = known_bytes(holes().map(|hole| hole.size_bytes).max(), theme);
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
-        let words = [("nothing lies in this ring", Ink::Faint)];
-        canvas.line(row_of(area, 0), &words);
+        canvas.text(row_of(area, 0), "nothing lies in this ring", Ink::Faint);
         return below(area, 2);
     };
     let from = first.address;
@@ -217,24 +196,13 @@ fn draw_picture(
         (" (lowest seen) ".to_owned(), Ink::Faint),
         (format!("to {to:#x}"), Ink::Strong),
         (
-            format!(
-                "{dot}{} in {}",
-                format::bytes(empty),
-                format::counted(holes().count() as u64, "hole")
-            ),
-            Ink::Text,
-        ),
-        (
-            format!("{dot}largest {}", known_bytes(largest, theme)),
+            format!("{dot}{empty} in {count}{dot}largest {largest}"),
             Ink::Text,
         ),
     ];
-    let told = ring.entries.len() as u64;
-    if ring.entry_count > told {
-        let words = format!(
-            "{dot}only the newest {told} of {} are told",
-            ring.entry_count
-        );
+    let (told, all) = (ring.entries.len() as u64, ring.entry_count);
+    if all > told {
+        let words = format!("{dot}only the newest {told} of {all} are told");
         parts.push((words, Ink::Warning));
     }
     canvas.line(row_of(area, 0), &parts);
@@ -263,33 +231,23 @@ fn draw_stretches(
         let begin = cell(stretch.address);
         let end = cell(stretch.address.saturating_add(stretch.size_bytes));
         // An entry is seen however small it is.
-        let end = if stretch.entry.is_some() {
-            end.max(begin + 1)
-        } else {
-            end
-        };
-        let ink = if stretch.entry.is_some() {
-            Ink::Kernel
-        } else {
-            Ink::Free
+        let (end, ink) = match stretch.entry {
+            Some(_) => (end.max(begin + 1), Ink::Kernel),
+            None => (end, Ink::Free),
         };
         for column in begin..end.min(row.width) {
-            let cell = &mut canvas[(row.x + column, row.y)];
-            cell.set_char(theme.fill(ink));
-            cell.set_style(theme.style(ink));
+            canvas.cell((row.x + column, row.y), theme.fill(ink), ink);
         }
         let number = stretch.entry.and_then(|entry| entry.program);
         let Some(number) = number.map(|number| number.to_string()) else {
             continue;
         };
         if number.len() < usize::from(end.saturating_sub(begin)) {
-            let style = theme.style(ink);
-            canvas.put_styled((row.x + begin, row.y), &number, number.len(), style);
+            canvas.put((row.x + begin, row.y), &number, number.len(), ink);
         }
     }
 }
 
-/// Draws the prefetcher caches; what is left below.
 fn draw_caches(
     canvas: &mut Canvas<'_>,
     mut area: Rect,
@@ -301,50 +259,30 @@ fn draw_caches(
     // Half of what is left is for the entries of the ring.
     let most = usize::from(area.height / 6).max(1);
     for cache in caches.iter().take(most) {
-        let share = Share::of(cache.used_bytes, cache.capacity_bytes);
-        let asked = cache.hits.saturating_add(cache.misses);
-        let hits = percent(Share::of(cache.hits, Some(asked)), theme.unknown());
+        let owner = owner(cache.pid, None, data, theme);
+        let mesh = known(cache.mesh, theme);
+        let share = percent_of(cache.used_bytes, cache.capacity_bytes, theme);
+        let whole = known_bytes(cache.capacity_bytes, theme);
+        let used = format::bytes(cache.used_bytes);
         let line = [
             ("prefetcher cache".to_owned(), Ink::Strong),
-            (
-                format!(
-                    "{dot}{}{dot}mesh {}",
-                    owner(cache.pid, None, data, theme),
-                    known(cache.mesh, theme)
-                ),
-                Ink::Faint,
-            ),
-            (
-                format!(
-                    "{dot}{} of {} {}",
-                    format::bytes(cache.used_bytes),
-                    known_bytes(cache.capacity_bytes, theme),
-                    percent(share, theme.unknown()).trim_start(),
-                ),
-                Ink::Text,
-            ),
+            (format!("{dot}{owner}{dot}mesh {mesh}"), Ink::Faint),
+            (format!("{dot}{used} of {whole} {share}"), Ink::Text),
         ];
         canvas.line(row_of(area, 0), &line);
-        let bar = Bar {
-            parts: &[(Ink::Kernel, cache.used_bytes)],
-            whole: cache.capacity_bytes,
-            peak: None,
-        };
+        let asked = cache.hits.saturating_add(cache.misses);
+        let bar = Bar::new(&[(Ink::Kernel, cache.used_bytes)], cache.capacity_bytes);
         let at = row_of(area, 1);
         let bar_width = at.width.saturating_sub(FIGURES).max(12).min(at.width / 3);
         if at.height > 0 {
             bar.draw(canvas, (at.x, at.y), bar_width);
         }
-        let figures = Rect {
-            x: at.x + bar_width + 1,
-            width: at.width.saturating_sub(bar_width + 1),
-            ..at
-        };
+        let figures = right_of(at, bar_width + 1);
         let words = format!(
             "{} hits, {} misses ({}){dot}{} entries{dot}{} evicted{dot}{}",
             format::count(cache.hits),
             format::count(cache.misses),
-            hits.trim_start(),
+            percent_of(cache.hits, Some(asked), theme),
             format::count(cache.entries),
             format::count(cache.evictions),
             format::counted(cache.resets, "reset"),

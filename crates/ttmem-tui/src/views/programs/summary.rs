@@ -1,15 +1,13 @@
 //! The line above every page: how many there are, and what the chosen device says of them itself.
 
 use super::super::Chosen;
-use super::super::naming::{known, known_bytes, short};
+use super::super::naming::{known, known_bytes, percent_of, short};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Share, percent};
 use ttmem_api::Device;
 
-/// Texts and what they mean, one behind the other.
 type Parts = Vec<(String, Ink)>;
 
 impl Programs {
@@ -18,11 +16,11 @@ impl Programs {
         let dot = theme.between();
         let mut parts = match self.page {
             Page::Programs => {
-                let count = format::counted(self.list.rows(), "program");
+                let count = format::counted(self.list.places().len() as u64, "program");
                 listed(data.programs.as_ref(), count, data, theme)
             }
             Page::Kernels => {
-                let count = format::counted(self.kernel_list.rows(), "kernel");
+                let count = format::counted(self.kernel_list.places().len() as u64, "kernel");
                 listed(data.kernels.as_ref(), count, data, theme)
             }
             Page::Timeline => {
@@ -59,11 +57,11 @@ fn listed<R>(
     data: &Data,
     theme: Theme,
 ) -> Parts {
-    let Some(Fresh { document, received }) = document else {
+    let age = data.age_note(document);
+    let Some(Fresh { document, .. }) = document else {
         return vec![("asking…".to_owned(), Ink::Faint)];
     };
     let mut parts = vec![(count, Ink::Strong)];
-    let age = data.age_note(*received);
     parts.extend(age.map(|age| (theme.between().to_owned() + &age, Ink::Faint)));
     if document.has_more {
         let first = format::count(document.rows.len() as u64);
@@ -83,8 +81,7 @@ fn caches(device: &Device, theme: Theme) -> String {
         let asked = hits
             .zip(misses)
             .map(|(hits, misses)| hits.saturating_add(misses));
-        let share = hits.and_then(|hits| Share::of(hits, asked));
-        percent(share, theme.unknown()).trim_start().to_owned()
+        percent_of(hits, asked, theme)
     };
     let counts = &device.caches;
     format!(

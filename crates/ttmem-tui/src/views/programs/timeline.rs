@@ -9,7 +9,7 @@ use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cursor, Prompt, below, row_of, text};
+use crate::widgets::{Canvas, Cursor, Prompt, below, left_of, right_of, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -19,33 +19,28 @@ pub(super) const POLLS: u16 = 120;
 
 pub(super) const PROGRAMS: usize = 512;
 
-/// Columns of a name, at least.
 const NAME: u16 = 24;
 
 /// Columns from which programs have their number beside their name.
 const WIDE: u16 = 120;
 
-/// Columns of the runs that are shown.
 const RUNS: u16 = 7;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['1', '2', '4', '8', 'h', 'H', '#', '@'];
 
-/// A program, in whatever order the server lists it.
 type Key = (Option<u32>, Option<u64>, Timestamp);
 
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// The answers that are kept; the newest last.
     polls: VecDeque<Poll>,
-    /// The number of the newest answer.
     newest: u64,
     /// The server's time at the newest answer.
     asked: Option<Timestamp>,
     /// How often each program had run then.
     counted: BTreeMap<Key, u64>,
     tracks: BTreeMap<Key, Track>,
-    /// The moment of the newest frame.
     seen: Option<Instant>,
     /// Whether nothing kept the server from being asked since the newest answer.
     watched: bool,
@@ -68,7 +63,6 @@ struct Track {
 }
 
 impl Track {
-    /// Its name in so many columns, with its number where there is room.
     fn title(&self, columns: usize, wide: bool) -> String {
         let number = self
             .number
@@ -80,7 +74,6 @@ impl Track {
 }
 
 impl Timeline {
-    /// Takes in an answer, if it is a new one.
     pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, theme: Theme) {
         let follows = self.watch(data);
         let received = document.received;
@@ -160,7 +153,6 @@ impl Timeline {
         }
     }
 
-    /// The number of the oldest answer that is kept.
     fn oldest(&self) -> u64 {
         (self.newest + 1).saturating_sub(self.polls.len() as u64)
     }
@@ -239,12 +231,8 @@ impl Timeline {
         } else {
             text::right("now", usize::from(back))
         };
-        let axis = Rect {
-            x: area.x.saturating_add(begin + cells - back),
-            width: back,
-            ..row_of(area, 0)
-        };
-        canvas.text(axis, line, Ink::Faint);
+        let axis = right_of(row_of(area, 0), begin + cells - back);
+        canvas.text(left_of(axis, back), line, Ink::Faint);
     }
 
     fn draw_track(
@@ -256,11 +244,7 @@ impl Timeline {
     ) {
         let theme = canvas.theme;
         let mut runs = track.runs.iter().rev().peekable();
-        let levels = if theme.unicode() {
-            LEVELS
-        } else {
-            ASCII_LEVELS
-        };
+        let levels = theme.pick(LEVELS, ASCII_LEVELS);
         for (back, poll) in (0..cells).zip(self.polls.iter().rev()) {
             let number = self.newest.saturating_sub(u64::from(back));
             let ran = runs.next_if(|(at, _)| *at == number);
@@ -281,17 +265,12 @@ fn level(runs: u64) -> usize {
     usize::try_from(runs.max(1).ilog2()).unwrap_or(7).min(7)
 }
 
-/// The sign of a time that was not watched.
 const fn gap(theme: Theme) -> char {
-    if theme.unicode() { '┊' } else { ':' }
+    theme.pick('┊', ':')
 }
 
 pub(super) fn legend(theme: Theme) -> String {
-    let levels = if theme.unicode() {
-        LEVELS
-    } else {
-        ASCII_LEVELS
-    };
+    let levels = theme.pick(LEVELS, ASCII_LEVELS);
     format!(
         "{} ran once  {} 16 times  {} 128 or more  {} not watched before",
         levels[0],

@@ -21,3 +21,10 @@ mod stream;
 pub use read::HttpConfig;
 pub use server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, StartServerError};
 pub use socket::SocketConfig;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks what no panic under its lock can leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

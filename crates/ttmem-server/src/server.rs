@@ -139,14 +139,13 @@ impl Server {
             .map(|device| (&device.facts).into())
             .collect();
         let journal = Journal::default();
-        let reader = journal.reader();
         let (ledger, ledger_thread) = ledger_thread::start(LedgerThreadConfig {
             devices,
             log: log.handle(),
             answers,
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
-            journal,
+            journal: journal.clone(),
         })
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
@@ -160,7 +159,13 @@ impl Server {
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
-        let state = ReadState::new(ledger.clone(), source, reader, histories, geometry);
+        let state = ReadState {
+            ledger: ledger.clone(),
+            facts: source,
+            geometry,
+            histories,
+            journal,
+        };
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
         let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
         log.handle().note(Note::ServerStarted {

@@ -12,6 +12,7 @@ use super::limits::{HttpLimits, Permits};
 use super::pending::Pending;
 use super::routes::router;
 use super::tcp::BoundHttp;
+use crate::lock;
 use crate::stream::StreamEnd;
 use axum::Router;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
@@ -26,7 +27,7 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -115,25 +116,17 @@ impl HttpThread {
             .try_send((stream, uid))
             .map_err(|refused| refused.into_inner().0)
     }
+}
 
-    /// Ends the thread: what is being answered gets a moment, the rest is dropped.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
+/// Ends the thread: what is being answered gets a moment, the rest is dropped.
+impl Drop for HttpThread {
+    fn drop(&mut self) {
         // Without a sender the queue ends, and with it the loop.
         self.arrivals = None;
         if let Some(thread) = self.thread.take() {
             // A panic in there has been printed; there is nothing left to save.
             let _ended = thread.join();
         }
-    }
-}
-
-impl Drop for HttpThread {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
@@ -253,10 +246,6 @@ impl Connection {
         })
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// As whom a request is admitted and has its permit, or why it is not.
     fn admit(&self, request: &Request<Incoming>, door: &Door) -> Result<Who, Refusal> {
         let (here, admission) = match door {
@@ -265,7 +254,7 @@ impl Connection {
         };
         let admitted = admission.admit(request, *here);
         let admitted = admitted.and_then(|who| Ok((who, self.permits.request()?)));
-        let mut stage = self.stage();
+        let mut stage = lock(&self.stage);
         match (admitted, &mut *stage) {
             (Ok((who, permit)), stage) => {
                 *stage = Stage::Request(permit);
@@ -281,13 +270,13 @@ impl Connection {
 
     /// The answer is a stream: the permit of the request is for others.
     pub(super) fn stream(&self, ended: StreamEnd) {
-        *self.stage() = Stage::Stream(Some(ended));
+        *lock(&self.stage) = Stage::Stream(Some(ended));
     }
 
     /// Waits until the connection has lasted long enough.
     async fn deadline(&self) {
         tokio::time::sleep(self.permits.limits.connection_timeout).await;
-        let ended = match &mut *self.stage() {
+        let ended = match &mut *lock(&self.stage) {
             Stage::Stream(ended) => ended.take(),
             _no_stream => None,
         };
@@ -341,7 +330,7 @@ impl Connection {
                 Stage::Waiting { is_refused, .. } => !is_refused,
                 _admitted => false,
             };
-            if !is_silent(&self.stage()) {
+            if !is_silent(&lock(&self.stage)) {
                 // Its request came meanwhile, and is answered.
                 std::future::pending::<()>().await;
             }

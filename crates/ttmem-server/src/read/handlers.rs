@@ -13,6 +13,7 @@ use super::snapshot;
 use super::vocabulary;
 use crate::history::Histories;
 use crate::ledger_thread::ForgetError;
+use crate::stream::Streams;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -20,9 +21,9 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, Forgotten, History,
-    KernelPage, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, PeakContents, PeakOf,
-    Processes, ProgramPage, SCHEMA, Snapshot,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Forgotten, History,
+    KernelRow, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page, PeakContents,
+    PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -32,7 +33,12 @@ use ttmem_ledger::{Departure, View};
 pub(super) struct NoQuery {}
 
 /// A number that a reader gave, or the usual one, within its bounds.
-fn bounded(name: &str, given: Option<u32>, usual: u32, most: u32) -> Result<u32, Refusal> {
+pub(super) fn bounded(
+    name: &str,
+    given: Option<u32>,
+    usual: u32,
+    most: u32,
+) -> Result<u32, Refusal> {
     let number = given.unwrap_or(usual);
     if (1..=most).contains(&number) {
         return Ok(number);
@@ -84,15 +90,18 @@ fn page<T>(
     Ok(rows(&*context.view()?, request))
 }
 
-pub(super) fn get_cbs(context: &Context, query: PageQuery) -> Result<CbPage, Refusal> {
+pub(super) fn get_cbs(context: &Context, query: PageQuery) -> Result<Page<CbRow>, Refusal> {
     page(context, &query, rows::cbs)
 }
 
-pub(super) fn get_kernels(context: &Context, query: PageQuery) -> Result<KernelPage, Refusal> {
+pub(super) fn get_kernels(context: &Context, query: PageQuery) -> Result<Page<KernelRow>, Refusal> {
     page(context, &query, rows::kernels)
 }
 
-pub(super) fn get_programs(context: &Context, query: PageQuery) -> Result<ProgramPage, Refusal> {
+pub(super) fn get_programs(
+    context: &Context,
+    query: PageQuery,
+) -> Result<Page<ProgramRow>, Refusal> {
     page(context, &query, program_rows::programs)
 }
 
@@ -318,7 +327,8 @@ pub(super) async fn get_events(
     let permits = &asker.connection.permits;
     let (permit, timeout) = (permits.stream()?, permits.limits.stream_timeout);
     let started = (state.facts)().server.started;
-    let (body, ended) = state.streams.open(after, started, permit, timeout);
+    let streams = Streams::new(state.ledger, state.journal);
+    let (body, ended) = streams.open(after, started, permit, timeout);
     asker.connection.stream(ended);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

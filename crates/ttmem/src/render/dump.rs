@@ -5,7 +5,8 @@
 
 use std::marker::PhantomData;
 
-use ttmem_api::{BufferRow, CbRow, KernelRow};
+use serde::Serialize;
+use ttmem_api::{BufferRow, CbRow, KernelRow, Row};
 
 use super::layout_width;
 use super::paint::Paint;
@@ -21,8 +22,11 @@ const DEVICES: Column = Column::words("DEVICES", 7, 0);
 /// Enough for any 64-bit number in hex.
 const HEX_WIDTH: u16 = 18;
 
-pub(crate) trait DumpRow {
+pub(crate) trait DumpRow: Row + Serialize {
     const NOUN: &'static str;
+
+    /// What its rows are called in a JSON document.
+    const KEY: &'static str;
 
     const COLUMNS: &'static [Column];
 
@@ -93,6 +97,7 @@ fn known(number: Option<impl ToString>) -> String {
 
 impl DumpRow for BufferRow {
     const NOUN: &'static str = "buffer";
+    const KEY: &'static str = "buffers";
 
     const COLUMNS: &'static [Column] = &[
         PID,
@@ -124,6 +129,7 @@ impl DumpRow for BufferRow {
 
 impl DumpRow for KernelRow {
     const NOUN: &'static str = "kernel";
+    const KEY: &'static str = "kernels";
 
     const COLUMNS: &'static [Column] = &[
         PID,
@@ -157,6 +163,7 @@ impl DumpRow for KernelRow {
 
 impl DumpRow for CbRow {
     const NOUN: &'static str = "CB";
+    const KEY: &'static str = "cbs";
 
     const COLUMNS: &'static [Column] = &[
         PID,

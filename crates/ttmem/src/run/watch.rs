@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Process, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, BufferRow, Process, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
@@ -162,7 +162,9 @@ impl Watched {
         let mut sums = Holders::default();
         let mut cursor: Option<String> = None;
         for _page in 0..MAX_PAGES {
-            let page = server.buffers(cursor.as_deref(), Some(PAGE_ROWS)).ok()?;
+            let page = server
+                .page::<BufferRow>(cursor.as_deref(), Some(PAGE_ROWS))
+                .ok()?;
             for row in &page.rows {
                 if self
                     .processes

@@ -55,6 +55,7 @@ pub use rows::{
 pub use schema_version::{SCHEMA, SchemaVersion};
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
+pub use text_form::decimal;
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{

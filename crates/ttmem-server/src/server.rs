@@ -107,9 +107,6 @@ pub enum Signals {
 
 impl Server {
     /// Binds the sockets and starts the threads.
-    ///
-    /// # Errors
-    /// When a socket is held by somebody else, or the system refuses something.
     pub fn start(config: ServerConfig, signals: Signals) -> Result<Self, StartServerError> {
         // Before any thread: they inherit the mask, so that only the descriptor gets them.
         let signals = match signals {
@@ -205,9 +202,6 @@ impl Server {
     }
 
     /// Serves until it is stopped, then takes everything down in order.
-    ///
-    /// # Errors
-    /// When waiting for the sockets fails, or the ledger's thread did.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
         // Nobody new gets in, then what was reported is applied, then it is written to the log.

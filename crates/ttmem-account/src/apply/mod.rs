@@ -136,7 +136,6 @@ impl<O: Observer> Apply<'_, O> {
         Arc::make_mut(&mut facts.marks).push(Mark { time, name, number }, ended);
     }
 
-    /// The slot of a defined mesh.
     fn mesh_slot(&self, id: MeshId) -> Result<u32, Anomaly> {
         let slot = self.account.mesh_ids.get(&id.0);
         slot.copied().ok_or(Anomaly::Undefined)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::{Connection, Deadline};
 use super::target::with_query;
 use super::{ApiClient, ApiRequestError};
-use crate::http::{Body, ReadResponseError, read_head};
+use crate::http::{Body, read_head};
 use crate::{Address, BufferQuery, Page, Row, SchemaVersion};
 
 /// A whole answer may take this many timeouts: a server that trickles bytes still ends.
@@ -129,14 +129,16 @@ impl ApiClient {
         }
     }
 
-    fn unreadable(&self, error: ReadResponseError) -> ApiRequestError {
-        match error {
-            ReadResponseError::Io(source) => self.transport(source),
-            ReadResponseError::Malformed(reason) => self.malformed(reason),
-            ReadResponseError::TooLarge => ApiRequestError::TooLarge {
+    fn unreadable(&self, error: io::Error) -> ApiRequestError {
+        match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                self.malformed(error.to_string())
+            }
+            io::ErrorKind::FileTooLarge => ApiRequestError::TooLarge {
                 server: self.server.clone(),
                 limit_bytes: self.body_limit_bytes,
             },
+            _ => self.transport(error),
         }
     }
 

@@ -17,7 +17,6 @@ pub struct GeometryCache {
 type Known = (u64, Arc<Geometry>);
 
 impl GeometryCache {
-    /// The geometry of a view.
     #[must_use]
     pub fn of(&self, view: &View) -> Arc<Geometry> {
         if let Some((revision, geometry)) = &*lock(&self.last)

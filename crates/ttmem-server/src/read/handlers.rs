@@ -69,7 +69,6 @@ pub(super) fn get_processes(context: &Context, NoQuery {}: NoQuery) -> Result<Pr
     })
 }
 
-/// The query of a page.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
@@ -144,7 +143,6 @@ pub(super) fn get_l1_map(context: &Context, query: L1MapQuery) -> Result<L1Map, 
     Ok(l1map::l1_map(&view, &geometry, index, core, time))
 }
 
-/// The query of a block map.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlocksQuery {
@@ -172,7 +170,6 @@ pub(super) fn get_blocks(context: &Context, query: BlocksQuery) -> Result<BlockM
     ))
 }
 
-/// The query of a peak.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeakQuery {
@@ -197,10 +194,8 @@ pub(super) fn get_peak(context: &Context, query: PeakQuery) -> Result<PeakConten
     })
 }
 
-/// Seconds of history by default.
 const DEFAULT_HISTORY: u32 = 600;
 
-/// The query of a history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
@@ -215,13 +210,10 @@ pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<Hist
     Ok(context.state.histories.document(context.time(), seconds))
 }
 
-/// Events by default.
 const DEFAULT_LAST: u32 = 100;
 
-/// The most events of an answer.
 const MAX_LAST: u32 = 10_000;
 
-/// The query of the last events.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastQuery {
@@ -242,7 +234,6 @@ pub(super) fn get_last(context: &Context, query: LastQuery) -> Result<LastEvents
 /// The longest name of a mark, in characters: at most 512 bytes, as all texts of clients.
 const MAX_MARK_CHARS: usize = 128;
 
-/// The query of a mark.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkQuery {
@@ -274,7 +265,6 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
     })
 }
 
-/// The query of a `forget`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForgetQuery {
@@ -303,7 +293,6 @@ pub(super) fn post_forget(context: &Context, query: ForgetQuery) -> Result<Forgo
     })
 }
 
-/// The query of a stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventsQuery {

@@ -80,7 +80,6 @@ impl Refusal {
         )
     }
 
-    /// For who is one too many.
     pub(super) fn busy() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

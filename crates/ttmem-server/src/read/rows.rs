@@ -14,7 +14,6 @@ use ttmem_event::{CoresId, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{ProcessView, View};
 
-/// Rows of a page by default.
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// The most bytes of JSON before a page ends early: call stacks and large meshes make rows long.
@@ -55,7 +54,6 @@ impl PageRequest {
     }
 }
 
-/// How many rows a page has.
 pub(super) fn page_rows(limit: Option<u32>) -> Result<usize, Refusal> {
     let limit = bounded("limit", limit, DEFAULT_LIMIT, MAX_PAGE_ROWS)?;
     Ok(limit as usize)
@@ -99,7 +97,6 @@ impl Cursor {
     }
 }
 
-/// A page of live buffers.
 pub(super) fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     page(view, request, |process, first_slot, give| {
         for (slot, row) in process.rows.buffers.iter_from(first_slot) {
@@ -109,7 +106,6 @@ pub(super) fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     })
 }
 
-/// A page of live circular buffers.
 pub(super) fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
     let of_programs = program_walk(
         view,
@@ -132,7 +128,6 @@ pub(super) fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
     })
 }
 
-/// A page of live kernels.
 pub(super) fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
     let walk = program_walk(view, ProgramOnDevice::kernels, kernel_key, kernel_row);
     page(view, request, walk)

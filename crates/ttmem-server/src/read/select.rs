@@ -68,7 +68,6 @@ impl Place {
 }
 
 impl Selection {
-    /// What a query asks for.
     pub(super) fn of(mut query: BufferQuery) -> Result<Self, Refusal> {
         let limit = rows::page_rows(query.limit)?;
         for (parameter, is_known) in [
@@ -118,7 +117,6 @@ impl Selection {
     }
 }
 
-/// A page of the buffers that were asked for.
 pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     if let Some(request) = selection.plain {
         return rows::buffers(view, request);

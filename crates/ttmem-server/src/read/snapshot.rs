@@ -116,7 +116,6 @@ pub(super) fn processes(view: &View) -> (Vec<Process>, Option<String>) {
     (processes, budget.complaint("devices of processes"))
 }
 
-/// One device of a view with its lists.
 fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) -> ttmem_api::Device {
     let each = &view.devices[index];
     let running = each.totals.since_mark();
@@ -224,7 +223,7 @@ fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevi
         system_bytes: held.system,
         cb_bytes: held.cb,
         kernel_bytes: held.kernel,
-        buffers: totals.classes.iter().map(|class| class.buffers).sum(),
+        buffers: totals.buffers(),
         peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
     }
 }
@@ -269,7 +268,6 @@ pub(crate) fn released_at(exit: &Exit) -> Released {
     released(&exit.released, exit.time, exit.departure.name())
 }
 
-/// What was given back for a process.
 pub(super) fn released(released: &ttmem_ledger::Released, time: u64, reason: &str) -> Released {
     Released {
         buffers: released.buffers,

@@ -9,6 +9,7 @@ use super::progress::{Progress, SharedProgress};
 use crate::interrupt::StopReason;
 use crate::observer::ObservedTracker;
 use crate::scenarios::ChosenScenario;
+use crate::threads;
 use anyhow::{Context, Result, anyhow};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -64,13 +65,10 @@ impl Player {
         let progress = SharedProgress::default();
         let shown = progress.clone();
         let server = ApiClient::new(socket);
-        let thread = std::thread::Builder::new()
-            .name("ttmem-scenario".to_owned())
-            .spawn(move || {
-                let _sent_at_the_end = EndNotice(stop_reasons);
-                play_scenario(&options, tracker, server, shown, stopped)
-            })
-            .context("cannot start a thread for the scenario")?;
+        let thread = threads::spawn("ttmem-scenario", "the scenario", move || {
+            let _sent_at_the_end = EndNotice(stop_reasons);
+            play_scenario(&options, tracker, server, shown, stopped)
+        })?;
         Ok(Self {
             thread,
             progress,

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use ttmem_api::{BufferRow, CbRow, KernelRow, Row};
 
-use super::layout_width;
 use super::paint::Paint;
+use super::{known, layout_width};
 use ttmem_tui::format::{bytes, bytes_or_unknown, count, counted, ids};
 use ttmem_tui::text::{Column, Table};
 
@@ -88,11 +88,6 @@ impl<R: DumpRow> Dump<R> {
             bytes(self.total_bytes)
         )
     }
-}
-
-/// A pid, where this namespace has one for the process, or another number that may be missing.
-fn known(number: Option<impl ToString>) -> String {
-    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
 impl DumpRow for BufferRow {

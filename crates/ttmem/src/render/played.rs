@@ -1,7 +1,7 @@
 //! What happened in a scenario, and which scenarios there are.
 
 use super::paint::{Paint, sentence};
-use super::{Page, layout_width};
+use super::{Page, known, layout_width};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
 use ttmem_tui::format::{bytes, count, counted};
@@ -111,9 +111,8 @@ impl Page<'_, Report> {
                 Some(rings.evictions),
                 Some(rings.stalls),
             ];
-            let known = |figure: Option<u64>| figure.map_or_else(|| "-".to_owned(), count);
             let mut cells = vec![device.id.to_string()];
-            cells.extend(figures.map(known));
+            cells.extend(figures.map(|figure| known(figure.map(count))));
             text.push_str(&table.line(&cells, self.width));
             text.push('\n');
         }

@@ -7,7 +7,8 @@
 
 use super::holders::{Holder, Holders};
 use crate::commands::reach::patiently;
-use anyhow::{Context, Result, anyhow};
+use crate::threads;
+use anyhow::{Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -197,15 +198,12 @@ impl Watch {
         let mut watched = Watched::new(whose, &before);
         let (end, ended) = sync_channel(0);
         let asked = server.clone();
-        let looking = std::thread::Builder::new()
-            .name("ttmem-watch".to_owned())
-            .spawn(move || {
-                while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                    watched.look(&asked);
-                }
-                watched
-            })
-            .context("cannot start a thread that watches")?;
+        let looking = threads::spawn("ttmem-watch", "watching", move || {
+            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                watched.look(&asked);
+            }
+            watched
+        })?;
         Ok(Self {
             server: server.clone(),
             end,

@@ -321,7 +321,6 @@ pub(crate) fn cb_allocated(
     });
 }
 
-/// A program was sent to run.
 pub(crate) fn dispatched(
     mesh: MeshId,
     program: ProgramId,

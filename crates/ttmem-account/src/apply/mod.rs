@@ -28,7 +28,6 @@ use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
 
-/// What applying an event comes to.
 pub(crate) type Outcome = Result<(), Anomaly>;
 
 /// One event, or definition, at work.
@@ -127,7 +126,6 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// Begins a new stretch of peaks.
     fn mark(&mut self, name: TextId, number: u64) {
         let time = self.time;
         let facts = &mut self.account.facts;

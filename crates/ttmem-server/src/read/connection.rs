@@ -204,7 +204,6 @@ pub(super) enum Stage {
     Stream(Option<StreamEnd>),
 }
 
-/// How a connection came in.
 #[derive(Debug)]
 pub(super) enum Door {
     /// Through the socket, from this user.

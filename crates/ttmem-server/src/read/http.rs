@@ -12,7 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use ttmem_api::{Problem, SCHEMA};
 
-/// What readers are answered from.
 #[derive(Clone)]
 pub struct ReadState {
     pub ledger: LedgerHandle,

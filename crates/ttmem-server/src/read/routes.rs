@@ -233,7 +233,6 @@ async fn blocking<T: Send + 'static>(
     task.await.map_err(Refusal::internal)?
 }
 
-/// What a request is answered from.
 pub(super) struct Context {
     pub(super) state: ReadState,
     pub(super) who: Who,
@@ -242,7 +241,6 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The ledger at this moment.
     pub(super) fn view(&self) -> Result<Arc<View>, Refusal> {
         let view = self.state.ledger.wait_for_view();
         view.ok_or_else(Refusal::stopping)

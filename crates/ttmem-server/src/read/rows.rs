@@ -26,7 +26,6 @@ const MAX_PAGE_BYTES: u64 = 16 << 20;
 pub(super) struct PageBytes(u64);
 
 impl PageBytes {
-    /// Whether another row may follow.
     pub(super) fn have_room(&self) -> bool {
         self.0 < MAX_PAGE_BYTES
     }
@@ -37,7 +36,6 @@ impl PageBytes {
     }
 }
 
-/// Which rows a reader wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageRequest {
     after: Option<Cursor>,
@@ -244,7 +242,6 @@ fn grouped<'p, E: Copy, K: Ord>(
     groups
 }
 
-/// A program with its process.
 struct Owner<'v> {
     process: &'v ProcessView,
     program: &'v Program,

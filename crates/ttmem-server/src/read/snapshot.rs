@@ -60,7 +60,6 @@ impl Budget {
     }
 }
 
-/// Every total of a view.
 pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> Snapshot {
     let ServerFacts {
         time,
@@ -228,7 +227,6 @@ fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevi
     }
 }
 
-/// A figure of each gauge.
 pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
     let class = |class| figure(GaugeKind::Class(class));
     PeakBytes {

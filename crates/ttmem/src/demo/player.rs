@@ -26,7 +26,6 @@ use ttmem_sim::scenario::{Outcome, Pace, Play, StepDone, play};
 /// Sleeps that are shorter than this are put together: waking up costs more than they are worth.
 const SHORTEST_NAP: Duration = Duration::from_millis(20);
 
-/// What is played, and how fast.
 #[derive(Clone, Debug)]
 pub(crate) struct PlayOptions {
     pub(crate) scenario: ChosenScenario,
@@ -132,7 +131,6 @@ fn play_scenario(
     })
 }
 
-/// Keeps the time of a scenario.
 struct Pacer {
     speed: f64,
     /// When the next step is to begin.

@@ -29,7 +29,6 @@ use summary::Summary;
 /// The most clients: each is a process with threads of its own.
 pub(crate) const MAX_CLIENTS: u32 = 64;
 
-/// The longest load, in seconds.
 pub(crate) const MAX_SECONDS: u32 = 3600;
 
 /// Connections that a server of its own takes beside the clients.

@@ -7,7 +7,6 @@ use crate::output::Screen;
 use ttmem_tui::format::{bytes, count, counted};
 use ttmem_tui::text::{Column, Table, left, paragraph};
 
-/// What ran on a device.
 const RUNS: &[Column] = &[
     Column::words("RUNS", 4, 0),
     Column::figures("DISPATCH", 8, 0),
@@ -164,7 +163,6 @@ impl Page<'_, Report> {
     }
 }
 
-/// Named facts, one per line.
 pub(crate) fn facts(rows: &[(&str, String)], screen: Screen) -> String {
     let width = layout_width(screen.width);
     let line = |(name, fact): &(&str, String)| {

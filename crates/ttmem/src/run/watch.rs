@@ -20,7 +20,6 @@ use ttmem_api::{ApiClient, BufferRow, Process, ProcessState, Snapshot};
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
 
-/// Separates tags in the variable.
 const TAG_SEPARATOR: u8 = b':';
 
 /// Time between two looks: short for a process that opens devices, long for the server.

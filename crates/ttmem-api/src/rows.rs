@@ -227,8 +227,8 @@ pub const MAX_PAGE_ROWS: u32 = 10_000;
 
 /// Which buffers a reader wants; every field that is there narrows them down.
 ///
-/// Its fields are the query parameters of [`routes::BUFFERS`](crate::routes::BUFFERS) and of
-/// [`routes::BUFFER_GROUPS`](crate::routes::BUFFER_GROUPS).
+/// Its fields are the query parameters of [`routes::BUFFERS`] and of
+/// [`routes::BUFFER_GROUPS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BufferQuery {

@@ -80,7 +80,7 @@ pub(crate) fn forget() {
 /// Announces a change by this thread.
 ///
 /// One that is still announced was given up by an exception: it counts on as this one.
-#[inline]
+#[inline(always)]
 pub(crate) fn begin() {
     let number = thread::with(|block| block.gate_member.get());
     match slot_of(number) {

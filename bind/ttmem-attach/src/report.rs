@@ -184,8 +184,16 @@ pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: u32) {
         mesh,
         buffer: buffer_id(unique_id),
     });
+    if parts > 1 {
+        other_parts_freed(mesh, unique_id, parts);
+    }
+}
+
+/// Out of the way of buffers without parts, which are nearly all.
+#[cold]
+fn other_parts_freed(mesh: MeshId, unique_id: u64, parts: u32) {
     for part in 1..parts {
-        tracker().track(EventKind::BufferFreed {
+        event(EventKind::BufferFreed {
             mesh,
             buffer: part_id(unique_id, part.into()),
         });
@@ -313,7 +321,6 @@ pub(crate) fn cb_allocated(
     });
 }
 
-/// A program was sent to run.
 pub(crate) fn dispatched(
     mesh: MeshId,
     program: ProgramId,

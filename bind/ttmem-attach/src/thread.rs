@@ -36,7 +36,6 @@ const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 
 impl Block {
-    /// Notes the end of the bank from which the newest block was taken.
     #[inline]
     pub(crate) fn set_newest_direction(&self, direction: Direction) {
         self.newest_direction.set(match direction {
@@ -55,7 +54,6 @@ impl Block {
         }
     }
 
-    /// Notes the state that binaries got.
     #[inline]
     pub(crate) fn set_binary_status(&self, status: Option<BinaryStatus>) {
         let code = status.map_or(0, |status| status.code().saturating_add(1));
@@ -93,7 +91,6 @@ mod place {
         size = const BLOCK_BYTES,
     );
 
-    /// Looks at this thread's block.
     #[inline(always)]
     pub(crate) fn with<R>(look: impl FnOnce(&Block) -> R) -> R {
         let block: *const Block;

@@ -85,7 +85,6 @@ pub(crate) struct Loads {
     pub(crate) others: BTreeMap<u64, u32>,
 }
 
-/// What is found by device.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceIndex {
     /// Programs with a part on it.
@@ -219,16 +218,10 @@ impl Account {
             time: event.time,
         };
         let outcome = apply.event(&event.kind);
-        if let Err(anomaly) = outcome {
-            self.facts.anomalies.count(anomaly);
-        }
-        outcome
+        outcome.inspect_err(|anomaly| self.facts.anomalies.count(*anomaly))
     }
 
     /// Takes over what later events refer to.
-    ///
-    /// # Errors
-    /// When it contradicts an earlier definition or there are too many.
     pub fn define<O: Observer>(
         &mut self,
         definition: &Definition,
@@ -242,10 +235,7 @@ impl Account {
             time: 0,
         };
         let outcome = apply.define(definition);
-        if let Err(anomaly) = outcome {
-            self.facts.anomalies.count(anomaly);
-        }
-        outcome
+        outcome.inspect_err(|anomaly| self.facts.anomalies.count(*anomaly))
     }
 
     /// Counts reports that never became events: they were refused while they were read.

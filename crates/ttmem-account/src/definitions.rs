@@ -46,20 +46,11 @@ const SMALL_LAYER: usize = 64;
 /// In one map, each definition after a view would copy all that came before it. Here only the
 /// last layer is written to, and layers are joined when they are of about one size: an entry is
 /// copied as often as the number of entries doubles, and found in as few layers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Layers<V> {
     /// Largest first.
     layers: Vec<Arc<Map<u32, V>>>,
     len: usize,
-}
-
-impl<V> Default for Layers<V> {
-    fn default() -> Self {
-        Self {
-            layers: Vec::new(),
-            len: 0,
-        }
-    }
 }
 
 impl<V: Clone> Layers<V> {

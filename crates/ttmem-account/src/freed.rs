@@ -50,7 +50,6 @@ fn kind(entry: &PeakEntry) -> Kind {
     (entry.gauge, entry.place, entry.name, entry.placed)
 }
 
-/// The freed entries of all lists.
 #[derive(Debug, Default)]
 pub(crate) struct FreedEntries {
     rows: Pages<Freed>,

@@ -18,17 +18,9 @@ pub struct Mark<Name = Arc<str>> {
 ///
 /// An event only raises the peaks of the stretch that is running; the peak since
 /// a mark is the highest of all stretches from there on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Marks<Name = Arc<str>> {
     stretches: VecDeque<(Mark<Name>, Vec<PeakSet>)>,
-}
-
-impl<Name> Default for Marks<Name> {
-    fn default() -> Self {
-        Self {
-            stretches: VecDeque::new(),
-        }
-    }
 }
 
 impl<Name> Marks<Name> {

@@ -267,7 +267,6 @@ fn insert_at<T>(list: &mut Vec<T>, at: usize, entry: T) {
     list.insert(at, entry);
 }
 
-/// A program on one device.
 #[derive(Clone, Debug)]
 pub struct ProgramOnDevice {
     /// The device, as the process counts its devices.

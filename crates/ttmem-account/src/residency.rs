@@ -92,9 +92,8 @@ impl Vacated {
             }
         }
         let claims = by_run.into_iter();
-        claims
-            .map(|((run, time), cores)| (run, time, cores))
-            .collect()
+        let claims = claims.map(|((run, time), cores)| (run, time, cores));
+        claims.collect()
     }
 }
 

@@ -118,6 +118,12 @@ impl Totals {
         &self.classes[class.index()]
     }
 
+    /// Live buffers of all classes.
+    #[must_use]
+    pub fn buffers(&self) -> u64 {
+        self.classes.iter().map(|class| class.buffers).sum()
+    }
+
     #[must_use]
     #[inline]
     pub fn gauge(&self, kind: GaugeKind) -> &Gauge {

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::decimal;
+
 /// What a URL without a port means.
 const DEFAULT_PORT: u16 = 80;
 
@@ -157,7 +159,9 @@ fn split_authority(authority: &str) -> Result<(Host, u16), ParseHttpUrlError> {
         }
     };
     let port = match port.strip_prefix(':') {
-        Some(digits) => port_named(digits)?,
+        Some(digits) => decimal(digits)
+            .filter(|port| *port != 0)
+            .ok_or(ParseHttpUrlError::Port)?,
         None if port.is_empty() => DEFAULT_PORT,
         None => return Err(ParseHttpUrlError::Host),
     };
@@ -174,14 +178,6 @@ fn host_named(name: &str) -> Result<Host, ParseHttpUrlError> {
         return Err(ParseHttpUrlError::Host);
     }
     Ok(Host::Name(name.to_ascii_lowercase()))
-}
-
-/// Digits only: `parse` would also take a sign.
-fn port_named(digits: &str) -> Result<u16, ParseHttpUrlError> {
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let port = plain.then(|| digits.parse().ok()).flatten();
-    port.filter(|port| *port != 0)
-        .ok_or(ParseHttpUrlError::Port)
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ pub use error::ApiRequestError;
 pub(crate) use exchange::undecodable;
 
 use crate::{
-    Address, BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, EventReader,
-    Forgotten, History, KernelPage, L1Map, LastEvents, Marked, MemoryClass, PeakContents, PeakOf,
-    Processes, ProgramPage, Snapshot, Token, routes,
+    Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Forgotten,
+    History, L1Map, LastEvents, Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, Row,
+    Snapshot, Token, routes,
 };
 use target::{of_device, with_query};
 
@@ -91,38 +91,19 @@ impl ApiClient {
         self.document("GET", routes::SNAPSHOT, &())
     }
 
-    /// A page of live buffers: the first, or the one a cursor points to.
+    /// A page of live rows of a kind: the first, or the one a cursor points to.
     ///
     /// Without a limit the server chooses how many rows a page has.
-    pub fn buffers(
+    pub fn page<R: Row>(
         &self,
         cursor: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<BufferPage, ApiRequestError> {
-        self.page(routes::BUFFERS, &place(cursor, limit))
-    }
-
-    /// A page of live circular buffers, as [`buffers`](Self::buffers).
-    pub fn cbs(&self, cursor: Option<&str>, limit: Option<u32>) -> Result<CbPage, ApiRequestError> {
-        self.page(routes::CBS, &place(cursor, limit))
-    }
-
-    /// A page of live kernels, as [`buffers`](Self::buffers).
-    pub fn kernels(
-        &self,
-        cursor: Option<&str>,
-        limit: Option<u32>,
-    ) -> Result<KernelPage, ApiRequestError> {
-        self.page(routes::KERNELS, &place(cursor, limit))
-    }
-
-    /// A page of live programs, as [`buffers`](Self::buffers).
-    pub fn programs(
-        &self,
-        cursor: Option<&str>,
-        limit: Option<u32>,
-    ) -> Result<ProgramPage, ApiRequestError> {
-        self.page(routes::PROGRAMS, &place(cursor, limit))
+    ) -> Result<Page<R>, ApiRequestError> {
+        self.page_where(&BufferQuery {
+            cursor: cursor.map(str::to_owned),
+            limit,
+            ..BufferQuery::default()
+        })
     }
 
     /// One device, named by its logical id or by its unique id in hex.
@@ -137,7 +118,7 @@ impl ApiClient {
 
     /// A page of the live buffers that a query asks for.
     pub fn buffers_where(&self, query: &BufferQuery) -> Result<BufferPage, ApiRequestError> {
-        self.page(routes::BUFFERS, query)
+        self.page_where(query)
     }
 
     /// The live buffers that a query asks for, put together by what it says.
@@ -215,14 +196,5 @@ impl ApiClient {
     /// Whether the server has applied all that it was sent.
     pub fn ready(&self) -> Result<(), ApiRequestError> {
         self.exchange("GET", routes::READY).map(drop)
-    }
-}
-
-/// Where a page begins, and how long it may be.
-fn place(cursor: Option<&str>, limit: Option<u32>) -> BufferQuery {
-    BufferQuery {
-        cursor: cursor.map(str::to_owned),
-        limit,
-        ..BufferQuery::default()
     }
 }

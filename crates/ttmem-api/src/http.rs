@@ -3,9 +3,12 @@
 //! Owned by the client, which asks with `Connection: close`, so a stream carries exactly one
 //! response. Everything read is hostile: whoever bound the socket path first may answer. Sizes
 //! are bounded, the two framings may not contradict each other, and no length that was
-//! announced is allocated before that much has arrived.
+//! announced is allocated before that much has arrived. What is no response, or ends too early, is
+//! `InvalidData` or `UnexpectedEof`; a body beyond the limit is `FileTooLarge`.
 
 use std::io::{self, BufRead, Read};
+
+use crate::decimal;
 
 /// Room for status line and headers, and for the trailers of a chunked body.
 const HEAD_LIMIT_BYTES: u64 = 16 * 1024;
@@ -16,35 +19,8 @@ const HEADER_LIMIT: usize = 64;
 /// Sixteen hex digits, an extension, and the line end.
 const CHUNK_LINE_LIMIT_BYTES: u64 = 256;
 
-/// Why no response could be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadResponseError {
-    /// The stream failed, or its deadline passed.
-    #[error("reading failed")]
-    Io(#[source] io::Error),
-    /// The bytes are not an HTTP response, or end too early.
-    #[error("{0}")]
-    Malformed(String),
-    /// The body is larger than the caller accepts.
-    #[error("the body is larger than the limit")]
-    TooLarge,
-}
-
-impl From<io::Error> for ReadResponseError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::InvalidData => Self::Malformed(error.to_string()),
-            io::ErrorKind::UnexpectedEof => {
-                Self::Malformed("the body is shorter than announced".to_owned())
-            }
-            io::ErrorKind::FileTooLarge => Self::TooLarge,
-            _ => Self::Io(error),
-        }
-    }
-}
-
 /// Reads the status code and how the body is framed.
-pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Next), ReadResponseError> {
+pub(crate) fn read_head(stream: &mut impl BufRead) -> io::Result<(u16, Next)> {
     // Line by line: the parser then sees each head once, however small the pieces arrive.
     let mut head = Vec::new();
     loop {
@@ -55,23 +31,23 @@ pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Next), ReadRe
             b"\r\n" | b"\n" if line_start > 0 => break,
             [.., b'\n'] => {}
             _ if len(&head) == HEAD_LIMIT_BYTES => {
-                return Err(malformed("the headers are larger than 16 KiB").into());
+                return Err(malformed("the headers are larger than 16 KiB"));
             }
             _ if head.is_empty() => {
-                return Err(malformed("the connection was closed without an answer").into());
+                return Err(malformed("the connection was closed without an answer"));
             }
-            _ => return Err(malformed("the connection was closed inside the headers").into()),
+            _ => return Err(malformed("the connection was closed inside the headers")),
         }
     }
     let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
     let mut parsed = httparse::Response::new(&mut headers);
     match parsed.parse(&head) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(malformed("the headers are incomplete").into()),
+        Ok(httparse::Status::Partial) => return Err(malformed("the headers are incomplete")),
         Err(httparse::Error::TooManyHeaders) => {
-            return Err(malformed("more than 64 headers").into());
+            return Err(malformed("more than 64 headers"));
         }
-        Err(_) => return Err(malformed("not an HTTP response").into()),
+        Err(_) => return Err(malformed("not an HTTP response")),
     }
     let code = parsed.code.ok_or_else(|| malformed("no status code"))?;
     // Neither has a body, whatever its headers say.
@@ -81,15 +57,18 @@ pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<(u16, Next), ReadRe
     Ok((code, framing(parsed.headers)?))
 }
 
-fn framing(headers: &[httparse::Header<'_>]) -> Result<Next, ReadResponseError> {
+fn framing(headers: &[httparse::Header<'_>]) -> io::Result<Next> {
     let mut found = None;
     for header in headers {
         let framing = if header.name.eq_ignore_ascii_case("content-length") {
-            let length = decimal(header.value).ok_or_else(|| malformed("bad Content-Length"))?;
-            Next::bytes(length, false)
+            let length = str::from_utf8(header.value).ok().and_then(decimal);
+            Next::bytes(
+                length.ok_or_else(|| malformed("bad Content-Length"))?,
+                false,
+            )
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !header.value.eq_ignore_ascii_case(b"chunked") {
-                return Err(malformed("unknown Transfer-Encoding").into());
+                return Err(malformed("unknown Transfer-Encoding"));
             }
             Next::ChunkLength
         } else {
@@ -97,7 +76,7 @@ fn framing(headers: &[httparse::Header<'_>]) -> Result<Next, ReadResponseError> 
         };
         // Two framings that differ are how one response is made to look like two.
         if found.is_some_and(|earlier| earlier != framing) {
-            return Err(malformed("contradicting body lengths").into());
+            return Err(malformed("contradicting body lengths"));
         }
         found = Some(framing);
     }
@@ -164,7 +143,7 @@ impl<S> Body<S> {
 
 impl<S: BufRead> Body<S> {
     /// All of it.
-    pub(crate) fn read_whole(mut self) -> Result<Vec<u8>, ReadResponseError> {
+    pub(crate) fn read_whole(mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         self.read_to_end(&mut body)?;
         Ok(body)
@@ -184,7 +163,7 @@ impl<S: BufRead> Body<S> {
         if room.limit() == 0 {
             return Err(malformed("the framing of the body is too long"));
         }
-        Err(io::ErrorKind::UnexpectedEof.into())
+        Err(cut_short())
     }
 
     /// Reads bytes of the body itself, of which so many can come at once.
@@ -211,7 +190,7 @@ impl<S: BufRead> Read for Body<S> {
                     }
                     let count = self.read_bytes(buffer, left)?;
                     if count == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
+                        return Err(cut_short());
                     }
                     self.next = Next::bytes(left - count as u64, chunked);
                     return Ok(count);
@@ -254,16 +233,13 @@ fn malformed(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-fn len(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).expect("usize has at most 64 bits")
+fn cut_short() -> io::Error {
+    let reason = "the body is shorter than announced";
+    io::Error::new(io::ErrorKind::UnexpectedEof, reason)
 }
 
-/// Digits only: `parse` would also take a sign.
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    str::from_utf8(digits).ok()?.parse().ok()
+fn len(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).expect("usize has at most 64 bits")
 }
 
 #[cfg(test)]
@@ -281,7 +257,7 @@ mod tests {
         body: Vec<u8>,
     }
 
-    fn read_response(stream: impl Read, limit_bytes: u64) -> Result<Response, ReadResponseError> {
+    fn read_response(stream: impl Read, limit_bytes: u64) -> io::Result<Response> {
         let mut stream = BufReader::new(stream);
         let (code, framing) = read_head(&mut stream)?;
         let body = Body::new(stream, framing, limit_bytes).read_whole()?;
@@ -379,7 +355,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n".to_owned(),
         ] {
             let error = read_response(response.as_bytes(), LIMIT).unwrap_err();
-            assert!(matches!(error, ReadResponseError::TooLarge), "{error}");
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{error}");
         }
         let exact = format!("HTTP/1.1 200 OK\r\n\r\n{}", &large[1..]);
         assert!(read(exact.as_bytes()).is_ok());

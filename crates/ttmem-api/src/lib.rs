@@ -49,12 +49,13 @@ pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{LeakCandidates, Process, ProcessDevice, Processes, Released};
 pub use rows::{
-    BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbPage, CbRow, KernelPage,
-    KernelRow, MAX_PAGE_ROWS, Page, ProgramDevice, ProgramPage, ProgramRow,
+    BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
+    Page, ProgramDevice, ProgramRow, Row,
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
+pub use text_form::decimal;
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{

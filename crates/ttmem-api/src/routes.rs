@@ -6,10 +6,10 @@ pub const SNAPSHOT: &str = "/api/v1/snapshot";
 /// Live buffers, a page at a time: [`BufferPage`](crate::BufferPage).
 pub const BUFFERS: &str = "/api/v1/buffers";
 
-/// Live circular buffers, a page at a time: [`CbPage`](crate::CbPage).
+/// Live circular buffers, a page at a time: [`CbRow`](crate::CbRow)s.
 pub const CBS: &str = "/api/v1/cbs";
 
-/// Live kernels, a page at a time: [`KernelPage`](crate::KernelPage).
+/// Live kernels, a page at a time: [`KernelRow`](crate::KernelRow)s.
 pub const KERNELS: &str = "/api/v1/kernels";
 
 /// The last events, of all processes or with `pid=N` of one, `count=N` of them:
@@ -39,7 +39,7 @@ pub const PROCESSES: &str = "/api/v1/processes";
 /// Takes the filters of [`BUFFERS`].
 pub const BUFFER_GROUPS: &str = "/api/v1/buffers/groups";
 
-/// Live programs, a page at a time: [`ProgramPage`](crate::ProgramPage).
+/// Live programs, a page at a time: [`ProgramRow`](crate::ProgramRow)s.
 pub const PROGRAMS: &str = "/api/v1/programs";
 
 /// Totals over time, `seconds=N` back: [`History`](crate::History).

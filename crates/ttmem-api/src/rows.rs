@@ -3,11 +3,12 @@
 //! A row that names several devices exists on each of them; its byte figures are per device.
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, HexId, KernelKind, MemoryClass,
-    SchemaVersion, SortBy, Timestamp,
+    SchemaVersion, SortBy, Timestamp, routes,
 };
 
 /// Some rows, and where the next ones begin.
@@ -29,14 +30,27 @@ pub struct Page<R> {
 /// A page of live buffers.
 pub type BufferPage = Page<BufferRow>;
 
-/// A page of live circular buffers.
-pub type CbPage = Page<CbRow>;
+/// A kind of row that comes in pages.
+pub trait Row: DeserializeOwned {
+    /// The path of its pages.
+    const ROUTE: &'static str;
+}
 
-/// A page of live kernels.
-pub type KernelPage = Page<KernelRow>;
+impl Row for BufferRow {
+    const ROUTE: &'static str = routes::BUFFERS;
+}
 
-/// A page of live programs.
-pub type ProgramPage = Page<ProgramRow>;
+impl Row for CbRow {
+    const ROUTE: &'static str = routes::CBS;
+}
+
+impl Row for KernelRow {
+    const ROUTE: &'static str = routes::KERNELS;
+}
+
+impl Row for ProgramRow {
+    const ROUTE: &'static str = routes::PROGRAMS;
+}
 
 /// One live buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -213,8 +227,8 @@ pub const MAX_PAGE_ROWS: u32 = 10_000;
 
 /// Which buffers a reader wants; every field that is there narrows them down.
 ///
-/// Its fields are the query parameters of [`routes::BUFFERS`](crate::routes::BUFFERS) and of
-/// [`routes::BUFFER_GROUPS`](crate::routes::BUFFER_GROUPS).
+/// Its fields are the query parameters of [`routes::BUFFERS`] and of
+/// [`routes::BUFFER_GROUPS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BufferQuery {

@@ -35,3 +35,9 @@ macro_rules! text_form {
 }
 
 pub(crate) use text_form;
+
+/// A number of decimal digits only: `parse` would also take a sign.
+pub fn decimal<N: std::str::FromStr>(digits: &str) -> Option<N> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}

@@ -1,24 +1,16 @@
 //! Points in time as RFC 3339 strings in UTC.
 //!
-//! Only what the read model needs of a calendar: nanoseconds since the Unix epoch to civil date
-//! and back. No time zones, no leap seconds (Unix time has none), no clock: the caller brings
-//! the time.
+//! No time zones, no leap seconds (Unix time has none), no clock: the caller brings the time.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use schemars::JsonSchema;
+use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
 use crate::text_form::text_form;
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-const SECONDS_PER_DAY: u64 = 86_400;
-const EPOCH_YEAR: u64 = 1970;
-
-/// Days from 0000-03-01, the start of the first 400-year era, to 1970-01-01.
-const EPOCH_DAYS: u64 = 719_468;
-const DAYS_PER_ERA: u64 = 146_097;
 
 /// Nanoseconds since 1970-01-01 UTC, written as `2026-11-15T08:25:03.000000001Z`.
 ///
@@ -60,16 +52,14 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0 / NANOS_PER_SECOND;
-        let (year, month, day) = civil_from_days(seconds / SECONDS_PER_DAY);
-        let of_day = seconds % SECONDS_PER_DAY;
+        let time = OffsetDateTime::from_unix_timestamp_nanos(self.0.into());
+        let time = time.map_err(|_beyond_the_calendar| fmt::Error)?;
+        let (year, month, day) = time.to_calendar_date();
+        let (hour, minute, second, nanos) = time.to_hms_nano();
         write!(
             f,
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",
-            of_day / 3600,
-            of_day / 60 % 60,
-            of_day % 60,
-            self.0 % NANOS_PER_SECOND
+            "{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z",
+            u8::from(month)
         )
     }
 }
@@ -84,63 +74,13 @@ impl FromStr for Timestamp {
 
 text_form!(Timestamp, "an RFC 3339 time in UTC");
 
-/// Year, month and day of a day counted from 1970-01-01.
-///
-/// Counts in years that begin in March, so that the leap day is the last of its year.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let shifted = days + EPOCH_DAYS;
-    let era = shifted / DAYS_PER_ERA;
-    let day_of_era = shifted % DAYS_PER_ERA;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
-/// Days from 1970-01-01 to a date; `None` before 1970 and for dates that do not exist.
-fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let year_from_march = year.checked_sub(u64::from(month <= 2))?;
-    let month_from_march = (month + 9) % 12;
-    let year_of_era = year_from_march % 400;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = (year_from_march / 400 * DAYS_PER_ERA + day_of_era).checked_sub(EPOCH_DAYS)?;
-    // A 30 February counts into March: the way back shows it.
-    (civil_from_days(days) == (year, month, day)).then_some(days)
-}
-
 fn parse(text: &[u8]) -> Option<u64> {
     let (date_time, rest) = text.split_at_checked(19)?;
     let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
     if separators.iter().any(|&(at, byte)| date_time[at] != byte) {
         return None;
     }
-    let year = number(&date_time[0..4])?;
-    let is_too_early = year < EPOCH_YEAR;
-    // The calendar repeats itself every 400 years, so that the same days exist.
-    let days = days_from_civil(
-        if is_too_early { year + 2000 } else { year },
-        number(&date_time[5..7])?,
-        number(&date_time[8..10])?,
-    )?;
-    let (hour, minute, second) = (
-        number(&date_time[11..13])?,
-        number(&date_time[14..16])?,
-        number(&date_time[17..19])?,
-    );
-    if hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
+    let part = |digits: Range<usize>| u8::try_from(number(&date_time[digits])?).ok();
     let fraction_nanos = match rest.strip_suffix(b"Z")? {
         [] => 0,
         [b'.', digits @ ..] if (1..=9).contains(&digits.len()) => {
@@ -149,12 +89,15 @@ fn parse(text: &[u8]) -> Option<u64> {
         }
         _ => return None,
     };
-    let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
-    if is_too_early {
-        return Some(0);
-    }
-    let nanos = seconds.saturating_mul(NANOS_PER_SECOND);
-    Some(nanos.saturating_add(fraction_nanos))
+    let year = i32::try_from(number(&date_time[0..4])?).ok()?;
+    let month = Month::try_from(part(5..7)?).ok()?;
+    let date = Date::from_calendar_date(year, month, part(8..10)?).ok()?;
+    let nanos = u32::try_from(fraction_nanos).ok()?;
+    let time = Time::from_hms_nano(part(11..13)?, part(14..16)?, part(17..19)?, nanos).ok()?;
+    let nanos = PrimitiveDateTime::new(date, time)
+        .assume_utc()
+        .unix_timestamp_nanos();
+    Some(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }
 
 /// A number of decimal digits only; callers pass nine at most, so it cannot overflow.
@@ -171,7 +114,7 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_unix_nanos(seconds * NANOS_PER_SECOND)
+        Timestamp::from_unix_nanos(seconds * 1_000_000_000)
     }
 
     #[test]
@@ -192,17 +135,6 @@ mod tests {
             Timestamp::from_unix_nanos(u64::MAX).to_string(),
             "2554-07-21T23:34:33.709551615Z"
         );
-    }
-
-    #[test]
-    fn every_day_until_2554_goes_there_and_back() {
-        let mut previous = (1969, 12, 31);
-        for days in 0..=u64::MAX / NANOS_PER_SECOND / SECONDS_PER_DAY {
-            let civil = civil_from_days(days);
-            assert!(civil > previous, "{days}: {civil:?} after {previous:?}");
-            assert_eq!(days_from_civil(civil.0, civil.1, civil.2), Some(days));
-            previous = civil;
-        }
     }
 
     #[test]

@@ -56,9 +56,6 @@ pub enum ReadTokenError {
 
 impl Token {
     /// A token from its text.
-    ///
-    /// # Errors
-    /// When the text cannot be one.
     pub fn new(text: &str) -> Result<Self, ParseTokenError> {
         if text.is_empty() {
             return Err(ParseTokenError::Empty);
@@ -73,9 +70,6 @@ impl Token {
     }
 
     /// Reads the token of a file, which must be private to this user or to root.
-    ///
-    /// # Errors
-    /// When the file cannot be read, is not private, or has no token.
     pub fn read(path: &Path) -> Result<Self, ReadTokenError> {
         let owned = || path.to_owned();
         let io = |source| ReadTokenError::Io {

@@ -67,7 +67,7 @@ fn read_all(api: &ApiClient) -> Result<u64> {
     let mut cursor: Option<String> = None;
     let mut rows = 0;
     loop {
-        let page = api.buffers(cursor.as_deref(), Some(10_000))?;
+        let page = api.page::<ttmem_api::BufferRow>(cursor.as_deref(), Some(10_000))?;
         rows += page.rows.len() as u64;
         match page.next {
             Some(next) => cursor = Some(next),

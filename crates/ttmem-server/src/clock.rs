@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since the epoch.
 pub(crate) fn unix_nanos() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -15,7 +15,6 @@ use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
 
 pub(crate) const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
 
-/// A device that is known from the start.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownDevice {
     pub(crate) facts: DeviceFacts,

@@ -21,3 +21,38 @@ mod stream;
 pub use read::HttpConfig;
 pub use server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, StartServerError};
 pub use socket::SocketConfig;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// A thread that ends when what it receives from is dropped, and is waited for then.
+#[derive(Debug)]
+struct OwnedThread<S> {
+    sender: Option<S>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<S> OwnedThread<S> {
+    fn start(name: &str, sender: S, work: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        Ok(Self {
+            sender: Some(sender),
+            thread: Some(thread.spawn(work)?),
+        })
+    }
+}
+
+impl<S> Drop for OwnedThread<S> {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been printed; there is nothing left to save.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Locks what no panic under its lock can leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

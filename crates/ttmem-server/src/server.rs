@@ -107,9 +107,6 @@ pub enum Signals {
 
 impl Server {
     /// Binds the sockets and starts the threads.
-    ///
-    /// # Errors
-    /// When a socket is held by somebody else, or the system refuses something.
     pub fn start(config: ServerConfig, signals: Signals) -> Result<Self, StartServerError> {
         // Before any thread: they inherit the mask, so that only the descriptor gets them.
         let signals = match signals {
@@ -139,14 +136,13 @@ impl Server {
             .map(|device| (&device.facts).into())
             .collect();
         let journal = Journal::default();
-        let reader = journal.reader();
         let (ledger, ledger_thread) = ledger_thread::start(LedgerThreadConfig {
             devices,
             log: log.handle(),
             answers,
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
-            journal,
+            journal: journal.clone(),
         })
         .map_err(system("the ledger's thread"))?;
         let traffic = Arc::new(Traffic::default());
@@ -160,7 +156,13 @@ impl Server {
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
-        let state = ReadState::new(ledger.clone(), source, reader, histories, geometry);
+        let state = ReadState {
+            ledger: ledger.clone(),
+            facts: source,
+            geometry,
+            histories,
+            journal,
+        };
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
         let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
         log.handle().note(Note::ServerStarted {
@@ -200,9 +202,6 @@ impl Server {
     }
 
     /// Serves until it is stopped, then takes everything down in order.
-    ///
-    /// # Errors
-    /// When waiting for the sockets fails, or the ledger's thread did.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
         // Nobody new gets in, then what was reported is applied, then it is written to the log.

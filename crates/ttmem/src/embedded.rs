@@ -5,6 +5,7 @@
 //! the same folder, and both are gone when it stops.
 
 use crate::commands::reach;
+use crate::threads;
 use anyhow::{Context, Result, anyhow};
 use std::fs::Permissions;
 use std::io;
@@ -55,10 +56,7 @@ impl EmbeddedServer {
         };
         let server = Server::start(config, Signals::Ignore)?;
         let handle = server.handle();
-        let serving = std::thread::Builder::new()
-            .name("ttmem-server".to_owned())
-            .spawn(move || server.run())
-            .context("cannot start a thread for the server")?;
+        let serving = threads::spawn("ttmem-server", "the server", move || server.run())?;
         Ok(Self {
             socket,
             handle,

@@ -3,6 +3,7 @@
 //! A command that shows a screen of its own or has processes of its own must tidy up before it
 //! ends. Signals are blocked in every thread but one, which waits for them.
 
+use crate::threads;
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use std::sync::mpsc::SyncSender;
@@ -10,7 +11,6 @@ use std::sync::mpsc::SyncSender;
 /// Why a command that runs for a while stops waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// What it started has ended.
     Ended,
     /// The user, or the system, wants it to end.
     Interrupted,
@@ -22,21 +22,18 @@ pub(crate) enum StopReason {
 pub(crate) fn watch(stop: SyncSender<StopReason>) -> Result<()> {
     let signals = signals();
     signals.thread_block().context("cannot block signals")?;
-    std::thread::Builder::new()
-        .name("ttmem-signals".to_owned())
-        .spawn(move || {
-            if signals.wait().is_err() {
-                return;
-            }
-            // Unblocked here and nowhere else: this thread takes the next one, and dies of it.
-            let _obeys = signals.thread_unblock();
-            // Full: the command is stopping already. Disconnected: it has ended.
-            let _stopping = stop.try_send(StopReason::Interrupted);
-            loop {
-                std::thread::park();
-            }
-        })
-        .context("cannot start a thread for signals")?;
+    threads::spawn("ttmem-signals", "signals", move || {
+        if signals.wait().is_err() {
+            return;
+        }
+        // Unblocked here and nowhere else: this thread takes the next one, and dies of it.
+        let _obeys = signals.thread_unblock();
+        // Full: the command is stopping already. Disconnected: it has ended.
+        let _stopping = stop.try_send(StopReason::Interrupted);
+        loop {
+            std::thread::park();
+        }
+    })?;
     Ok(())
 }
 

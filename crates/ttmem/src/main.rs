@@ -16,6 +16,7 @@ mod output;
 mod render;
 mod run;
 mod scenarios;
+mod threads;
 
 use std::process::ExitCode;
 

@@ -24,7 +24,6 @@ pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sees every event just before it is recorded.
 pub(crate) trait Observer {
-    /// A mesh got its id.
     fn mesh(&mut self, _id: MeshId, _mesh: &MeshDefinition) {}
 
     /// An event will be recorded next; how many were before it.

@@ -96,7 +96,6 @@ pub(crate) fn list() -> Vec<Listed> {
     listed.collect()
 }
 
-/// The kinds of failure that a scenario plants.
 pub(crate) fn planted_failures(scenario: &Scenario) -> BTreeSet<FailureKind> {
     // A block that nothing runs plants nothing: only what can be reached is looked at.
     let mut planted = BTreeSet::new();

@@ -60,12 +60,17 @@ pub(crate) fn give_up(family: &Family, why: &str) {
 }
 
 /// What was read of a buffer; a family whose buffers are not as expected is given up.
-#[inline]
+///
+/// Inlined for good: what is read is large, and would be copied.
+#[inline(always)]
 pub(super) fn believe<T>(read: Result<Option<T>, Doubt>, family: &Family) -> Option<T> {
-    read.unwrap_or_else(|doubt| {
-        give_up(family, &doubt.to_string());
-        None
-    })
+    match read {
+        Ok(read) => read,
+        Err(doubt) => {
+            give_up(family, &doubt.to_string());
+            None
+        }
+    }
 }
 
 /// Reports that a buffer was placed, when the allocator's lock is not held.
@@ -80,17 +85,17 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     }
     facts.per_bank_bytes = device.block_bytes(facts.per_bank_bytes);
     device.report_before_use();
-    if facts.may_be_per_core() && report_parts(accessors, buffer, &facts, direction, device)? {
+    if facts.may_be_per_core() && report_parts(accessors, buffer, facts, direction, device)? {
         return Some(device);
     }
-    let unique_id = accessors.begin(buffer, &facts);
+    let unique_id = accessors.begin(buffer, facts);
     if accessors.needs_creation() {
         device.count_allocated(facts.class, facts.per_bank_bytes);
     }
     note_newest(report::buffer_id(unique_id).0);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
     let operation = creating::current_operation();
-    FAMILY.contain(|| {
+    FAMILY.contain(move || {
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
         );
@@ -103,7 +108,7 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
 fn report_parts(
     accessors: &BufferAccessors,
     buffer: Object,
-    facts: &Buffer,
+    facts: Buffer,
     direction: Option<Direction>,
     device: &OpenDevice,
 ) -> Option<bool> {
@@ -117,7 +122,7 @@ fn report_parts(
     note_newest(report::buffer_id(unique_id).0);
     let operation = creating::current_operation();
     FAMILY.contain(|| {
-        report::parts_allocated(device.mesh, unique_id, facts, &parts, direction, operation);
+        report::parts_allocated(device.mesh, unique_id, &facts, &parts, direction, operation);
     });
     Some(true)
 }
@@ -151,7 +156,8 @@ fn report_freed(buffer: Object) -> Option<()> {
     if let (Some((class, per_bank_bytes)), None) = (ended.counted, parts) {
         device.count_freed(class, per_bank_bytes);
     }
-    FAMILY.contain(|| report::buffer_freed(device.mesh, ended.number, parts.unwrap_or(1)));
+    let (mesh, number) = (device.mesh, ended.number);
+    FAMILY.contain(move || report::buffer_freed(mesh, number, parts.unwrap_or(1)));
     Some(())
 }
 

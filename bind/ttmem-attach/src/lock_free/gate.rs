@@ -58,7 +58,6 @@ impl<const SLOTS: usize> Gate<SLOTS> {
         }
     }
 
-    /// Takes a slot for a thread.
     pub(crate) fn join(&self) -> Member {
         // SYNC(slot): the thread that had it before has ended its last change.
         let free = |slot: &Slot| !slot.taken.swap(true, Ordering::Acquire);

@@ -152,10 +152,10 @@ impl BufferAccessors {
     }
 
     /// The number of a buffer that was placed: no other has it, ever.
-    pub(crate) fn begin(&self, buffer: Object, facts: &Buffer) -> u64 {
+    pub(crate) fn begin(&self, buffer: Object, facts: Buffer) -> u64 {
         match &self.rest {
             Rest::Asked(asked) => (asked.unique_id)(buffer),
-            Rest::Created(_) => creation::begin(buffer, facts),
+            Rest::Created(_) => creation::begin(buffer, &facts),
         }
     }
 

@@ -28,7 +28,6 @@ use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
 
-/// What applying an event comes to.
 pub(crate) type Outcome = Result<(), Anomaly>;
 
 /// One event, or definition, at work.
@@ -127,7 +126,6 @@ impl<O: Observer> Apply<'_, O> {
         Ok(())
     }
 
-    /// Begins a new stretch of peaks.
     fn mark(&mut self, name: TextId, number: u64) {
         let time = self.time;
         let facts = &mut self.account.facts;
@@ -136,7 +134,6 @@ impl<O: Observer> Apply<'_, O> {
         Arc::make_mut(&mut facts.marks).push(Mark { time, name, number }, ended);
     }
 
-    /// The slot of a defined mesh.
     fn mesh_slot(&self, id: MeshId) -> Result<u32, Anomaly> {
         let slot = self.account.mesh_ids.get(&id.0);
         slot.copied().ok_or(Anomaly::Undefined)

@@ -247,5 +247,4 @@ codec! { describe_own:
     CachedWorkload { workload, size_bytes };
 }
 
-/// A core set of a cover.
 pub(super) type SavedSet = (CoreType, CoresId);

@@ -192,18 +192,10 @@ fn put_sorted<T: Codec + Clone>(out: &mut Vec<u8>, rows: &Pages<T>, order: fn(&T
 }
 
 /// Numbers what is shared, each when it is first met.
+#[derive(Default)]
 struct Numbered<T> {
     known: Map<usize, u32>,
     shared: Vec<Arc<T>>,
-}
-
-impl<T> Default for Numbered<T> {
-    fn default() -> Self {
-        Self {
-            known: Map::default(),
-            shared: Vec::new(),
-        }
-    }
 }
 
 impl<T> Numbered<T> {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::connection::{Connection, Deadline};
 use super::target::with_query;
 use super::{ApiClient, ApiRequestError};
-use crate::http::{Body, ReadResponseError, read_head};
-use crate::{Address, BufferQuery, Page, SchemaVersion};
+use crate::http::{Body, read_head};
+use crate::{Address, BufferQuery, Page, Row, SchemaVersion};
 
 /// A whole answer may take this many timeouts: a server that trickles bytes still ends.
 const ANSWER_TIMEOUTS: u32 = 12;
@@ -24,12 +24,11 @@ impl ApiClient {
     /// A page of a list.
     ///
     /// It does not point to itself: whoever follows cursors would never get to the end.
-    pub(super) fn page<R: DeserializeOwned>(
+    pub(super) fn page_where<R: Row>(
         &self,
-        route: &str,
         query: &BufferQuery,
     ) -> Result<Page<R>, ApiRequestError> {
-        let page: Page<R> = self.document("GET", route, query)?;
+        let page: Page<R> = self.document("GET", R::ROUTE, query)?;
         if page.next.is_some() && page.next == query.cursor {
             return Err(self.malformed("the page points to itself"));
         }
@@ -130,14 +129,16 @@ impl ApiClient {
         }
     }
 
-    fn unreadable(&self, error: ReadResponseError) -> ApiRequestError {
-        match error {
-            ReadResponseError::Io(source) => self.transport(source),
-            ReadResponseError::Malformed(reason) => self.malformed(reason),
-            ReadResponseError::TooLarge => ApiRequestError::TooLarge {
+    fn unreadable(&self, error: io::Error) -> ApiRequestError {
+        match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                self.malformed(error.to_string())
+            }
+            io::ErrorKind::FileTooLarge => ApiRequestError::TooLarge {
                 server: self.server.clone(),
                 limit_bytes: self.body_limit_bytes,
             },
+            _ => self.transport(error),
         }
     }
 

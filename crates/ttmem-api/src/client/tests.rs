@@ -274,7 +274,11 @@ fn cursors_cannot_break_out_of_the_request_line() {
     let server = OneAnswer::with(sized(200, EMPTY_PAGE));
     let cursor = "a b&pid=1\r\nX: ü";
     assert_eq!(
-        server.client().buffers(Some(cursor), Some(5)).unwrap().rows,
+        server
+            .client()
+            .page::<crate::BufferRow>(Some(cursor), Some(5))
+            .unwrap()
+            .rows,
         []
     );
     assert_eq!(
@@ -286,7 +290,10 @@ fn cursors_cannot_break_out_of_the_request_line() {
 #[test]
 fn a_page_that_points_to_itself_is_refused() {
     let server = OneAnswer::with(sized(200, r#"{"schema":1,"rows":[],"next":"c1"}"#));
-    let error = server.client().kernels(Some("c1"), None).unwrap_err();
+    let error = server
+        .client()
+        .page::<crate::KernelRow>(Some("c1"), None)
+        .unwrap_err();
     assert!(
         matches!(error, ApiRequestError::Malformed { .. }),
         "{error:?}"

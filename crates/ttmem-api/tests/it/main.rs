@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
-    AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbPage, CbRow, CbUsage,
-    ClassUsage, CoreType, Device, HexId, KernelKind, KernelPage, KernelRow, KernelUsage,
-    LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice,
-    ProcessState, Released, RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
+    AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbRow, CbUsage,
+    ClassUsage, CoreType, Device, HexId, KernelKind, KernelRow, KernelUsage, LeakCandidates, Mark,
+    MemoryClass, Page, PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released,
+    RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -278,7 +278,7 @@ fn everything_comes_back() {
     let text = serde_json::to_string(&buffers).unwrap();
     assert_eq!(serde_json::from_str::<BufferPage>(&text).unwrap(), buffers);
 
-    let kernels = KernelPage {
+    let kernels = Page {
         schema: SCHEMA,
         rows: vec![KernelRow {
             pid: Some(2),
@@ -301,9 +301,12 @@ fn everything_comes_back() {
         matched_bytes: Some(64),
     };
     let text = serde_json::to_string(&kernels).unwrap();
-    assert_eq!(serde_json::from_str::<KernelPage>(&text).unwrap(), kernels);
+    assert_eq!(
+        serde_json::from_str::<Page<KernelRow>>(&text).unwrap(),
+        kernels
+    );
 
-    let cbs = CbPage {
+    let cbs = Page {
         schema: SCHEMA,
         rows: vec![CbRow {
             pid: Some(2),
@@ -323,7 +326,7 @@ fn everything_comes_back() {
         matched_bytes: Some(64),
     };
     let text = serde_json::to_string(&cbs).unwrap();
-    assert_eq!(serde_json::from_str::<CbPage>(&text).unwrap(), cbs);
+    assert_eq!(serde_json::from_str::<Page<CbRow>>(&text).unwrap(), cbs);
 }
 
 #[test]

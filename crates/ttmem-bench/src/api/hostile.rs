@@ -166,7 +166,9 @@ fn read_well(socket: &Path, is_over: &AtomicBool) -> Result<Value> {
     while !is_over.load(Ordering::Relaxed) {
         let begun = Instant::now();
         let snapshot = client.snapshot().map(drop);
-        let page = client.buffers(None, Some(100)).map(drop);
+        let page = client
+            .page::<ttmem_api::BufferRow>(None, Some(100))
+            .map(drop);
         for answer in [snapshot, page] {
             match answer {
                 Ok(()) => answered += 1,

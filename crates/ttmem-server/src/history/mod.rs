@@ -9,8 +9,9 @@ mod tier;
 
 pub(crate) use sampler::Sampler;
 
+use crate::lock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tier::{Sample, Tier};
 use ttmem_api::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 use ttmem_ledger::DeviceKey;
@@ -55,7 +56,7 @@ impl Default for Histories {
 impl Histories {
     /// Books what was found at a time, in nanoseconds since the epoch.
     fn book(&self, time: u64, found: &[(DeviceKey, u32, Option<u64>, Sample)]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let kept = &mut *kept;
         let mut samples = Vec::with_capacity(found.len());
         for (key, id, unique_id, sample) in found {
@@ -78,7 +79,7 @@ impl Histories {
 
     /// The history of every device, so many seconds back, in the finest steps that reach so far.
     pub(crate) fn document(&self, time: Timestamp, seconds: u32) -> History {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         let mut tiers = kept.tiers.iter();
         let tier = tiers.find(|tier| tier.reach_seconds() >= seconds);
         let tier = tier.unwrap_or(&kept.tiers[TIERS.len() - 1]);

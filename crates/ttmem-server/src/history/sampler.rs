@@ -2,13 +2,13 @@
 
 use super::Histories;
 use super::tier::Sample;
+use crate::OwnedThread;
 use crate::ledger_thread::LedgerHandle;
 use crate::read::GeometryCache;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use ttmem_event::Class;
 use ttmem_ledger::{DeviceKey, Geometry, View};
@@ -21,8 +21,7 @@ const REST: u32 = 20;
 /// The thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: OwnedThread<Sender<()>>,
 }
 
 impl Sampler {
@@ -33,32 +32,17 @@ impl Sampler {
         now: fn() -> u64,
     ) -> io::Result<Self> {
         let (stop, stopped) = bounded::<()>(0);
-        let thread = std::thread::Builder::new()
-            .name("ttmem-history".to_owned())
-            .spawn(move || {
-                let mut observer = Observer::default();
-                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
-                    let Some(view) = ledger.wait_for_view() else {
-                        break;
-                    };
-                    let found = observer.observe(&view, &geometries);
-                    histories.book(now(), &found);
-                }
-            })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic in there has been printed; there is nothing left to save.
-            let _ended = thread.join();
-        }
+        let thread = OwnedThread::start("ttmem-history", stop, move || {
+            let mut observer = Observer::default();
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
+                let Some(view) = ledger.wait_for_view() else {
+                    break;
+                };
+                let found = observer.observe(&view, &geometries);
+                histories.book(now(), &found);
+            }
+        })?;
+        Ok(Self { _thread: thread })
     }
 }
 

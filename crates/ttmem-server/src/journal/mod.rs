@@ -2,7 +2,7 @@
 //! process did last.
 //!
 //! The ledger thread owns the [`Journal`] and adds every batch that it applied. A batch is kept
-//! once and listed twice: among the newest of all processes, which any [`JournalReader`] sees, and
+//! once and listed twice: among the newest of all processes, which readers see, and
 //! among the last of its own process. Nobody is waited for: what falls off the end is gone for
 //! readers that are slow. Events keep the ids of their process; [`Names`] has what they stand for.
 
@@ -10,9 +10,10 @@ mod names;
 
 pub(crate) use names::Names;
 
+use crate::lock;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use ttmem_api::{LastEvent, LastEvents, SCHEMA, StreamEvent, Timestamp};
 use ttmem_event::Event;
@@ -172,58 +173,6 @@ struct Departed {
     names: Names,
 }
 
-/// Where the ledger thread keeps what it applied.
-#[derive(Debug, Default)]
-pub(crate) struct Journal {
-    reader: JournalReader,
-}
-
-impl Journal {
-    pub(crate) fn reader(&self) -> JournalReader {
-        self.reader.clone()
-    }
-
-    /// Keeps events that were applied, and gives them their ids; nothing if there are none.
-    pub(crate) fn push(&mut self, mut batch: Batch) -> Option<Arc<Batch>> {
-        if batch.events.is_empty() {
-            return None;
-        }
-        // Room for a full batch must not be kept for a single event.
-        batch.events.shrink_to_fit();
-        let before = self.reader.newest();
-        batch.first_id = before + 1;
-        let newest = before + batch.events.len() as u64;
-        let batch = Arc::new(batch);
-        self.reader.kept().push(&batch);
-        self.reader.shared.newest.send_replace(newest);
-        Some(batch)
-    }
-
-    /// The process in this slot is about to depart: what it defined goes with it, its names stay.
-    pub(crate) fn depart(
-        &mut self,
-        slot: u32,
-        process: ProcessRef<'_>,
-        logical_id: impl Fn(u32) -> Option<u32>,
-    ) {
-        let mut kept = self.reader.kept();
-        let history = kept.processes.get_mut(slot as usize);
-        let mut history = history.map(std::mem::take).unwrap_or_default();
-        if history.batches.is_empty() {
-            return;
-        }
-        history.trim();
-        if kept.departed.len() >= KEPT_DEPARTED {
-            kept.departed.pop_front();
-        }
-        kept.departed.push_back(Arc::new(Departed {
-            pid: process.facts.identity.pid,
-            names: history.names(KEPT_OF_PROCESS, process, logical_id),
-            history,
-        }));
-    }
-}
-
 /// The last events at one moment, for a reader to name in its own thread.
 #[derive(Debug)]
 pub(crate) struct Last {
@@ -262,9 +211,9 @@ impl Last {
     }
 }
 
-/// What is kept, for any thread.
+/// What is kept: the ledger thread adds to it, any thread may read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct JournalReader {
+pub(crate) struct Journal {
     shared: Arc<Shared>,
 }
 
@@ -316,10 +265,45 @@ pub(crate) struct Since {
     pub(crate) batches: Vec<Arc<Batch>>,
 }
 
-impl JournalReader {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        let kept = self.shared.kept.lock();
-        kept.unwrap_or_else(PoisonError::into_inner)
+impl Journal {
+    /// Keeps events that were applied, and gives them their ids; nothing if there are none.
+    pub(crate) fn push(&self, mut batch: Batch) -> Option<Arc<Batch>> {
+        if batch.events.is_empty() {
+            return None;
+        }
+        // Room for a full batch must not be kept for a single event.
+        batch.events.shrink_to_fit();
+        let before = self.newest();
+        batch.first_id = before + 1;
+        let newest = before + batch.events.len() as u64;
+        let batch = Arc::new(batch);
+        lock(&self.shared.kept).push(&batch);
+        self.shared.newest.send_replace(newest);
+        Some(batch)
+    }
+
+    /// The process in this slot is about to depart: what it defined goes with it, its names stay.
+    pub(crate) fn depart(
+        &self,
+        slot: u32,
+        process: ProcessRef<'_>,
+        logical_id: impl Fn(u32) -> Option<u32>,
+    ) {
+        let mut kept = lock(&self.shared.kept);
+        let history = kept.processes.get_mut(slot as usize);
+        let mut history = history.map(std::mem::take).unwrap_or_default();
+        if history.batches.is_empty() {
+            return;
+        }
+        history.trim();
+        if kept.departed.len() >= KEPT_DEPARTED {
+            kept.departed.pop_front();
+        }
+        kept.departed.push_back(Arc::new(Departed {
+            pid: process.facts.identity.pid,
+            names: history.names(KEPT_OF_PROCESS, process, logical_id),
+            history,
+        }));
     }
 
     pub(crate) fn newest(&self) -> u64 {
@@ -332,7 +316,7 @@ impl JournalReader {
 
     /// The last `count` events of a process, or of each: take a view after this to name them.
     pub(crate) fn last(&self, count: usize, pid: Option<u32>) -> Last {
-        let kept = self.kept();
+        let kept = lock(&self.shared.kept);
         let wanted = |other: Option<u32>| pid.is_none() || other == pid;
         let live = kept.processes.iter().zip(0..);
         let live = live.filter(|(history, _slot)| wanted(history.pid()));
@@ -348,7 +332,7 @@ impl JournalReader {
 
     /// The events after an id, about `count` of them.
     pub(crate) fn since(&self, id: u64, count: usize) -> Since {
-        let kept = self.kept();
+        let kept = lock(&self.shared.kept);
         let oldest = kept.batches.front().map_or(1, |batch| batch.first_id);
         let first = kept.batches.partition_point(|batch| {
             batch.first_id + batch.events.len() as u64 <= id.saturating_add(1)

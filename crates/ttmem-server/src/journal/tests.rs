@@ -33,19 +33,19 @@ fn join(ledger: &mut Ledger, pid: u32) -> u32 {
     })
 }
 
-fn depart(ledger: &mut Ledger, journal: &mut Journal, slot: u32) {
+fn depart(ledger: &mut Ledger, journal: &Journal, slot: u32) {
     let process = ledger.process(slot).expect("it lives");
     journal.depart(slot, process, |device| ledger.logical_id(device));
     ledger.depart(slot, Departure::Died, 0);
 }
 
 fn times(ledger: &mut Ledger, journal: &Journal, count: usize, pid: Option<u32>) -> Vec<u64> {
-    let document = journal.reader().last(count, pid).document(&ledger.view());
+    let document = journal.last(count, pid).document(&ledger.view());
     let times = document.events.iter().map(|event| event.time.unix_nanos());
     times.collect()
 }
 
-fn push(journal: &mut Journal, slot: u32, pid: u32, events: &[Event]) {
+fn push(journal: &Journal, slot: u32, pid: u32, events: &[Event]) {
     journal.push(Batch {
         slot,
         pid: Some(pid),
@@ -56,8 +56,8 @@ fn push(journal: &mut Journal, slot: u32, pid: u32, events: &[Event]) {
 
 #[test]
 fn events_are_counted_from_one_and_given_behind_an_id() {
-    let mut journal = Journal::default();
-    let reader = journal.reader();
+    let journal = Journal::default();
+    let reader = journal.clone();
     let ids = |after: u64, count: usize| -> Vec<u64> {
         let batches = reader.since(after, count).batches;
         let batches = batches.iter();
@@ -69,9 +69,9 @@ fn events_are_counted_from_one_and_given_behind_an_id() {
         batches.flat_map(ids).collect()
     };
     assert_eq!((reader.newest(), reader.since(0, 10).oldest), (0, 1));
-    push(&mut journal, 0, 11, &[marked(0), marked(1), marked(2)]);
-    push(&mut journal, 0, 11, &[]);
-    push(&mut journal, 0, 11, &[marked(3), marked(4)]);
+    push(&journal, 0, 11, &[marked(0), marked(1), marked(2)]);
+    push(&journal, 0, 11, &[]);
+    push(&journal, 0, 11, &[marked(3), marked(4)]);
     assert_eq!(reader.newest(), 5);
     assert_eq!(ids(0, 10), [1, 2, 3, 4, 5]);
     assert_eq!(ids(2, 10), [3, 4, 5]);
@@ -83,20 +83,20 @@ fn events_are_counted_from_one_and_given_behind_an_id() {
 
 #[test]
 fn only_the_newest_events_are_kept() {
-    let mut journal = Journal::default();
+    let journal = Journal::default();
     let thousand: Vec<Event> = (0..1000).map(marked).collect();
     for _batch in 0..100 {
-        push(&mut journal, 0, 11, &thousand);
+        push(&journal, 0, 11, &thousand);
     }
-    let since = journal.reader().since(0, usize::MAX);
-    assert_eq!(journal.reader().newest(), 100_000);
+    let since = journal.since(0, usize::MAX);
+    assert_eq!(journal.newest(), 100_000);
     assert_eq!(since.oldest, 35_001, "65 batches of a thousand fit");
     let kept: usize = since.batches.iter().map(|batch| batch.events.len()).sum();
     assert_eq!(kept, 65_000);
     for _batch in 0..10_000 {
-        push(&mut journal, 0, 11, &thousand[..1]);
+        push(&journal, 0, 11, &thousand[..1]);
     }
-    let since = journal.reader().since(0, usize::MAX);
+    let since = journal.since(0, usize::MAX);
     assert_eq!(since.batches.len(), KEPT_BATCHES, "however small they are");
 }
 
@@ -146,7 +146,7 @@ fn the_last_256_events_of_a_process_are_kept_however_they_came() {
 
 #[test]
 fn a_quiet_process_keeps_its_last_events_and_no_more_memory_than_they_need() {
-    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let (mut ledger, journal) = (Ledger::new(Limits::default()), Journal::default());
     let quiet = join(&mut ledger, 11);
     let busy = join(&mut ledger, 22);
     let large: Vec<Event> = (0..5000).map(marked).collect();
@@ -158,19 +158,16 @@ fn a_quiet_process_keeps_its_last_events_and_no_more_memory_than_they_need() {
         ..Batch::default()
     });
     for _batch in 0..20 {
-        push(&mut journal, busy, 22, &large);
+        push(&journal, busy, 22, &large);
     }
-    assert!(journal.reader().since(0, 1).oldest > 5000);
-    let kept: usize = journal.reader.kept().processes[quiet as usize]
+    assert!(journal.since(0, 1).oldest > 5000);
+    let kept: usize = lock(&journal.shared.kept).processes[quiet as usize]
         .batches
         .iter()
         .map(|batch| batch.events.len())
         .sum();
     assert_eq!(kept, 256);
-    let last = journal
-        .reader()
-        .last(1000, Some(11))
-        .document(&ledger.view());
+    let last = journal.last(1000, Some(11)).document(&ledger.view());
     let times = last.events.iter().map(|event| event.time.unix_nanos());
     assert!(times.eq(4744..5000));
     let anomalies = last.events.iter().filter_map(LastEvent::anomaly);
@@ -180,16 +177,16 @@ fn a_quiet_process_keeps_its_last_events_and_no_more_memory_than_they_need() {
 
 #[test]
 fn events_of_the_living_and_of_the_departed_come_in_the_order_of_their_times() {
-    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let (mut ledger, journal) = (Ledger::new(Limits::default()), Journal::default());
     let first = join(&mut ledger, 11);
     let second = join(&mut ledger, 22);
-    push(&mut journal, first, 11, &[marked(1), marked(4), marked(6)]);
-    push(&mut journal, second, 22, &[marked(2), marked(5)]);
-    depart(&mut ledger, &mut journal, first);
+    push(&journal, first, 11, &[marked(1), marked(4), marked(6)]);
+    push(&journal, second, 22, &[marked(2), marked(5)]);
+    depart(&mut ledger, &journal, first);
     // Its slot is somebody else's now.
     let third = join(&mut ledger, 33);
     assert_eq!(third, first);
-    push(&mut journal, third, 33, &[marked(3)]);
+    push(&journal, third, 33, &[marked(3)]);
     assert_eq!(times(&mut ledger, &journal, 100, None), [1, 2, 3, 4, 5, 6]);
     assert_eq!(times(&mut ledger, &journal, 2, None), [5, 6]);
     assert_eq!(times(&mut ledger, &journal, 2, Some(11)), [4, 6]);
@@ -199,11 +196,11 @@ fn events_of_the_living_and_of_the_departed_come_in_the_order_of_their_times() {
 
 #[test]
 fn events_of_a_process_that_departs_before_the_view_are_not_lost() {
-    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let (mut ledger, journal) = (Ledger::new(Limits::default()), Journal::default());
     let slot = join(&mut ledger, 11);
-    push(&mut journal, slot, 11, &[marked(1)]);
-    let last = journal.reader().last(10, None);
-    depart(&mut ledger, &mut journal, slot);
+    push(&journal, slot, 11, &[marked(1)]);
+    let last = journal.last(10, None);
+    depart(&mut ledger, &journal, slot);
     assert_eq!(join(&mut ledger, 22), slot);
     let events = last.document(&ledger.view()).events;
     assert_eq!((events.len(), events[0].pid), (1, Some(11)));
@@ -212,14 +209,14 @@ fn events_of_a_process_that_departs_before_the_view_are_not_lost() {
 
 #[test]
 fn the_events_of_64_departed_processes_are_kept() {
-    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let (mut ledger, journal) = (Ledger::new(Limits::default()), Journal::default());
     for pid in 1..=70_u32 {
         let slot = join(&mut ledger, pid);
-        push(&mut journal, slot, pid, &[marked(u64::from(pid))]);
-        depart(&mut ledger, &mut journal, slot);
+        push(&journal, slot, pid, &[marked(u64::from(pid))]);
+        depart(&mut ledger, &journal, slot);
         // One that said nothing takes nobody's place.
         let silent = join(&mut ledger, 1000 + pid);
-        depart(&mut ledger, &mut journal, silent);
+        depart(&mut ledger, &journal, silent);
     }
     let kept: Vec<u64> = (7..=70).collect();
     assert_eq!(times(&mut ledger, &journal, 1000, None), kept);
@@ -267,7 +264,7 @@ fn define(ledger: &mut Ledger, slot: u32) {
 
 #[test]
 fn ids_are_shown_by_what_they_stand_for() {
-    let (mut ledger, mut journal) = (Ledger::new(Limits::default()), Journal::default());
+    let (mut ledger, journal) = (Ledger::new(Limits::default()), Journal::default());
     let slot = join(&mut ledger, 11);
     define(&mut ledger, slot);
     let whats = [
@@ -319,9 +316,9 @@ fn ids_are_shown_by_what_they_stand_for() {
         anomalies: vec![(5, Anomaly::UnknownFree)],
         ..Batch::default()
     });
-    let before = journal.reader().last(10, None).document(&ledger.view());
-    depart(&mut ledger, &mut journal, slot);
-    let after = journal.reader().last(10, None).document(&ledger.view());
+    let before = journal.last(10, None).document(&ledger.view());
+    depart(&mut ledger, &journal, slot);
+    let after = journal.last(10, None).document(&ledger.view());
     assert_eq!(before, after, "a departure changes no names");
 
     let event = |place: usize| &after.events[place];
@@ -356,7 +353,7 @@ fn ids_are_shown_by_what_they_stand_for() {
     assert_eq!(event(4).anomaly(), None);
 
     // Of a process that is gone with all that it defined, an id stands for nothing.
-    let since = journal.reader().since(0, 10);
+    let since = journal.since(0, 10);
     let unnamed = since.batches[0].event(0, &Names::default()).event;
     let unknown = |name: &str| (name.to_owned(), FieldValue::Unknown);
     for name in ["devices", "cores", "name"] {

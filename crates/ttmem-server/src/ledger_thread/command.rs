@@ -82,7 +82,6 @@ pub(crate) enum ProcessCommand {
 }
 
 impl Command {
-    /// Whether it can change the ledger.
     pub(super) fn is_change(&self) -> bool {
         matches!(
             self,

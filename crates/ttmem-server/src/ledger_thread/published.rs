@@ -6,7 +6,8 @@
 //! Everything that was acknowledged before it asked is in its view: a change is announced before it
 //! begins, and acknowledged after that.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::lock;
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use ttmem_ledger::{Ledger, View};
 
@@ -27,7 +28,7 @@ impl Published {
     /// know that somebody waits.
     pub(crate) fn request(&self, wake: impl FnOnce()) -> oneshot::Receiver<Arc<View>> {
         let (sender, receiver) = oneshot::channel();
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         if let Some(view) = &state.current {
             // The receiver is here.
             let _held = sender.send(Arc::clone(view));
@@ -40,10 +41,6 @@ impl Published {
             }
         }
         receiver
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,12 +62,12 @@ impl Publisher {
     /// A change begins: from now on readers wait for the view after it.
     pub(crate) fn invalidate(&mut self) {
         if self.current.take().is_some() {
-            self.published.state().current = None;
+            lock(&self.published.0).current = None;
         }
     }
 
     pub(crate) fn publish_if_requested(&mut self, ledger: &mut Ledger) {
-        if !self.published.state().waiting.is_empty() {
+        if !lock(&self.published.0).waiting.is_empty() {
             self.publish(ledger);
         }
     }
@@ -79,7 +76,7 @@ impl Publisher {
     pub(crate) fn publish(&mut self, ledger: &mut Ledger) -> Arc<View> {
         // Not under the lock: readers must not wait there.
         let view = self.current.get_or_insert_with(|| Arc::new(ledger.view()));
-        let mut state = self.published.state();
+        let mut state = lock(&self.published.0);
         state.current = Some(Arc::clone(view));
         for sender in state.waiting.drain(..) {
             // Who went away needs no view.
@@ -91,7 +88,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        *self.published.state() = State {
+        *lock(&self.published.0) = State {
             ended: true,
             ..State::default()
         };

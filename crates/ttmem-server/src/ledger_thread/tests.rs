@@ -20,7 +20,7 @@ fn contradicted(format: LogFormat, quiet: bool) -> (String, Vec<Option<String>>)
     let log = Log::start(LogTarget::File(LogFileOptions::new(&path)), options).unwrap();
     let (answers, _answered) = bounded(16);
     let journal = Journal::default();
-    let reader = journal.reader();
+    let reader = journal.clone();
     let flags = rustix::event::EventfdFlags::empty();
     let config = LedgerThreadConfig {
         devices: Vec::new(),

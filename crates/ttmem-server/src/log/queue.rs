@@ -6,7 +6,7 @@
 //! kept waiting: a view holds on to a copy of everything, and one must be enough.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ttmem_ledger::View;
@@ -16,6 +16,7 @@ use super::entry::{LogEntry, Note, is_error_at};
 use super::threads::LogOptions;
 use crate::clock::unix_nanos;
 use crate::journal::NamedBatch;
+use crate::lock;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueLimits {
@@ -136,7 +137,7 @@ impl LogHandle {
     /// Has a dump printed, in place of an earlier one of its kind that is still waiting.
     pub fn dump(&self, kind: DumpKind, view: View) {
         let (request, superseded) = {
-            let mut dumps = self.events.shared.dumps();
+            let mut dumps = lock(&self.events.shared.dumps);
             dumps.last_request += 1;
             let request = dumps.last_request;
             (request, dumps.views[kind as usize].replace((request, view)))
@@ -224,14 +225,9 @@ impl Queue {
 }
 
 impl Shared {
-    fn dumps(&self) -> MutexGuard<'_, PendingDumps> {
-        // Nothing under the lock can leave it half changed.
-        self.dumps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The waiting view of a kind; of one request only, if one is given.
     pub(super) fn take_dump(&self, kind: DumpKind, request: Option<u64>) -> Option<View> {
-        let mut dumps = self.dumps();
+        let mut dumps = lock(&self.dumps);
         let pending = &mut dumps.views[kind as usize];
         let wanted =
             pending.take_if(|(newest, _)| request.is_none_or(|request| request == *newest));

@@ -41,7 +41,6 @@ impl Who {
         }
     }
 
-    /// Whether marks may be set.
     pub(super) fn may_mark(self) -> Result<(), Refusal> {
         match self {
             Self::User(_) | Self::Bearer => Ok(()),

@@ -7,7 +7,6 @@ use ttmem_api::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{BufferRow, Capacity, Geometry, ProcessView, View};
 
-/// Cells by default.
 pub(super) const DEFAULT_CELLS: u32 = 256;
 
 pub(super) const MAX_CELLS: u32 = 4096;

@@ -13,6 +13,7 @@ use super::pending::Pending;
 use super::routes::router;
 use super::tcp::BoundHttp;
 use crate::stream::StreamEnd;
+use crate::{OwnedThread, lock};
 use axum::Router;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, Request};
@@ -26,8 +27,7 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -48,13 +48,10 @@ const MAX_HEADERS: usize = 64;
 /// How long requests that are being answered may go on when the thread has to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Why the thread could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartHttpError {
-    /// The runtime has no event queue.
     #[error("cannot start the runtime of the read API")]
     Runtime(#[source] io::Error),
-    /// The system has no thread left.
     #[error("cannot start the thread of the read API")]
     Thread(#[source] io::Error),
 }
@@ -62,18 +59,14 @@ pub enum StartHttpError {
 /// A connection to serve, and the user at its other end.
 type Arrival = (UnixStream, u32);
 
-/// The thread that answers readers.
+/// The thread that answers readers; when this is dropped, what is being answered gets a moment.
 #[derive(Debug)]
 pub struct HttpThread {
-    arrivals: Option<mpsc::Sender<Arrival>>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread<mpsc::Sender<Arrival>>,
 }
 
 impl HttpThread {
     /// Starts the thread, for connections that are handed over and for those over TCP, if any.
-    ///
-    /// # Errors
-    /// When the system has no thread or no event queue for it.
     pub fn start(
         state: ReadState,
         limits: HttpLimits,
@@ -89,18 +82,13 @@ impl HttpThread {
             .build()
             .map_err(StartHttpError::Runtime)?;
         let (arrivals, queue) = mpsc::channel(QUEUE);
-        let thread = std::thread::Builder::new()
-            .name("ttmem-http".to_owned())
-            .spawn(move || {
-                runtime.block_on(serve_all(router(state), limits, queue, tcp));
-                // A document in the making ends by itself: nobody waits for it any more.
-                runtime.shutdown_background();
-            })
-            .map_err(StartHttpError::Thread)?;
-        Ok(Self {
-            arrivals: Some(arrivals),
-            thread: Some(thread),
-        })
+        let thread = OwnedThread::start("ttmem-http", arrivals, move || {
+            runtime.block_on(serve_all(router(state), limits, queue, tcp));
+            // A document in the making ends by itself: nobody waits for it any more.
+            runtime.shutdown_background();
+        });
+        let thread = thread.map_err(StartHttpError::Thread)?;
+        Ok(Self { thread })
     }
 
     /// Hands over a connection whose first bytes are those of an HTTP request, none of them read.
@@ -108,32 +96,12 @@ impl HttpThread {
     /// # Errors
     /// The connection, when there are more than the thread can look at: [`refuse`] it.
     pub fn serve(&self, stream: UnixStream, uid: u32) -> Result<(), UnixStream> {
-        let Some(arrivals) = &self.arrivals else {
+        let Some(arrivals) = &self.thread.sender else {
             return Err(stream);
         };
         arrivals
             .try_send((stream, uid))
             .map_err(|refused| refused.into_inner().0)
-    }
-
-    /// Ends the thread: what is being answered gets a moment, the rest is dropped.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        // Without a sender the queue ends, and with it the loop.
-        self.arrivals = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic in there has been printed; there is nothing left to save.
-            let _ended = thread.join();
-        }
-    }
-}
-
-impl Drop for HttpThread {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
@@ -236,7 +204,6 @@ pub(super) enum Stage {
     Stream(Option<StreamEnd>),
 }
 
-/// How a connection came in.
 #[derive(Debug)]
 pub(super) enum Door {
     /// Through the socket, from this user.
@@ -253,10 +220,6 @@ impl Connection {
         })
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// As whom a request is admitted and has its permit, or why it is not.
     fn admit(&self, request: &Request<Incoming>, door: &Door) -> Result<Who, Refusal> {
         let (here, admission) = match door {
@@ -265,7 +228,7 @@ impl Connection {
         };
         let admitted = admission.admit(request, *here);
         let admitted = admitted.and_then(|who| Ok((who, self.permits.request()?)));
-        let mut stage = self.stage();
+        let mut stage = lock(&self.stage);
         match (admitted, &mut *stage) {
             (Ok((who, permit)), stage) => {
                 *stage = Stage::Request(permit);
@@ -281,13 +244,13 @@ impl Connection {
 
     /// The answer is a stream: the permit of the request is for others.
     pub(super) fn stream(&self, ended: StreamEnd) {
-        *self.stage() = Stage::Stream(Some(ended));
+        *lock(&self.stage) = Stage::Stream(Some(ended));
     }
 
     /// Waits until the connection has lasted long enough.
     async fn deadline(&self) {
         tokio::time::sleep(self.permits.limits.connection_timeout).await;
-        let ended = match &mut *self.stage() {
+        let ended = match &mut *lock(&self.stage) {
             Stage::Stream(ended) => ended.take(),
             _no_stream => None,
         };
@@ -341,7 +304,7 @@ impl Connection {
                 Stage::Waiting { is_refused, .. } => !is_refused,
                 _admitted => false,
             };
-            if !is_silent(&self.stage()) {
+            if !is_silent(&lock(&self.stage)) {
                 // Its request came meanwhile, and is answered.
                 std::future::pending::<()>().await;
             }

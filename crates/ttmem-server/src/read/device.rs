@@ -183,7 +183,6 @@ fn prefetcher(process: &ProcessView, mesh: &Mesh, cache: &Prefetcher) -> Prefetc
     }
 }
 
-/// One device of a snapshot.
 pub(super) fn device(
     device: &Device,
     geometry: &DeviceGeometry,
@@ -265,9 +264,7 @@ fn class_usage(
         capacity_is_current: geometry
             .capacity
             .map(|_known| listed.has_capacity[class.index()]),
-        physical_bytes: None,
-        reserved_bytes: None,
-        occupied_bytes: None,
+        ..ClassUsage::default()
     }
 }
 

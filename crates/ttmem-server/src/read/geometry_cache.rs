@@ -3,7 +3,8 @@
 //! Viewers ask several times a second, and between two questions often nothing
 //! happened: the answer to the last one is then the answer to this one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::lock;
+use std::sync::{Arc, Mutex};
 use ttmem_ledger::{Geometry, View};
 
 /// The geometry of the last view that somebody asked about.
@@ -16,26 +17,21 @@ pub struct GeometryCache {
 type Known = (u64, Arc<Geometry>);
 
 impl GeometryCache {
-    /// The geometry of a view.
     #[must_use]
     pub fn of(&self, view: &View) -> Arc<Geometry> {
-        if let Some((revision, geometry)) = &*self.last()
+        if let Some((revision, geometry)) = &*lock(&self.last)
             && *revision == view.revision
         {
             return Arc::clone(geometry);
         }
         // Not under the lock: askers about different states do not wait for each other.
         let geometry = Arc::new(view.geometry());
-        let mut last = self.last();
+        let mut last = lock(&self.last);
         let is_older = |(revision, _geometry): &Known| *revision < view.revision;
         if last.as_ref().is_none_or(is_older) {
             *last = Some((view.revision, Arc::clone(&geometry)));
         }
         geometry
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Known>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

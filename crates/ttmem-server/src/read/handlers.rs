@@ -13,6 +13,7 @@ use super::snapshot;
 use super::vocabulary;
 use crate::history::Histories;
 use crate::ledger_thread::ForgetError;
+use crate::stream::Streams;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -20,9 +21,9 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, CbPage, DeviceDetail, Forgotten, History,
-    KernelPage, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, PeakContents, PeakOf,
-    Processes, ProgramPage, SCHEMA, Snapshot,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Forgotten, History,
+    KernelRow, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page, PeakContents,
+    PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -32,7 +33,12 @@ use ttmem_ledger::{Departure, View};
 pub(super) struct NoQuery {}
 
 /// A number that a reader gave, or the usual one, within its bounds.
-fn bounded(name: &str, given: Option<u32>, usual: u32, most: u32) -> Result<u32, Refusal> {
+pub(super) fn bounded(
+    name: &str,
+    given: Option<u32>,
+    usual: u32,
+    most: u32,
+) -> Result<u32, Refusal> {
     let number = given.unwrap_or(usual);
     if (1..=most).contains(&number) {
         return Ok(number);
@@ -63,7 +69,6 @@ pub(super) fn get_processes(context: &Context, NoQuery {}: NoQuery) -> Result<Pr
     })
 }
 
-/// The query of a page.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
@@ -84,15 +89,18 @@ fn page<T>(
     Ok(rows(&*context.view()?, request))
 }
 
-pub(super) fn get_cbs(context: &Context, query: PageQuery) -> Result<CbPage, Refusal> {
+pub(super) fn get_cbs(context: &Context, query: PageQuery) -> Result<Page<CbRow>, Refusal> {
     page(context, &query, rows::cbs)
 }
 
-pub(super) fn get_kernels(context: &Context, query: PageQuery) -> Result<KernelPage, Refusal> {
+pub(super) fn get_kernels(context: &Context, query: PageQuery) -> Result<Page<KernelRow>, Refusal> {
     page(context, &query, rows::kernels)
 }
 
-pub(super) fn get_programs(context: &Context, query: PageQuery) -> Result<ProgramPage, Refusal> {
+pub(super) fn get_programs(
+    context: &Context,
+    query: PageQuery,
+) -> Result<Page<ProgramRow>, Refusal> {
     page(context, &query, program_rows::programs)
 }
 
@@ -135,7 +143,6 @@ pub(super) fn get_l1_map(context: &Context, query: L1MapQuery) -> Result<L1Map, 
     Ok(l1map::l1_map(&view, &geometry, index, core, time))
 }
 
-/// The query of a block map.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlocksQuery {
@@ -163,7 +170,6 @@ pub(super) fn get_blocks(context: &Context, query: BlocksQuery) -> Result<BlockM
     ))
 }
 
-/// The query of a peak.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeakQuery {
@@ -188,10 +194,8 @@ pub(super) fn get_peak(context: &Context, query: PeakQuery) -> Result<PeakConten
     })
 }
 
-/// Seconds of history by default.
 const DEFAULT_HISTORY: u32 = 600;
 
-/// The query of a history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
@@ -206,13 +210,10 @@ pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<Hist
     Ok(context.state.histories.document(context.time(), seconds))
 }
 
-/// Events by default.
 const DEFAULT_LAST: u32 = 100;
 
-/// The most events of an answer.
 const MAX_LAST: u32 = 10_000;
 
-/// The query of the last events.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastQuery {
@@ -233,7 +234,6 @@ pub(super) fn get_last(context: &Context, query: LastQuery) -> Result<LastEvents
 /// The longest name of a mark, in characters: at most 512 bytes, as all texts of clients.
 const MAX_MARK_CHARS: usize = 128;
 
-/// The query of a mark.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkQuery {
@@ -265,7 +265,6 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
     })
 }
 
-/// The query of a `forget`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForgetQuery {
@@ -294,7 +293,6 @@ pub(super) fn post_forget(context: &Context, query: ForgetQuery) -> Result<Forgo
     })
 }
 
-/// The query of a stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventsQuery {
@@ -318,7 +316,8 @@ pub(super) async fn get_events(
     let permits = &asker.connection.permits;
     let (permit, timeout) = (permits.stream()?, permits.limits.stream_timeout);
     let started = (state.facts)().server.started;
-    let (body, ended) = state.streams.open(after, started, permit, timeout);
+    let streams = Streams::new(state.ledger, state.journal);
+    let (body, ended) = streams.open(after, started, permit, timeout);
     asker.connection.stream(ended);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

@@ -3,9 +3,8 @@
 use super::geometry_cache::GeometryCache;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
-use crate::journal::JournalReader;
+use crate::journal::Journal;
 use crate::ledger_thread::LedgerHandle;
-use crate::stream::Streams;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use ttmem_api::{Problem, SCHEMA};
 
-/// What readers are answered from.
 #[derive(Clone)]
 pub struct ReadState {
     pub ledger: LedgerHandle,
@@ -21,29 +19,7 @@ pub struct ReadState {
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
     pub geometry: GeometryCache,
     pub(crate) histories: Histories,
-    pub(crate) journal: JournalReader,
-    /// What happens, for readers that stay.
-    pub(crate) streams: Streams,
-}
-
-impl ReadState {
-    /// Puts together what readers are answered from.
-    pub(crate) fn new(
-        ledger: LedgerHandle,
-        facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
-        journal: JournalReader,
-        histories: Histories,
-        geometry: GeometryCache,
-    ) -> Self {
-        Self {
-            streams: Streams::new(ledger.clone(), journal.clone()),
-            ledger,
-            facts,
-            geometry,
-            histories,
-            journal,
-        }
-    }
+    pub(crate) journal: Journal,
 }
 
 impl fmt::Debug for ReadState {
@@ -103,7 +79,6 @@ impl Refusal {
         )
     }
 
-    /// For who is one too many.
     pub(super) fn busy() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

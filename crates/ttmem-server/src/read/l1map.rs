@@ -204,7 +204,6 @@ fn segments(placed: &[Placed<'_>], end: u64) -> Vec<Segment> {
         .collect()
 }
 
-/// How many weights there are.
 const WEIGHTS: usize = 4;
 
 /// Of several at one place the highest is shown: the runtime's own part contains the ring.

@@ -89,7 +89,6 @@ impl Permits {
         })
     }
 
-    /// Waits until no request is left.
     pub(super) async fn idle(&self) {
         while self.requests.available_permits() < self.limits.requests {
             tokio::time::sleep(Duration::from_millis(10)).await;

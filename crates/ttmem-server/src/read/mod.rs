@@ -37,14 +37,8 @@ pub use limits::HttpLimits;
 pub use snapshot::ServerFacts;
 pub use tcp::{BindHttpError, BoundHttp, HttpConfig};
 
-/// A number of decimal digits only: `parse` would also take a sign.
-fn decimal<N: std::str::FromStr>(digits: &str) -> Option<N> {
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
-}
-
 /// The numbers of a text that has so many of them, with dashes between.
 fn dashed<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let numbers: Option<Vec<u64>> = text.split('-').map(decimal).collect();
+    let numbers: Option<Vec<u64>> = text.split('-').map(ttmem_api::decimal).collect();
     numbers?.try_into().ok()
 }

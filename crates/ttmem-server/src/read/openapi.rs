@@ -6,7 +6,6 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use ttmem_api::{Problem, SchemaVersion, routes};
 
-/// Where documents refer to types.
 const SCHEMAS: &str = "/components/schemas";
 
 /// How a path ends that names a device.

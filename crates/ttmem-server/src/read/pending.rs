@@ -5,8 +5,9 @@
 //! once is served then, however many are silent: to be in its way they would all have to come in the
 //! moment that it needs for its request.
 
+use crate::lock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 /// Connections that were not admitted yet, up to a limit.
@@ -78,10 +79,6 @@ impl Eviction {
             std::future::pending::<()>().await;
         }
     }
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

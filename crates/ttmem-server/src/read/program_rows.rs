@@ -11,7 +11,6 @@ use ttmem_ledger::{Owner, ProcessView, View};
 /// Compute cores by device and by the program that ran last on them.
 type ResidentCores = HashMap<(u32, Owner), u32>;
 
-/// A page of live programs.
 pub(super) fn programs(view: &View, request: PageRequest) -> Page<ProgramRow> {
     let resident = resident_cores(view);
     rows::page(view, request, |process, first_slot, give| {

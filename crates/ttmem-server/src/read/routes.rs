@@ -48,7 +48,6 @@ pub(super) struct Route {
     methods: MethodRouter<ReadState>,
 }
 
-/// Every path of the read API.
 pub(super) fn table() -> Vec<Route> {
     vec![
         document("get", SNAPSHOT, "All totals", get_snapshot),
@@ -121,7 +120,6 @@ fn of_device(path: &str) -> String {
     format!("{path}/{{device}}")
 }
 
-/// The router of the paths.
 pub(super) fn router(state: ReadState) -> Router {
     let mut router = Router::new();
     for route in table() {
@@ -133,7 +131,6 @@ pub(super) fn router(state: ReadState) -> Router {
         .with_state(state)
 }
 
-/// Answers a query with a document.
 type Handler<Q, T> = fn(&Context, Q) -> Result<T, Refusal>;
 
 /// A path that is answered with a document.
@@ -215,7 +212,6 @@ where
     Ok(json(StatusCode::OK, body.await?))
 }
 
-/// The parameters of a request.
 pub(super) fn parsed_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Refusal> {
     let query = Query::try_from_uri(uri);
     let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
@@ -237,7 +233,6 @@ async fn blocking<T: Send + 'static>(
     task.await.map_err(Refusal::internal)?
 }
 
-/// What a request is answered from.
 pub(super) struct Context {
     pub(super) state: ReadState,
     pub(super) who: Who,
@@ -246,7 +241,6 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The ledger at this moment.
     pub(super) fn view(&self) -> Result<Arc<View>, Refusal> {
         let view = self.state.ledger.wait_for_view();
         view.ok_or_else(Refusal::stopping)
@@ -265,7 +259,7 @@ impl Context {
         let name = &self.device;
         let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
             Box::new(move |device| device.facts.unique_id == Some(id))
-        } else if let Some(id) = super::decimal::<u64>(name) {
+        } else if let Some(id) = ttmem_api::decimal::<u64>(name) {
             Box::new(move |device| u64::from(device.facts.logical_id) == id)
         } else {
             let detail = format!("{name} is neither a logical id nor a unique id in hex");

@@ -6,7 +6,6 @@
 
 use ttmem_api::{BufferRow, CbRow, KernelRow, ProgramRow};
 
-/// A row of a page.
 pub(super) trait RowLength {
     /// No fewer bytes than it has in JSON, with a comma behind it.
     fn max_json_bytes(&self) -> u64;

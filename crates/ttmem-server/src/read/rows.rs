@@ -5,16 +5,15 @@
 //! the ledger goes on: a buffer that lives through the whole walk is given exactly once, and so
 //! are the rows of a program that does not change meanwhile.
 
+use super::handlers::bounded;
 use super::http::Refusal;
 use super::row_length::RowLength;
 use super::vocabulary;
-use std::str::FromStr;
 use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, MAX_PAGE_ROWS, Page, SCHEMA, Timestamp};
 use ttmem_event::{CoresId, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{ProcessView, View};
 
-/// Rows of a page by default.
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// The most bytes of JSON before a page ends early: call stacks and large meshes make rows long.
@@ -27,7 +26,6 @@ const MAX_PAGE_BYTES: u64 = 16 << 20;
 pub(super) struct PageBytes(u64);
 
 impl PageBytes {
-    /// Whether another row may follow.
     pub(super) fn have_room(&self) -> bool {
         self.0 < MAX_PAGE_BYTES
     }
@@ -38,50 +36,36 @@ impl PageBytes {
     }
 }
 
-/// Which rows a reader wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageRequest {
     after: Option<Cursor>,
     limit: usize,
 }
 
-/// Why a page cannot be given.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PageRequestError {
-    /// The cursor is not one that a page ended with.
-    #[error("the cursor is not one of this server's")]
-    Cursor,
-    /// The limit is out of range.
-    #[error("limit {0} is not between 1 and {MAX_PAGE_ROWS}")]
-    Limit(u32),
-}
-
-impl From<PageRequestError> for Refusal {
-    fn from(error: PageRequestError) -> Self {
-        Self::bad_request(error)
-    }
-}
-
 impl PageRequest {
     /// The first page, or the one behind a cursor.
-    ///
-    /// # Errors
-    /// When the cursor is none, or the limit out of range.
-    pub(super) fn new(cursor: Option<&str>, limit: Option<u32>) -> Result<Self, PageRequestError> {
+    pub(super) fn new(cursor: Option<&str>, limit: Option<u32>) -> Result<Self, Refusal> {
         Ok(Self {
             limit: page_rows(limit)?,
-            after: cursor.map(str::parse).transpose()?,
+            after: parsed_cursor(cursor, Cursor::parse)?,
         })
     }
 }
 
-/// How many rows a page has.
-pub(super) fn page_rows(limit: Option<u32>) -> Result<usize, PageRequestError> {
-    let limit = limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_PAGE_ROWS).contains(&limit) {
-        return Err(PageRequestError::Limit(limit));
-    }
+pub(super) fn page_rows(limit: Option<u32>) -> Result<usize, Refusal> {
+    let limit = bounded("limit", limit, DEFAULT_LIMIT, MAX_PAGE_ROWS)?;
     Ok(limit as usize)
+}
+
+/// The place that a cursor names, if there is one.
+pub(super) fn parsed_cursor<C>(
+    cursor: Option<&str>,
+    parse: impl FnOnce(&str) -> Option<C>,
+) -> Result<Option<C>, Refusal> {
+    let parsed = cursor.map(|text| {
+        parse(text).ok_or_else(|| Refusal::bad_request("the cursor is not one of this server's"))
+    });
+    parsed.transpose()
 }
 
 /// The place of a row: its process, its slot there, and its number within the slot.
@@ -100,22 +84,17 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-impl FromStr for Cursor {
-    type Err = PageRequestError;
-
-    fn from_str(text: &str) -> Result<Self, PageRequestError> {
-        let numbers = super::dashed(text).ok_or(PageRequestError::Cursor)?;
-        let number = |number| u32::try_from(number).map_err(|_error| PageRequestError::Cursor);
-        let [process, slot, row] = numbers.map(number);
-        Ok(Self {
-            process: process?,
-            slot: slot?,
-            row: row?,
+impl Cursor {
+    fn parse(text: &str) -> Option<Self> {
+        let [process, slot, row] = super::dashed(text)?;
+        Some(Self {
+            process: u32::try_from(process).ok()?,
+            slot: u32::try_from(slot).ok()?,
+            row: u32::try_from(row).ok()?,
         })
     }
 }
 
-/// A page of live buffers.
 pub(super) fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     page(view, request, |process, first_slot, give| {
         for (slot, row) in process.rows.buffers.iter_from(first_slot) {
@@ -125,7 +104,6 @@ pub(super) fn buffers(view: &View, request: PageRequest) -> Page<BufferRow> {
     })
 }
 
-/// A page of live circular buffers.
 pub(super) fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
     let of_programs = program_walk(
         view,
@@ -148,7 +126,6 @@ pub(super) fn cbs(view: &View, request: PageRequest) -> Page<CbRow> {
     })
 }
 
-/// A page of live kernels.
 pub(super) fn kernels(view: &View, request: PageRequest) -> Page<KernelRow> {
     let walk = program_walk(view, ProgramOnDevice::kernels, kernel_key, kernel_row);
     page(view, request, walk)
@@ -265,7 +242,6 @@ fn grouped<'p, E: Copy, K: Ord>(
     groups
 }
 
-/// A program with its process.
 struct Owner<'v> {
     process: &'v ProcessView,
     program: &'v Program,
@@ -411,7 +387,7 @@ mod tests {
             slot: u32::MAX,
             row: 0,
         };
-        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
         for text in [
             "",
             "-",
@@ -424,21 +400,14 @@ mod tests {
             "a-b-c",
             "１-2-3",
         ] {
-            assert_eq!(
-                text.parse::<Cursor>(),
-                Err(PageRequestError::Cursor),
-                "{text:?}"
-            );
+            assert_eq!(Cursor::parse(text), None, "{text:?}");
         }
     }
 
     #[test]
     fn a_limit_is_checked() {
         for limit in [0, MAX_PAGE_ROWS + 1, u32::MAX] {
-            assert_eq!(
-                PageRequest::new(None, Some(limit)),
-                Err(PageRequestError::Limit(limit))
-            );
+            assert!(PageRequest::new(None, Some(limit)).is_err(), "{limit}");
         }
         assert!(PageRequest::new(Some("0-0-0"), Some(MAX_PAGE_ROWS)).is_ok());
     }

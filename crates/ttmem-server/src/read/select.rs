@@ -4,7 +4,7 @@
 //! takes some tens of milliseconds of the reader's own thread, and none of the ledger's.
 
 use super::http::Refusal;
-use super::rows::{self, PageBytes, PageRequest, PageRequestError};
+use super::rows::{self, PageBytes, PageRequest};
 use super::vocabulary;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -57,23 +57,17 @@ impl std::fmt::Display for Place {
 const CURSOR_PREFIX: &str = "k-";
 
 impl Place {
-    fn parse(text: &str) -> Result<Self, PageRequestError> {
-        let numbers = text.strip_prefix(CURSOR_PREFIX).and_then(super::dashed);
-        let [key, process, slot] = numbers.ok_or(PageRequestError::Cursor)?;
-        let number = |number| u32::try_from(number).map_err(|_error| PageRequestError::Cursor);
-        Ok(Self {
+    fn parse(text: &str) -> Option<Self> {
+        let [key, process, slot] = super::dashed(text.strip_prefix(CURSOR_PREFIX)?)?;
+        Some(Self {
             key,
-            process: number(process)?,
-            slot: number(slot)?,
+            process: u32::try_from(process).ok()?,
+            slot: u32::try_from(slot).ok()?,
         })
     }
 }
 
 impl Selection {
-    /// What a query asks for.
-    ///
-    /// # Errors
-    /// When it asks for something that is not there.
     pub(super) fn of(mut query: BufferQuery) -> Result<Self, Refusal> {
         let limit = rows::page_rows(query.limit)?;
         for (parameter, is_known) in [
@@ -110,7 +104,7 @@ impl Selection {
             let request = PageRequest::new(cursor, query.limit)?;
             (Some(request), None)
         } else {
-            let after = cursor.map(Place::parse).transpose()?;
+            let after = rows::parsed_cursor(cursor, Place::parse)?;
             (None, after)
         };
         Ok(Self {
@@ -123,7 +117,6 @@ impl Selection {
     }
 }
 
-/// A page of the buffers that were asked for.
 pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     if let Some(request) = selection.plain {
         return rows::buffers(view, request);

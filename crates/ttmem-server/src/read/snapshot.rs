@@ -60,7 +60,6 @@ impl Budget {
     }
 }
 
-/// Every total of a view.
 pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> Snapshot {
     let ServerFacts {
         time,
@@ -116,7 +115,6 @@ pub(super) fn processes(view: &View) -> (Vec<Process>, Option<String>) {
     (processes, budget.complaint("devices of processes"))
 }
 
-/// One device of a view with its lists.
 fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) -> ttmem_api::Device {
     let each = &view.devices[index];
     let running = each.totals.since_mark();
@@ -224,12 +222,11 @@ fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevi
         system_bytes: held.system,
         cb_bytes: held.cb,
         kernel_bytes: held.kernel,
-        buffers: totals.classes.iter().map(|class| class.buffers).sum(),
+        buffers: totals.buffers(),
         peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
     }
 }
 
-/// A figure of each gauge.
 pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
     let class = |class| figure(GaugeKind::Class(class));
     PeakBytes {
@@ -269,7 +266,6 @@ pub(crate) fn released_at(exit: &Exit) -> Released {
     released(&exit.released, exit.time, exit.departure.name())
 }
 
-/// What was given back for a process.
 pub(super) fn released(released: &ttmem_ledger::Released, time: u64, reason: &str) -> Released {
     Released {
         buffers: released.buffers,

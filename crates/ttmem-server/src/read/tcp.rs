@@ -68,10 +68,6 @@ pub struct BoundHttp {
 }
 
 impl BoundHttp {
-    /// Binds an address.
-    ///
-    /// # Errors
-    /// When it cannot be had, or must not be had without a token.
     pub fn bind(config: HttpConfig) -> Result<Self, BindHttpError> {
         let HttpConfig {
             address,

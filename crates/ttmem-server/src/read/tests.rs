@@ -14,7 +14,7 @@ mod tcp;
 
 use super::{GeometryCache, HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
-use crate::journal::{Batch, Journal, JournalReader};
+use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
 use crate::stream::Streams;
 use crossbeam_channel::bounded;
@@ -227,14 +227,13 @@ fn state(
     ledger: LedgerHandle,
     facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
 ) -> ReadState {
-    let histories = Histories::default();
-    ReadState::new(
+    ReadState {
         ledger,
-        Arc::new(facts),
-        JournalReader::default(),
-        histories,
-        GeometryCache::default(),
-    )
+        facts: Arc::new(facts),
+        geometry: GeometryCache::default(),
+        histories: Histories::default(),
+        journal: Journal::default(),
+    }
 }
 
 /// Answers what readers ask of the ledger thread.

@@ -8,7 +8,7 @@ mod body;
 
 pub(crate) use body::StreamBody;
 
-use crate::journal::{Batch, JournalReader, Names};
+use crate::journal::{Batch, Journal, Names};
 use crate::ledger_thread::LedgerHandle;
 use axum::body::Bytes;
 use std::convert::Infallible;
@@ -27,11 +27,11 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     ledger: LedgerHandle,
-    journal: JournalReader,
+    journal: Journal,
 }
 
 impl Streams {
-    pub(crate) fn new(ledger: LedgerHandle, journal: JournalReader) -> Self {
+    pub(crate) fn new(ledger: LedgerHandle, journal: Journal) -> Self {
         Self { ledger, journal }
     }
 

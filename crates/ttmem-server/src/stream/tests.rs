@@ -17,7 +17,7 @@ fn freed(id: u64) -> Event {
 
 #[test]
 fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
-    let mut journal = Journal::default();
+    let journal = Journal::default();
     let count = 2 * AT_ONCE as u64 + 5;
     journal.push(Batch {
         events: (0..count).map(freed).collect(),
@@ -27,7 +27,7 @@ fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
     let mut last = 0;
     let mut messages = Vec::new();
     while last < count {
-        let since = journal.reader().since(last, AT_ONCE);
+        let since = journal.since(last, AT_ONCE);
         let (text, reached) = write(&view, &since.batches, last);
         let text = std::str::from_utf8(&text).expect("JSON is UTF-8");
         assert!(text.starts_with(&format!("id: {}\n", last + 1)));

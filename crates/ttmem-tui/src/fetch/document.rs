@@ -44,8 +44,8 @@ impl Document {
                 let map = client.blocks(&device.path(), *class, Some(*cells))?;
                 Update::Blocks(device.clone(), Box::new(map))
             }
-            Self::Programs => Update::Programs(listed(client.programs(None, Some(LIST_LIMIT))?)),
-            Self::Kernels => Update::Kernels(listed(client.kernels(None, Some(LIST_LIMIT))?)),
+            Self::Programs => Update::Programs(listed(client.page(None, Some(LIST_LIMIT))?)),
+            Self::Kernels => Update::Kernels(listed(client.page(None, Some(LIST_LIMIT))?)),
             Self::Buffers(query) => Update::Buffers(Window {
                 query: query.clone(),
                 page: client.buffers_where(query)?,

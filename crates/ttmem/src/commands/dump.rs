@@ -7,46 +7,11 @@ use crate::cli::DumpOptions;
 use crate::output::{Output, Screen};
 use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
-use serde::Serialize;
 use std::io::Write;
-use ttmem_api::{ApiClient, ApiRequestError, BufferRow, CbRow, KernelRow, Page, SCHEMA};
+use ttmem_api::{ApiClient, BufferRow, CbRow, KernelRow, SCHEMA};
 
 /// Rows asked for at once: a few megabytes of JSON.
 const PAGE_ROWS: u32 = 10_000;
-
-trait Listed: DumpRow + Serialize {
-    const KEY: &'static str;
-
-    fn page(
-        client: &ApiClient,
-        cursor: Option<&str>,
-        limit: u32,
-    ) -> Result<Page<Self>, ApiRequestError>
-    where
-        Self: Sized;
-}
-
-macro_rules! listed {
-    ($($row:ty, $key:literal, $method:ident;)*) => {$(
-        impl Listed for $row {
-            const KEY: &'static str = $key;
-
-            fn page(
-                client: &ApiClient,
-                cursor: Option<&str>,
-                limit: u32,
-            ) -> Result<Page<Self>, ApiRequestError> {
-                client.$method(cursor, Some(limit))
-            }
-        }
-    )*};
-}
-
-listed! {
-    BufferRow, "buffers", buffers;
-    KernelRow, "kernels", kernels;
-    CbRow, "cbs", cbs;
-}
 
 pub(super) fn run(
     client: &ApiClient,
@@ -105,14 +70,14 @@ struct DumpRun<'a, W: Write> {
 }
 
 impl<W: Write> DumpRun<'_, W> {
-    fn list<R: Listed>(&mut self) -> Result<()> {
+    fn list<R: DumpRow>(&mut self) -> Result<()> {
         match self.screen {
             Some(screen) => self.table::<R>(screen),
             None => self.json::<R>(),
         }
     }
 
-    fn table<R: Listed>(&mut self, screen: Screen) -> Result<()> {
+    fn table<R: DumpRow>(&mut self, screen: Screen) -> Result<()> {
         if self.tables > 0 {
             self.output.print("\n")?;
         }
@@ -129,7 +94,7 @@ impl<W: Write> DumpRun<'_, W> {
         Ok(())
     }
 
-    fn json<R: Listed>(&mut self) -> Result<()> {
+    fn json<R: DumpRow>(&mut self) -> Result<()> {
         self.output.print(&format!(",\"{}\":[", R::KEY))?;
         let mut separator = "\n";
         self.complete &= self.each_page(|output, rows: &[R]| {
@@ -145,7 +110,7 @@ impl<W: Write> DumpRun<'_, W> {
     }
 
     /// Walks the pages up to the limit; false when there are more rows.
-    fn each_page<R: Listed>(
+    fn each_page<R: DumpRow>(
         &mut self,
         mut give: impl FnMut(&mut Output<W>, &[R]) -> Result<()>,
     ) -> Result<bool> {
@@ -153,7 +118,7 @@ impl<W: Write> DumpRun<'_, W> {
         let mut cursor: Option<String> = None;
         loop {
             let wanted = u32::try_from(left).unwrap_or(PAGE_ROWS).min(PAGE_ROWS);
-            let page = patiently(|| R::page(self.client, cursor.as_deref(), wanted))?;
+            let page = patiently(|| self.client.page::<R>(cursor.as_deref(), Some(wanted)))?;
             let rows = &page.rows[..page.rows.len().min(wanted as usize)];
             give(self.output, rows)?;
             left -= rows.len() as u64;

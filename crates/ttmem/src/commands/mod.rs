@@ -4,7 +4,7 @@ mod answers;
 mod dump;
 pub(crate) mod reach;
 mod serve;
-mod top;
+pub(crate) mod top;
 
 #[cfg(test)]
 mod tests;
@@ -13,65 +13,52 @@ use crate::cli::{Cli, Command};
 use crate::output::{Output, Screen};
 use crate::{demo, load, run};
 use anyhow::Result;
+use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
 use ttmem_api::ApiClient;
 
 /// Runs the command; the exit code if it did what it was asked for.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
-    let mut output = Output::stdout();
     let screen = Screen::detect(&std::io::stdout());
     match cli.command {
-        // The server's log has standard output for itself.
-        Command::Serve(options) => {
-            drop(output);
-            serve::run(&options, cli.socket)?;
-            return Ok(ExitCode::SUCCESS);
-        }
+        Command::Serve(options) => serve::run(&options, cli.socket)?,
         Command::Top(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            top::run(client, &options, output)?;
-            return Ok(ExitCode::SUCCESS);
+            top::run(client, &options, Output::stdout())?;
         }
         Command::Status(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            answers::status(&client, &options, screen, &mut output)?;
+            printed(|output| answers::status(&client, &options, screen, output))?;
         }
         Command::Dump(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            dump::run(&client, &options, screen, &mut output)?;
+            printed(|output| dump::run(&client, &options, screen, output))?;
         }
         Command::Forget(options) => {
             let client = ApiClient::new(reach::socket(cli.socket)?);
-            answers::forget(&client, options.pid, &mut output)?;
+            printed(|output| answers::forget(&client, options.pid, output))?;
         }
         Command::Mark(options) => {
             let client = reach::client(cli.socket, &options.http)?;
-            answers::mark(&client, &options.name, &mut output)?;
+            printed(|output| answers::mark(&client, &options.name, output))?;
         }
-        Command::Run(options) => {
-            // Standard output is the program's.
-            drop(output);
-            return run::run(&options, cli.socket);
-        }
+        Command::Run(options) => return run::run(&options, cli.socket),
         Command::Env(options) => {
-            output.print(&run::environment(&options, cli.socket)?)?;
+            let environment = run::environment(&options, cli.socket)?;
+            printed(|output| Ok(output.print(&environment)?))?;
         }
-        Command::Demo(options) => {
-            drop(output);
-            demo::run(&options, screen)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::Load(options) => {
-            drop(output);
-            load::run(&options, cli.socket, screen)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::LoadClient(options) => {
-            drop(output);
-            load::run_client(&options, cli.socket)?;
-            return Ok(ExitCode::SUCCESS);
-        }
+        Command::Demo(options) => demo::run(&options, screen)?,
+        Command::Load(options) => load::run(&options, cli.socket, screen)?,
+        Command::LoadClient(options) => load::run_client(&options, cli.socket)?,
     }
-    output.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that prints; all others have standard output for themselves.
+fn printed(
+    command: impl FnOnce(&mut Output<BufWriter<StdoutLock<'static>>>) -> Result<()>,
+) -> Result<()> {
+    let mut output = Output::stdout();
+    command(&mut output)?;
+    Ok(output.finish()?)
 }

@@ -33,10 +33,7 @@ pub(crate) fn default_path() -> PathBuf {
 
 /// A client of the server that the user means: the one with a URL, the one on a socket, or that of
 /// the first default socket on which one listens.
-///
-/// # Errors
-/// When nobody listens on any socket, or the token's file has none. A server with a URL is not asked
-/// yet.
+/// A server with a URL is not asked yet.
 pub(crate) fn client(socket: Option<PathBuf>, http: &HttpOptions) -> anyhow::Result<ApiClient> {
     let Some(url) = &http.http else {
         return Ok(ApiClient::new(self::socket(socket)?));

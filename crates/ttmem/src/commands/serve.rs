@@ -40,10 +40,6 @@ fn explained(error: StartServerError) -> anyhow::Error {
     }
 }
 
-/// The server's configuration.
-///
-/// # Errors
-/// When the token's file has none.
 pub(super) fn config(
     options: &ServeOptions,
     socket: Option<PathBuf>,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal, Write, stdout};
 use ttmem_api::ApiClient;
-use ttmem_tui::{OnceOptions, Theme};
+use ttmem_tui::{Companion, INTERVAL, Left, OnceOptions, Tab, Theme};
 
 /// Columns and rows of text when nobody says how many there are.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
@@ -46,6 +46,21 @@ pub(super) fn run(
         companion: None,
     })?;
     Ok(())
+}
+
+/// Shows a server with the lines of something that runs beside it.
+pub(crate) fn show_beside(
+    server: &ApiClient,
+    companion: &dyn Companion,
+) -> Result<Left, ttmem_tui::TopError> {
+    ttmem_tui::top(ttmem_tui::TopOptions {
+        client: server.clone(),
+        address: server.server().to_string(),
+        interval: INTERVAL,
+        tab: Tab::Overview,
+        theme: Theme::detect(|name| std::env::var_os(name)),
+        companion: Some(companion),
+    })
 }
 
 /// The size that text is laid out for: that of the terminal, or what the environment says.

@@ -2,12 +2,13 @@
 
 use super::player::{PlayOptions, Player};
 use super::progress::Progress;
+use crate::commands::top::show_beside;
 use crate::interrupt::StopReason;
 use anyhow::Result;
 use std::cell::Cell;
 use std::sync::mpsc::Receiver;
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, top};
+use ttmem_tui::{Companion, CompanionLine};
 
 /// Shows a scenario until it ends or the user wants it to.
 ///
@@ -25,14 +26,7 @@ pub(super) fn show(
         stop_reasons,
         stopped: Cell::new(None),
     };
-    top(TopOptions {
-        client: server.clone(),
-        address: server.server().to_string(),
-        interval: INTERVAL,
-        tab: Tab::Overview,
-        theme: Theme::detect(|name| std::env::var_os(name)),
-        companion: Some(&playing),
-    })?;
+    show_beside(server, &playing)?;
     Ok(())
 }
 

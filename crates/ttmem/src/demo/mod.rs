@@ -18,7 +18,7 @@ use crate::interrupt::{self, StopReason};
 use crate::observer::FLUSH_TIMEOUT;
 use crate::output::{Output, Screen};
 use crate::{render, scenarios};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use player::{PlayOptions, Player};
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,12 +34,11 @@ const MAX_CLIENTS: usize = 64;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
-    let mut output = Output::stdout();
     if options.list {
+        let mut output = Output::stdout();
         output.print(&render::scenarios(&scenarios::list(), screen))?;
         return Ok(output.finish()?);
     }
-    drop(output);
     // The screen takes keys, too.
     let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let live = !options.headless && !options.json && on_a_terminal;
@@ -58,21 +57,9 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         session.server.stop()?;
         report
     };
-    let mut output = Output::stdout();
-    let problems = report.problems();
-    if options.json {
-        output.print(&render::json_report(&report, &problems)?)?;
-    } else {
-        output.print(&render::played(&report, screen))?;
-    }
-    output.finish()?;
-    if !problems.is_empty() {
-        bail!(
-            "the account is not as it should be: {}",
-            problems.join("; ")
-        );
-    }
-    Ok(())
+    let text = (!options.json).then(|| render::played(&report, screen));
+    let failure = "the account is not as it should be";
+    render::print_report(&report, text, &report.problems(), failure)
 }
 
 /// A tracker, and the server that keeps its account.

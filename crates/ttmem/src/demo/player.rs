@@ -9,6 +9,7 @@ use super::progress::{Progress, SharedProgress};
 use crate::interrupt::StopReason;
 use crate::observer::ObservedTracker;
 use crate::scenarios::ChosenScenario;
+use crate::threads;
 use anyhow::{Context, Result, anyhow};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -25,7 +26,6 @@ use ttmem_sim::scenario::{Outcome, Pace, Play, StepDone, play};
 /// Sleeps that are shorter than this are put together: waking up costs more than they are worth.
 const SHORTEST_NAP: Duration = Duration::from_millis(20);
 
-/// What is played, and how fast.
 #[derive(Clone, Debug)]
 pub(crate) struct PlayOptions {
     pub(crate) scenario: ChosenScenario,
@@ -64,13 +64,10 @@ impl Player {
         let progress = SharedProgress::default();
         let shown = progress.clone();
         let server = ApiClient::new(socket);
-        let thread = std::thread::Builder::new()
-            .name("ttmem-scenario".to_owned())
-            .spawn(move || {
-                let _sent_at_the_end = EndNotice(stop_reasons);
-                play_scenario(&options, tracker, server, shown, stopped)
-            })
-            .context("cannot start a thread for the scenario")?;
+        let thread = threads::spawn("ttmem-scenario", "the scenario", move || {
+            let _sent_at_the_end = EndNotice(stop_reasons);
+            play_scenario(&options, tracker, server, shown, stopped)
+        })?;
         Ok(Self {
             thread,
             progress,
@@ -134,7 +131,6 @@ fn play_scenario(
     })
 }
 
-/// Keeps the time of a scenario.
 struct Pacer {
     speed: f64,
     /// When the next step is to begin.

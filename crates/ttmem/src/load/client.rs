@@ -10,6 +10,7 @@ use crate::interrupt;
 use crate::observer::{FLUSH_TIMEOUT, ObservedTracker};
 use crate::output::PrintError;
 use crate::scenarios::{self, ChosenScenario};
+use crate::threads;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
@@ -46,7 +47,6 @@ pub(crate) struct LoadClientOptions {
     pub(crate) seed: u64,
 }
 
-/// Runs a client.
 pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Result<()> {
     interrupt::obey()?;
     let tracker = Tracker::start(Config {
@@ -119,18 +119,15 @@ impl Pace for Until {
 
 /// Sets the flag when standard input ends: whoever started this client is gone, or done with it.
 fn end_with_input(ended: Arc<AtomicBool>) -> Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("ttmem-input".to_owned())
-        .spawn(move || {
-            let mut ignored = [0; 64];
-            // An input that cannot be read is one that has ended.
-            while std::io::stdin()
-                .read(&mut ignored)
-                .is_ok_and(|count| count > 0)
-            {}
-            ended.store(true, Ordering::Relaxed);
-        })
-        .context("cannot start a thread for the input")
+    threads::spawn("ttmem-input", "the input", move || {
+        let mut ignored = [0; 64];
+        // An input that cannot be read is one that has ended.
+        while std::io::stdin()
+            .read(&mut ignored)
+            .is_ok_and(|count| count > 0)
+        {}
+        ended.store(true, Ordering::Relaxed);
+    })
 }
 
 /// Processor time of all threads of this process.

@@ -2,6 +2,7 @@
 
 use crate::cli::LoadOptions;
 use crate::interrupt::StopReason;
+use crate::threads;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -24,10 +25,11 @@ pub(super) struct ClientAccount {
     pub(super) pump_cpu_seconds: f64,
 }
 
-/// All clients; those that still run are killed when this is dropped.
+/// All clients.
 #[derive(Debug)]
 pub(super) struct Clients(Vec<Client>);
 
+/// A client; one that still runs is killed when this is dropped.
 #[derive(Debug)]
 struct Client {
     process: Child,
@@ -79,16 +81,6 @@ impl Clients {
     }
 }
 
-impl Drop for Clients {
-    fn drop(&mut self) {
-        for client in &mut self.0 {
-            // Gone already is as good as killed.
-            let _gone = client.process.kill();
-            let _reaped = client.process.wait();
-        }
-    }
-}
-
 impl Client {
     fn start(
         options: &LoadOptions,
@@ -130,27 +122,26 @@ impl Client {
             input,
             reader: None,
         };
-        let reader = std::thread::Builder::new()
-            .name("ttmem-reader".to_owned())
-            .spawn(move || {
-                let account = read_account(output);
-                // There is room for all words of all clients.
-                if account.is_err() {
-                    // With one client less, the load is not what was asked for.
-                    let _sent = news.try_send(StopReason::Interrupted);
-                }
-                let _sent = news.try_send(StopReason::Ended);
-                account
-            });
-        match reader {
-            Ok(reader) => client.reader = Some(reader),
-            Err(error) => {
-                let _gone = client.process.kill();
-                let _reaped = client.process.wait();
-                return Err(error).context("cannot start a thread for a client");
+        let reader = threads::spawn("ttmem-reader", "a client", move || {
+            let account = read_account(output);
+            // There is room for all words of all clients.
+            if account.is_err() {
+                // With one client less, the load is not what was asked for.
+                let _sent = news.try_send(StopReason::Interrupted);
             }
-        }
+            let _sent = news.try_send(StopReason::Ended);
+            account
+        });
+        client.reader = Some(reader?);
         Ok(client)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Gone already is as good as killed.
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
     }
 }
 

@@ -18,7 +18,6 @@ const MOST_TOGETHER: u64 = 64;
 /// How long a client sleeps before it looks whether it is over.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// When a client is to end.
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     /// The time it was given.
@@ -28,7 +27,6 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Whether the time has come.
     pub(super) fn has_come(&self) -> bool {
         self.early.load(Ordering::Relaxed) || Instant::now() >= self.deadline
     }

@@ -17,9 +17,9 @@ use crate::cli::LoadOptions;
 use crate::commands::reach::{self, NoServer};
 use crate::embedded::{EmbeddedServer, Target};
 use crate::interrupt::{self, StopReason};
-use crate::output::{Output, Screen};
+use crate::output::Screen;
 use crate::render;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clients::Clients;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
@@ -29,7 +29,6 @@ use summary::Summary;
 /// The most clients: each is a process with threads of its own.
 pub(crate) const MAX_CLIENTS: u32 = 64;
 
-/// The longest load, in seconds.
 pub(crate) const MAX_SECONDS: u32 = 3600;
 
 /// Connections that a server of its own takes beside the clients.
@@ -77,24 +76,15 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
         &after,
         target.own.is_some(),
     );
-    let problems = summary.problems();
-    let mut output = Output::stdout();
-    if options.json {
-        output.print(&render::json_report(&summary, &problems)?)?;
-    } else {
-        let whose = match &target.own {
-            Some(_server) => "no server was running: a server of its own, for this run only\n",
-            None => "",
-        };
-        output.print(whose)?;
-        output.print(&summary.text(screen))?;
-    }
-    output.finish()?;
+    let whose = match &target.own {
+        Some(_server) => "no server was running: a server of its own, for this run only\n",
+        None => "",
+    };
+    let text = (!options.json).then(|| format!("{whose}{}", summary.text(screen)));
+    let failure = "the load did not go well";
+    let printed = render::print_report(&summary, text, &summary.problems(), failure);
     if let Some(server) = target.own {
         server.stop()?;
     }
-    if !problems.is_empty() {
-        bail!("the load did not go well: {}", problems.join("; "));
-    }
-    Ok(())
+    printed
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use ttmem_api::{Process, Snapshot};
 
-/// The sum of a load.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     scenario: String,
@@ -111,7 +110,6 @@ impl Summary {
         problems
     }
 
-    /// The summary for people.
     pub(super) fn text(&self, screen: Screen) -> String {
         let cores = |seconds: f64| seconds / self.took.as_secs_f64();
         let rows = [

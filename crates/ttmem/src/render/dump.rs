@@ -5,10 +5,11 @@
 
 use std::marker::PhantomData;
 
-use ttmem_api::{BufferRow, CbRow, KernelRow};
+use serde::Serialize;
+use ttmem_api::{BufferRow, CbRow, KernelRow, Row};
 
-use super::layout_width;
 use super::paint::Paint;
+use super::{known, layout_width};
 use ttmem_tui::format::{bytes, bytes_or_unknown, count, counted, ids};
 use ttmem_tui::text::{Column, Table};
 
@@ -21,8 +22,11 @@ const DEVICES: Column = Column::words("DEVICES", 7, 0);
 /// Enough for any 64-bit number in hex.
 const HEX_WIDTH: u16 = 18;
 
-pub(crate) trait DumpRow {
+pub(crate) trait DumpRow: Row + Serialize {
     const NOUN: &'static str;
+
+    /// What its rows are called in a JSON document.
+    const KEY: &'static str;
 
     const COLUMNS: &'static [Column];
 
@@ -86,13 +90,9 @@ impl<R: DumpRow> Dump<R> {
     }
 }
 
-/// A pid, where this namespace has one for the process, or another number that may be missing.
-fn known(number: Option<impl ToString>) -> String {
-    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
-}
-
 impl DumpRow for BufferRow {
     const NOUN: &'static str = "buffer";
+    const KEY: &'static str = "buffers";
 
     const COLUMNS: &'static [Column] = &[
         PID,
@@ -124,6 +124,7 @@ impl DumpRow for BufferRow {
 
 impl DumpRow for KernelRow {
     const NOUN: &'static str = "kernel";
+    const KEY: &'static str = "kernels";
 
     const COLUMNS: &'static [Column] = &[
         PID,
@@ -157,6 +158,7 @@ impl DumpRow for KernelRow {
 
 impl DumpRow for CbRow {
     const NOUN: &'static str = "CB";
+    const KEY: &'static str = "cbs";
 
     const COLUMNS: &'static [Column] = &[
         PID,

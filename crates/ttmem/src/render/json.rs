@@ -1,7 +1,24 @@
 //! Reports for programs.
 
+use crate::output::Output;
+use anyhow::{Result, ensure};
 use serde::{Serialize, Serializer};
 use std::time::Duration;
+
+/// Prints a report, as JSON or as a text; fails if something in it is not as it should be.
+pub(crate) fn print_report(
+    report: &impl Serialize,
+    text: Option<String>,
+    problems: &[String],
+    failure: &str,
+) -> Result<()> {
+    let text = text.map_or_else(|| json_report(report, problems), Ok)?;
+    let mut output = Output::stdout();
+    output.print(&text)?;
+    output.finish()?;
+    ensure!(problems.is_empty(), "{failure}: {}", problems.join("; "));
+    Ok(())
+}
 
 /// The document of a report and of what is wrong with it.
 pub(crate) fn json_report(
@@ -15,7 +32,10 @@ pub(crate) fn json_report(
 }
 
 /// A time in seconds, for fields that are a duration.
-pub(crate) fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn in_seconds<S: Serializer>(
+    time: &Duration,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
 }
 
@@ -23,6 +43,6 @@ pub(crate) fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Resul
 pub(crate) fn as_map<S: Serializer>(
     counts: &[(String, u64)],
     serializer: S,
-) -> Result<S::Ok, S::Error> {
+) -> std::result::Result<S::Ok, S::Error> {
     serializer.collect_map(counts.iter().map(|(name, count)| (name, count)))
 }

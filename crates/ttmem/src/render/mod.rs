@@ -18,7 +18,9 @@ mod status;
 pub(crate) mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
-pub(crate) use json::{as_map, in_seconds, json_report};
+#[cfg(test)]
+pub(crate) use json::json_report;
+pub(crate) use json::{as_map, in_seconds, print_report};
 pub(crate) use last::last_events;
 pub(crate) use played::{Listed, facts, played, scenarios};
 pub(crate) use ran::ran;
@@ -39,6 +41,11 @@ const MAX_WIDTH: usize = 160;
 /// The width a layout uses when a terminal of `width` columns asks for it.
 fn layout_width(width: usize) -> usize {
     width.clamp(MIN_WIDTH, MAX_WIDTH)
+}
+
+/// A pid, where this namespace has one for the process, or something else that may be missing.
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 struct Page<'a, T> {

@@ -1,13 +1,12 @@
 //! What happened in a scenario, and which scenarios there are.
 
 use super::paint::{Paint, sentence};
-use super::{Page, layout_width};
+use super::{Page, known, layout_width};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
 use ttmem_tui::format::{bytes, count, counted};
 use ttmem_tui::text::{Column, Table, left, paragraph};
 
-/// What ran on a device.
 const RUNS: &[Column] = &[
     Column::words("RUNS", 4, 0),
     Column::figures("DISPATCH", 8, 0),
@@ -111,9 +110,8 @@ impl Page<'_, Report> {
                 Some(rings.evictions),
                 Some(rings.stalls),
             ];
-            let known = |figure: Option<u64>| figure.map_or_else(|| "-".to_owned(), count);
             let mut cells = vec![device.id.to_string()];
-            cells.extend(figures.map(known));
+            cells.extend(figures.map(|figure| known(figure.map(count))));
             text.push_str(&table.line(&cells, self.width));
             text.push('\n');
         }
@@ -165,7 +163,6 @@ impl Page<'_, Report> {
     }
 }
 
-/// Named facts, one per line.
 pub(crate) fn facts(rows: &[(&str, String)], screen: Screen) -> String {
     let width = layout_width(screen.width);
     let line = |(name, fact): &(&str, String)| {

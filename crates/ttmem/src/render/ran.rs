@@ -5,7 +5,7 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{Process, Released};
+use ttmem_api::{LeakCandidates, Process, Released};
 use ttmem_tui::format::{bytes, count, counted, counted_as};
 use ttmem_tui::text::{Column, Table, clip};
 
@@ -134,22 +134,16 @@ impl Page<'_, Report> {
 
     fn left_behind(&self) -> String {
         let report = self.document;
-        let leaks = &report.leak_candidates;
-        let mut text = format!(
-            "\nstill held at close: {}, {}\n",
-            counted(leaks.buffers, "buffer"),
-            bytes(leaks.bytes)
-        );
+        let held = |leaks: &LeakCandidates| {
+            let buffers = counted(leaks.buffers, "buffer");
+            format!("{buffers}, {}", bytes(leaks.bytes))
+        };
+        let mut text = format!("\nstill held at close: {}\n", held(&report.leak_candidates));
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
             if several && leaks.buffers > 0 {
-                let held = format!(
-                    "{}, {}",
-                    counted(leaks.buffers, "buffer"),
-                    bytes(leaks.bytes)
-                );
-                text.push_str(&self.of_process(process, &held));
+                text.push_str(&self.of_process(process, &held(leaks)));
             }
         }
         let released = report.processes.iter().filter_map(|process| {

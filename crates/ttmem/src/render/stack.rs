@@ -13,7 +13,6 @@ const MAX_NAME_BYTES: usize = 4096;
 /// Columns of a library and the offset in it; longer names of libraries are cut.
 const PLACE_WIDTH: usize = 56;
 
-/// Columns in front of a frame.
 const INDENT: usize = 6;
 
 /// The line of a frame in `width` columns: the function, then the place.

@@ -2,9 +2,9 @@
 
 use ttmem_api::{Forgotten, Process, ProcessDevice, ProcessState, Released, Snapshot};
 
-use super::Page;
 use super::devices::devices;
 use super::paint::sentence;
+use super::{Page, known};
 use crate::output::Screen;
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, duration, time_near};
 use ttmem_tui::text::{Column, Table, clip, paragraph, right};
@@ -120,8 +120,8 @@ impl Page<'_, Snapshot> {
                     .fold(0, u64::saturating_add)
             };
             let cells = [
-                pid(process),
-                process.name.clone().unwrap_or_else(|| "-".to_owned()),
+                known(process.pid),
+                known(process.name.as_ref()),
                 process.state.to_string(),
                 bytes(sum(|device| device.dram_bytes)),
                 bytes(sum(|device| device.l1_bytes)),
@@ -144,7 +144,7 @@ impl Page<'_, Snapshot> {
                 .name
                 .as_deref()
                 .map(|name| format!(" {}", clip(name, 24)));
-            let subject = format!("pid {}{}: ", pid(process), name.unwrap_or_default());
+            let subject = format!("pid {}{}: ", known(process.pid), name.unwrap_or_default());
             let notes = process_notes(process);
             if !notes.is_empty() {
                 doubts.push_str(&sentence(
@@ -180,13 +180,6 @@ impl Page<'_, Snapshot> {
         }
         format!("\n{}\n{lines}", self.paint.heading("Anomalies"))
     }
-}
-
-/// The pid, where this namespace has one for the process.
-fn pid(process: &Process) -> String {
-    process
-        .pid
-        .map_or_else(|| "-".to_owned(), |pid| pid.to_string())
 }
 
 fn process_notes(process: &Process) -> Vec<String> {

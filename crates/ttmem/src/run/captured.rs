@@ -6,6 +6,7 @@
 //! program.
 
 use super::child::{Child, Ended, Signals, Streams};
+use crate::commands::top::show_beside;
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, INTERVAL, Tab, Theme, TopOptions, format, top};
+use ttmem_tui::{Companion, CompanionLine, format};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
@@ -113,14 +114,7 @@ impl CapturedOutput {
                 kept: &kept,
                 ended: &ended,
             };
-            let shown = top(TopOptions {
-                client: server.clone(),
-                address: server.server().to_string(),
-                interval: INTERVAL,
-                tab: Tab::Overview,
-                theme: Theme::detect(|name| std::env::var_os(name)),
-                companion: Some(&running),
-            });
+            let shown = show_beside(server, &running);
             lock(&kept).pass();
             if let Err(error) = shown {
                 let _closed = writeln!(io::stderr(), "ttmem: no view: {error}");

@@ -20,7 +20,7 @@ use crate::commands::reach;
 use crate::embedded::{EmbeddedServer, Target};
 use crate::output::Screen;
 use crate::render;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use captured::CapturedOutput;
 use child::{Child, Signals, Streams};
 use library::PRELOAD;
@@ -116,20 +116,16 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
 
 /// Room for the terminal view beside a program; none, and a word why, where it cannot be.
 fn capture(command: &[OsString]) -> Option<CapturedOutput> {
-    let obstacle = captured::obstacle().map(str::to_owned);
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    let made = obstacle.map_or_else(
-        || CapturedOutput::new(words.join(" ")).map_err(|error| format!("{error:#}")),
-        Err,
-    );
-    match made {
-        Ok(captured) => Some(captured),
-        Err(reason) => {
-            // The program matters more than the view of it.
-            let _closed = writeln!(std::io::stderr(), "ttmem: no view: {reason}");
-            None
-        }
-    }
+    let made = match captured::obstacle() {
+        Some(obstacle) => Err(anyhow!(obstacle)),
+        None => CapturedOutput::new(words.join(" ")),
+    };
+    // The program matters more than the view of it.
+    let made = made.inspect_err(|reason| {
+        let _closed = writeln!(std::io::stderr(), "ttmem: no view: {reason:#}");
+    });
+    made.ok()
 }
 
 /// The lines that make a shell's programs tracked.

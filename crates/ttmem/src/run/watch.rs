@@ -7,19 +7,19 @@
 
 use super::holders::{Holder, Holders};
 use crate::commands::reach::patiently;
-use anyhow::{Context, Result, anyhow};
+use crate::threads;
+use anyhow::{Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Process, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, BufferRow, Process, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
 
-/// Separates tags in the variable.
 const TAG_SEPARATOR: u8 = b':';
 
 /// Time between two looks: short for a process that opens devices, long for the server.
@@ -162,7 +162,9 @@ impl Watched {
         let mut sums = Holders::default();
         let mut cursor: Option<String> = None;
         for _page in 0..MAX_PAGES {
-            let page = server.buffers(cursor.as_deref(), Some(PAGE_ROWS)).ok()?;
+            let page = server
+                .page::<BufferRow>(cursor.as_deref(), Some(PAGE_ROWS))
+                .ok()?;
             for row in &page.rows {
                 if self
                     .processes
@@ -195,15 +197,12 @@ impl Watch {
         let mut watched = Watched::new(whose, &before);
         let (end, ended) = sync_channel(0);
         let asked = server.clone();
-        let looking = std::thread::Builder::new()
-            .name("ttmem-watch".to_owned())
-            .spawn(move || {
-                while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                    watched.look(&asked);
-                }
-                watched
-            })
-            .context("cannot start a thread that watches")?;
+        let looking = threads::spawn("ttmem-watch", "watching", move || {
+            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                watched.look(&asked);
+            }
+            watched
+        })?;
         Ok(Self {
             server: server.clone(),
             end,

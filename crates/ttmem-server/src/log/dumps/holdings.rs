@@ -19,7 +19,6 @@ pub(super) struct Held<'v, T> {
 }
 
 impl<'v, T> Held<'v, T> {
-    /// The pid of its process.
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.facts.identity.pid
     }
@@ -31,7 +30,6 @@ impl<'v, T> Held<'v, T> {
     }
 }
 
-/// The buffers of a device, by class.
 pub(super) fn buffers(view: &View, device: u32) -> [Vec<Held<'_, BufferRow>>; Class::COUNT] {
     let mut held: [Vec<Held<'_, BufferRow>>; Class::COUNT] = Default::default();
     for (process, slot) in processes_on(view, device) {
@@ -69,7 +67,6 @@ pub(super) fn cbs(view: &View, device: u32) -> Vec<Held<'_, Cb>> {
     held
 }
 
-/// The kernels of a device.
 pub(super) fn kernels(view: &View, device: u32) -> Vec<Held<'_, Kernel>> {
     of_programs(view, device, ProgramOnDevice::kernels)
 }

@@ -14,9 +14,7 @@ use crate::log::plain::kernel_kind;
 
 pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::Result {
     let totals = || view.devices.iter().map(|device| &device.totals);
-    let buffers: u64 = totals()
-        .flat_map(|totals| totals.classes.iter().map(|class| class.buffers))
-        .sum();
+    let buffers: u64 = totals().map(Totals::buffers).sum();
     let cbs: u64 = totals().map(|totals| totals.cb.count).sum();
     let kernels: u64 = totals().map(|totals| totals.kernel.count).sum();
 
@@ -28,9 +26,7 @@ pub(super) fn write(out: &mut String, view: &View, mut limit: RowLimit) -> fmt::
     } else {
         for (index, device) in sorted_devices(view) {
             let totals = &device.totals;
-            let classes = totals.classes.iter();
-            let count: u64 = classes.map(|class| class.buffers).sum();
-            if count + totals.cb.count + totals.kernel.count == 0 {
+            if totals.buffers() + totals.cb.count + totals.kernel.count == 0 {
                 continue;
             }
             writeln!(out, "Device {}:", label(device, view))?;

@@ -14,7 +14,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let mut active = 0;
     for (_, device) in sorted_devices(view) {
         let totals = &device.totals;
-        let buffers: u64 = totals.classes.iter().map(|class| class.buffers).sum();
+        let buffers = totals.buffers();
         if buffers + totals.cb.count + totals.kernel.count == 0 {
             continue;
         }

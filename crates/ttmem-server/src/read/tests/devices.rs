@@ -160,7 +160,9 @@ fn programs(client: &ApiClient, limit: Option<u32>) -> Vec<ProgramRow> {
     let mut rows = Vec::new();
     let mut cursor = None;
     loop {
-        let page = client.programs(cursor.as_deref(), limit).unwrap();
+        let page = client
+            .page::<ttmem_api::ProgramRow>(cursor.as_deref(), limit)
+            .unwrap();
         rows.extend(page.rows);
         cursor = page.next;
         if cursor.is_none() {

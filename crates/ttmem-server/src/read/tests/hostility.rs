@@ -46,11 +46,14 @@ fn refusals_are_problems() {
     let served = Served::new(empty_ledger());
     let client = served.client();
     let bad = |outcome| assert_eq!(refusal(outcome), (400, "bad_request".to_owned()));
-    bad(client.buffers(Some("\u{1b}[31m&limit=5"), None));
-    bad(client.buffers(Some(""), None));
-    bad(client.buffers(None, Some(0)));
-    bad(client.buffers(None, Some(10_001)));
-    let message = client.buffers(None, Some(10_001)).unwrap_err().to_string();
+    bad(client.page::<ttmem_api::BufferRow>(Some("\u{1b}[31m&limit=5"), None));
+    bad(client.page::<ttmem_api::BufferRow>(Some(""), None));
+    bad(client.page::<ttmem_api::BufferRow>(None, Some(0)));
+    bad(client.page::<ttmem_api::BufferRow>(None, Some(10_001)));
+    let message = client
+        .page::<ttmem_api::BufferRow>(None, Some(10_001))
+        .unwrap_err()
+        .to_string();
     let end = " answered 400: bad_request: limit 10001 is not between 1 and 10000";
     assert!(message.ends_with(end), "{message}");
     for (request, code, word) in [
@@ -321,6 +324,6 @@ fn stopping_does_not_wait_for_idle_connections() {
     let (mut near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
     near.write_all(b"GET /").unwrap();
-    http.stop();
+    drop(http);
     assert_eq!(ended(&mut near), "");
 }

@@ -21,8 +21,11 @@ fn a_history_has_one_value_per_step() {
     );
     let sampler =
         Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), || NOW).unwrap();
-    let journal = JournalReader::default();
-    let state = ReadState::new(ledger, Arc::new(facts), journal, histories, geometry);
+    let state = ReadState {
+        geometry,
+        histories,
+        ..state(ledger, facts)
+    };
     let served = Served::from(state, HttpLimits::SOCKET);
     let client = served.client();
     let began = Instant::now();

@@ -65,7 +65,7 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     let served = Served::new(ledger);
     let client = served.client();
     for (limit, expected_pages) in [(None, 21), (Some(10_000), 3), (Some(777), 27)] {
-        let (rows, pages) = all(|cursor| client.buffers(cursor, limit));
+        let (rows, pages) = all(|cursor| client.page::<ttmem_api::BufferRow>(cursor, limit));
         assert_eq!(rows.len(), live.len());
         let ids: BTreeSet<_> = rows
             .iter()
@@ -74,7 +74,7 @@ fn pages_over_25_000_buffers_are_the_live_set() {
         assert_eq!(ids, live);
         assert_eq!(pages, expected_pages, "{limit:?}");
     }
-    let page = client.buffers(None, Some(2)).unwrap();
+    let page = client.page::<ttmem_api::BufferRow>(None, Some(2)).unwrap();
     assert_eq!(page.rows[1].stack, None);
     let row = &page.rows[0];
     assert_eq!(row.stack, Some(frames.map(str::to_owned).to_vec()));
@@ -87,7 +87,9 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     assert_eq!(row.page_bytes, Some(2048));
     // A cursor behind everything, and one of a process that is gone.
     for cursor in ["4294967295-4294967295-4294967295", "2-4294967295-0"] {
-        let page = client.buffers(Some(cursor), None).unwrap();
+        let page = client
+            .page::<ttmem_api::BufferRow>(Some(cursor), None)
+            .unwrap();
         assert_eq!((page.rows.len(), page.next), (0, None), "{cursor}");
     }
 }
@@ -137,7 +139,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
     let client = served.client();
 
     for limit in [1, 2, 3, 4] {
-        let (rows, pages) = all(|cursor| client.cbs(cursor, Some(limit)));
+        let (rows, pages) = all(|cursor| client.page::<ttmem_api::CbRow>(cursor, Some(limit)));
         let shown: Vec<(u64, Option<u64>, &[u32])> = rows
             .iter()
             .map(|row: &CbRow| (row.cb.0, row.address, row.device_ids.as_slice()))
@@ -159,7 +161,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
         assert_eq!((rows[0].cores, rows[0].total_bytes), (Some(16), 16 * 2048));
     }
 
-    let (rows, _pages) = all(|cursor| client.kernels(cursor, None));
+    let (rows, _pages) = all(|cursor| client.page::<ttmem_api::KernelRow>(cursor, None));
     let [row] = rows.as_slice() else {
         panic!("{rows:?}");
     };
@@ -219,19 +221,25 @@ fn rows_of_an_old_sender_claim_nothing() {
     }
     let served = Served::new(ledger);
     let client = served.client();
-    let buffers = client.buffers(None, None).unwrap().rows;
+    let buffers = client
+        .page::<ttmem_api::BufferRow>(None, None)
+        .unwrap()
+        .rows;
     assert_eq!(buffers.len(), 1);
     assert_eq!((buffers[0].aliases, buffers[0].address), (1, Some(64)));
     assert_eq!((buffers[0].banks, buffers[0].per_bank_bytes), (None, None));
     assert_eq!((buffers[0].layout, buffers[0].page_bytes), (None, None));
-    let cbs = client.cbs(None, None).unwrap().rows;
+    let cbs = client.page::<ttmem_api::CbRow>(None, None).unwrap().rows;
     assert_eq!(cbs.len(), 2);
     assert_eq!(
         (cbs[0].cb.0, cbs[0].program, cbs[0].kind),
         (128, None, None)
     );
     assert_eq!((cbs[0].cores, cbs[0].total_bytes), (None, 4096));
-    let kernels = client.kernels(None, None).unwrap().rows;
+    let kernels = client
+        .page::<ttmem_api::KernelRow>(None, None)
+        .unwrap()
+        .rows;
     assert_eq!(kernels.len(), 1);
     assert_eq!((kernels[0].program, kernels[0].core_type), (None, None));
     assert_eq!((kernels[0].binary_bytes, kernels[0].dispatches), (None, 2));
@@ -266,7 +274,7 @@ fn a_page_of_long_rows_ends_early_and_none_is_lost() {
     let served = Served::new(ledger);
     // A page has 16 MiB, and at most one row more.
     let client = served.client().with_body_limit((16 << 20) + 400_000);
-    let (plain, pages) = all(|cursor| client.buffers(cursor, Some(10_000)));
+    let (plain, pages) = all(|cursor| client.page::<ttmem_api::BufferRow>(cursor, Some(10_000)));
     assert_eq!(plain.len() as u64, ROWS);
     assert!(pages > 10, "{pages}");
     let query = |cursor: Option<&str>| BufferQuery {

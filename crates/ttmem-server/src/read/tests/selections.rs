@@ -69,7 +69,9 @@ fn crowd() -> Ledger {
 }
 
 fn everything(client: &ApiClient) -> Vec<BufferRow> {
-    let page = client.buffers(None, Some(10_000)).unwrap();
+    let page = client
+        .page::<ttmem_api::BufferRow>(None, Some(10_000))
+        .unwrap();
     assert_eq!((page.next, page.matched), (None, None), "nobody counted");
     assert!(page.rows.len() > 300, "{}", page.rows.len());
     page.rows

@@ -29,15 +29,12 @@ impl Live {
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
         let journal = Journal::default();
-        let state = ReadState::new(
-            ledger_thread_of(&ledger),
-            Arc::new(facts),
-            journal.reader(),
-            Histories::default(),
-            GeometryCache::default(),
-        );
+        let state = ReadState {
+            journal: journal.clone(),
+            ..state(ledger_thread_of(&ledger), facts)
+        };
         Self {
-            streams: state.streams.clone(),
+            streams: Streams::new(state.ledger.clone(), journal.clone()),
             served: Served::from(state, limits),
             ledger,
             journal: Mutex::new(journal),
@@ -60,7 +57,7 @@ impl Live {
     }
 
     fn keep(&self, events: Vec<Event>) {
-        let mut journal = self.journal.lock().unwrap();
+        let journal = self.journal.lock().unwrap();
         journal.push(batch(self.process, events));
     }
 
@@ -341,7 +338,7 @@ fn a_server_that_stops_ends_its_streams() {
     let mut first = [0; 16];
     near.read_exact(&mut first).unwrap();
     assert!(first.starts_with(b"HTTP/1.1 200 "));
-    http.stop();
+    drop(http);
     assert!(ended(&mut near).contains("event: hello"));
 }
 

@@ -383,7 +383,7 @@ fn stopping_ends_listening_and_what_is_idle() {
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
     http.serve(far, UID).unwrap();
-    http.stop();
+    drop(http);
     assert_eq!(ended(idle), "");
     assert!(TcpStream::connect(address).is_err());
 }

@@ -43,7 +43,6 @@ impl Flag {
 /// What is known of a device object while it is open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenDevice {
-    /// The mesh of its events.
     pub(crate) mesh: MeshId,
     device: Option<DeviceId>,
     /// The address of its allocator; 0 of a chip without one.

@@ -87,7 +87,6 @@ pub(crate) struct Loads {
 
 #[derive(Debug, Default)]
 pub(crate) struct DeviceIndex {
-    /// Programs with a part on it.
     pub(crate) programs: Set<u32>,
     /// Meshes with it that were used since they were last closed.
     pub(crate) meshes: Set<u32>,

@@ -77,8 +77,6 @@ impl BufferRow {
         self.per_bank_bytes.saturating_mul(u64::from(self.banks))
     }
 }
-
-/// What a buffer is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferKey {
     Id(u64),

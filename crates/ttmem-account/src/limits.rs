@@ -27,7 +27,6 @@ pub struct Limits {
     /// Per-core storage and kernels, on all devices together.
     pub placed: usize,
     pub definitions: usize,
-    /// Bytes of the texts.
     pub text_bytes: usize,
     pub config_rings: usize,
     pub traces: usize,

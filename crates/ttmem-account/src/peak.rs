@@ -19,7 +19,6 @@ const LIVE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// That of the process on the device.
     OfProcess,
     /// That of the device over all processes, by how many it had so far.
     OfDevice(u64),
@@ -69,8 +68,6 @@ impl PeakEntry {
             gauge: holding.gauge(),
         }
     }
-
-    /// The devices that it was on.
     fn devices<'a>(&'a self, facts: &'a AccountFacts) -> &'a [u32] {
         match self.gauge {
             GaugeKind::Class(_class) => {

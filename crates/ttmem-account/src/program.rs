@@ -334,7 +334,6 @@ impl ProgramOnDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
     pub time: u64,
-    /// Bytes of configuration per core.
     pub config_bytes: u64,
     /// Bytes of kernel text per core.
     pub text_bytes: u64,

@@ -115,6 +115,15 @@ impl Device {
         }
     }
 
+    /// Device memory that more than one allocator handed out.
+    #[must_use]
+    pub fn overlap_bytes(&self) -> u64 {
+        [self.dram, self.l1, self.l1_small, self.trace, self.system]
+            .iter()
+            .filter_map(|class| class.overlap_bytes)
+            .fold(0, u64::saturating_add)
+    }
+
     /// What is booked now, of each kind that has a peak.
     #[must_use]
     pub fn held(&self) -> PeakBytes {

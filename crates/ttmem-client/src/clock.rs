@@ -16,8 +16,6 @@ static CYCLES: AtomicBool = AtomicBool::new(false);
 
 /// A rate measured over less than this is not worth sending.
 const SHORTEST_BASE: Duration = Duration::from_millis(2);
-
-/// Reads the clock.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     if CYCLES.load(Ordering::Relaxed) {

@@ -37,7 +37,6 @@ pub enum ClockChoice {
     #[default]
     Automatic,
     Tsc,
-    /// The system's monotonic clock.
     Monotonic,
 }
 

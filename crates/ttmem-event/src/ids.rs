@@ -36,7 +36,6 @@ ids! {
 }
 
 impl TextId {
-    /// No text.
     pub const NONE: Self = Self(0);
 }
 

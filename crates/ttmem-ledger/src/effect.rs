@@ -65,9 +65,14 @@ pub enum Change {
         total_bytes: u64,
     },
     /// The L1 of a device reached a new height worth saying.
-    L1Peak { bytes: u64, buffers: u64 },
+    L1Peak {
+        bytes: u64,
+        buffers: u64,
+    },
     /// Something that changes no bytes.
     Happened(EventKind),
-    /// The event contradicts the ledger.
-    Contradicted { anomaly: Anomaly, event: EventKind },
+    Contradicted {
+        anomaly: Anomaly,
+        event: EventKind,
+    },
 }

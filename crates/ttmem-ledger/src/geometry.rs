@@ -36,8 +36,6 @@ pub struct AllocatorGeometry {
     per_core: Vec<(CoreSet, Interval)>,
     banks: u32,
 }
-
-/// One class of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassGeometry {
     /// What can be handed out, where known.

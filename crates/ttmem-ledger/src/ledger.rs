@@ -43,7 +43,6 @@ pub struct Resync {
     pub state: Vec<u8>,
     /// How to read the times in there.
     pub clock: Clock,
-    /// Events it lost so far.
     pub lost_events: u64,
     /// Events it elided so far.
     pub elided_events: u64,

@@ -36,8 +36,6 @@ impl<T> Table<T> {
         let row = self.rows.get(u32::try_from(number).ok()?)?;
         Some(row)
     }
-
-    /// The rows from a number on.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = &T> {
         self.rows.iter_from(first).map(|(_number, row)| &**row)
     }
@@ -80,8 +78,6 @@ pub struct View {
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,
 }
-
-/// A process with its rows.
 #[derive(Clone, Debug)]
 pub struct ProcessView {
     /// Its slot in the ledger.
@@ -103,8 +99,6 @@ impl ProcessView {
             devices: process.devices.clone(),
         }
     }
-
-    /// The process without its rows.
     #[must_use]
     pub fn without_rows(&self) -> ProcessRef<'_> {
         ProcessRef {

@@ -64,8 +64,6 @@ impl DictionaryHeader {
         }
     }
 }
-
-/// A byte of the dictionary.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct ByteCell(UnsafeCell<u8>);

@@ -26,7 +26,6 @@ const PREFETCHED: u64 = 72;
 pub struct Slot(UnsafeCell<[u8; EVENT_BYTES]>);
 
 impl Slot {
-    /// An empty slot.
     #[cfg(test)]
     pub(crate) fn new() -> Self {
         Self(UnsafeCell::new([0; EVENT_BYTES]))
@@ -395,8 +394,6 @@ impl<'m> Consumer<'m> {
     pub fn peek(&self) -> Option<[u8; EVENT_BYTES]> {
         self.with_next(|record| *record)
     }
-
-    /// The time stamp of the next event.
     #[inline]
     #[must_use]
     pub fn peek_time(&self) -> Option<u64> {

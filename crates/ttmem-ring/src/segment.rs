@@ -107,8 +107,6 @@ impl RingSegment {
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
-
-    /// The number of its first ring.
     #[must_use]
     pub fn first_ring(&self) -> u32 {
         self.header.first_ring

@@ -22,7 +22,6 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell that holds a value.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }

@@ -29,7 +29,6 @@ fn has_margin() -> bool {
 /// Events for one frame.
 #[derive(Debug)]
 pub(super) struct Batch<'h> {
-    /// The sequence number of the first.
     pub(super) first_sequence: u64,
     /// Where the rings that they came from stand after them.
     pub(super) positions: Vec<RingPosition>,
@@ -56,7 +55,6 @@ pub(super) struct History {
     delivered: Vec<u64>,
     bound: usize,
     elided: u64,
-    /// Events lost before the front.
     lost: u64,
     /// Whether events before the front were never sent on this connection.
     gap: bool,
@@ -169,8 +167,6 @@ impl History {
     pub(super) fn highest_buffer(&self) -> u64 {
         self.account.as_ref().map_or(0, Account::highest_buffer)
     }
-
-    /// Positions of the rings at the front.
     pub(super) fn positions_at_front(&self) -> Vec<RingPosition> {
         let numbered = (0..).zip(&self.at_front);
         numbered

@@ -72,11 +72,11 @@ enum Phase {
 /// Whether the server is known to have the state up to the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Synced {
-    /// The state is to be sent.
     Due,
     /// The state was put into frames; confirmed when the server confirms this number.
-    Sent { front: u64 },
-    /// The server has confirmed it.
+    Sent {
+        front: u64,
+    },
     Confirmed,
 }
 
@@ -110,8 +110,6 @@ fn printable(reason: &str) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
-
-/// What to wait for before the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Socket,
@@ -169,8 +167,6 @@ impl Link {
             Phase::Up { .. } => Wait::AtMost(Duration::MAX),
         }
     }
-
-    /// Waits for the server.
     pub(super) fn wait(&self, longest: Duration) {
         if let Some(socket) = self.state.socket() {
             socket.wait(self.written < self.out.len(), longest);

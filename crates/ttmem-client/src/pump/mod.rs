@@ -103,8 +103,6 @@ struct Flushing {
     number: u32,
     until: u64,
 }
-
-/// What a turn came to.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     events: u64,

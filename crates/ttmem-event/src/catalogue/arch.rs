@@ -7,7 +7,6 @@ use super::memory_map::{BLACKHOLE, MemoryMap, WORMHOLE};
 pub enum Arch {
     /// Grayskull: known by name only, current runtimes no longer drive it.
     Grayskull,
-    /// Wormhole B0.
     Wormhole,
     Blackhole,
     /// Quasar: known by name only, there is no board yet.

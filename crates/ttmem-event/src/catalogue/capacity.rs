@@ -36,7 +36,6 @@ pub struct BankedRegion {
     pub banks: u32,
     /// First address in each bank.
     pub base: u64,
-    /// Bytes in each bank.
     pub bytes_per_bank: u64,
 }
 

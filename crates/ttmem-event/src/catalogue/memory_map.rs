@@ -14,7 +14,6 @@ pub const TRACE_PAGE_BYTES: u64 = 8192;
 pub struct ConfigRing {
     /// Address in the core's L1.
     pub base: u64,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// Whether kernel text goes into the ring, or to a fixed address outside it.
     pub holds_text: bool,
@@ -23,7 +22,6 @@ pub struct ConfigRing {
 /// The memory of one core of some type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreMemory {
-    /// All of its L1.
     pub l1_bytes: u64,
     pub config_ring: ConfigRing,
 }

@@ -63,11 +63,9 @@ enumerations! {
     Layout {
         /// Pages dealt over all banks.
         Interleaved = 0 "interleaved",
-        /// Not known.
         Unknown = 1 "unknown",
         HeightSharded = 2 "height_sharded",
         WidthSharded = 3 "width_sharded",
-        /// Sharded by blocks.
         BlockSharded = 4 "block_sharded",
         /// Sharded in any number of dimensions.
         NdSharded = 5 "nd_sharded",
@@ -100,7 +98,6 @@ enumerations! {
         Application = 0 "application",
         Fabric = 1 "fabric",
         Dispatch = 2 "dispatch",
-        /// Not known.
         Unknown = 3 "unknown",
     }
 
@@ -119,7 +116,6 @@ enumerations! {
         /// The runtime did not say.
         Unknown = 0 "unknown",
         Hit = 1 "hit",
-        /// Not found.
         Miss = 2 "miss",
     }
 
@@ -153,7 +149,6 @@ enumerations! {
     Source {
         /// From an unmodified runtime, by interposition.
         Attached = 0 "attached",
-        /// From the runtime model.
         Model = 1 "model",
         /// From a program that calls the tracker.
         Client = 2 "client",

@@ -37,7 +37,6 @@ pub enum FieldValue {
     /// A word of the vocabulary.
     Word(&'static str),
     Class(Class),
-    /// Yes or no.
     Flag(bool),
     All,
     /// A text that the process defined.

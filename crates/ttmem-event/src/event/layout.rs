@@ -15,7 +15,6 @@ pub struct FieldLayout {
     pub type_name: &'static str,
     /// First byte.
     pub offset: usize,
-    /// Bytes.
     pub width: usize,
     /// The numbers it can have, where they are words.
     pub values: NamedCodes,

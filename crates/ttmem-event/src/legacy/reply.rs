@@ -24,9 +24,7 @@ const RING_BUFFER: usize = 128;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub dram: u64,
-    /// L1 buffers.
     pub l1: u64,
-    /// L1_SMALL buffers.
     pub l1_small: u64,
     pub trace: u64,
     /// Circular buffers; generations 1 and 2 cannot carry it.
@@ -47,14 +45,12 @@ pub struct RingBuffer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
     pub total_dram_bytes: u64,
-    /// L1 of the device.
     pub total_l1_bytes: u64,
     /// The runtime's number of the architecture; 0 where the old viewers know none.
     pub arch_type: u32,
     pub num_dram_channels: u32,
     /// DRAM per channel. The wire has 32 bits for it and gets the nearest value.
     pub dram_bytes_per_channel: u64,
-    /// L1 per core.
     pub l1_bytes_per_core: u32,
     /// Its kernel ring buffer; zero if unknown.
     pub ring_buffer: RingBuffer,

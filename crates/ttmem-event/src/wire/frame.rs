@@ -351,8 +351,6 @@ impl Frame<'_> {
             });
         }
     }
-
-    /// Appends a clock.
     pub fn put_clock(out: &mut Vec<u8>, clock: &Clock) {
         Self::put(out, FrameKind::Clock, |out| {
             put_words(

@@ -48,7 +48,6 @@ pub enum DecodeFrameError {
     Truncated {
         frame: &'static str,
         at: usize,
-        /// Bytes of the payload.
         len: usize,
     },
     /// A field of a frame holds a value outside its range.

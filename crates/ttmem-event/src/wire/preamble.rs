@@ -15,8 +15,6 @@ pub const VERSION: u16 = 2;
 
 /// The oldest version that this build still speaks.
 pub const OLDEST_VERSION: u16 = 2;
-
-/// Bytes of a preamble.
 pub const PREAMBLE_BYTES: usize = 24;
 
 /// What a client sends before its first frame.
@@ -36,8 +34,6 @@ impl Preamble {
         oldest: OLDEST_VERSION,
         layout_hash: LAYOUT_HASH,
     };
-
-    /// The preamble as bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; PREAMBLE_BYTES] {
         let mut bytes = [0; PREAMBLE_BYTES];

@@ -8,8 +8,6 @@ use ttmem_account::config_ring::ConfigRing;
 use ttmem_account::program::{Cb, Program};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreType, CoresId};
-
-/// What one compute core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreL1 {
     pub x: u16,
@@ -19,7 +17,6 @@ pub struct CoreL1 {
     /// Storage of the program that ran last, without what it borrows.
     pub cb_bytes: u64,
     pub cb_end: Option<u64>,
-    /// The lowest address of a buffer.
     pub lowest_buffer: Option<u64>,
     /// The program that ran last.
     pub owner: Option<Owner>,

@@ -87,7 +87,6 @@ pub(super) struct ClientProtocol {
 #[derive(Debug, Default)]
 struct Resync {
     definitions: Vec<Definition>,
-    /// The bytes of its account.
     state: Vec<u8>,
     bytes: usize,
 }

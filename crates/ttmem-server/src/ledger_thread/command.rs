@@ -70,7 +70,6 @@ pub(crate) enum ProcessCommand {
         gone_events: u64,
         /// Events that it had no room for, over its whole life: it may have reported them.
         lost_events: u64,
-        /// When that was found.
         time: u64,
     },
     /// It sends its whole state; until that is complete the old view stays.

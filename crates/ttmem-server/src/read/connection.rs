@@ -181,8 +181,6 @@ pub(super) struct Asker {
     pub(super) who: Who,
     pub(super) connection: Arc<Connection>,
 }
-
-/// A connection for one request.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) permits: Arc<Permits>,

@@ -167,8 +167,6 @@ struct Reader {
     _permit: OwnedSemaphorePermit,
     _ends: oneshot::Sender<Infallible>,
 }
-
-/// What a reader was waited for with.
 enum Waited {
     News,
     /// The reader is still there, and there is nothing to send.

@@ -27,7 +27,6 @@ pub(super) struct Poller {
     fetched: Vec<Fetched>,
     /// Since when the server does not answer.
     down: Option<Instant>,
-    /// What was sent of the connection last.
     was_up: bool,
     /// What was sent last of documents that do not come.
     trouble: Option<String>,

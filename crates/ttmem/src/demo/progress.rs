@@ -10,7 +10,6 @@ use ttmem_tui::format::bytes;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) steps: u64,
-    /// The last one.
     pub(super) doing: String,
     pub(super) mark: String,
     pub(super) failure: Option<Refused>,

@@ -24,8 +24,6 @@ pub(super) struct ClientAccount {
     pub(super) cpu_seconds: f64,
     pub(super) pump_cpu_seconds: f64,
 }
-
-/// All clients.
 #[derive(Debug)]
 pub(super) struct Clients(Vec<Client>);
 

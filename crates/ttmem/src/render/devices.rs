@@ -87,19 +87,6 @@ fn doubts(device: &Device, snapshot: &Snapshot) -> Vec<&'static str> {
     doubts
 }
 
-fn overlap_bytes(device: &Device) -> u64 {
-    [
-        device.dram,
-        device.l1,
-        device.l1_small,
-        device.trace,
-        device.system,
-    ]
-    .iter()
-    .filter_map(|class| class.overlap_bytes)
-    .fold(0, u64::saturating_add)
-}
-
 /// One line per device, and below them what a line has no room for.
 fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
     let table = Table::of(OVERVIEW);
@@ -110,10 +97,10 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             .into_iter()
             .map(str::to_owned)
             .collect();
-        if overlap_bytes(device) > 0 {
+        if device.overlap_bytes() > 0 {
             doubts.push(format!(
                 "{} handed out by more than one allocator",
-                bytes(overlap_bytes(device))
+                bytes(device.overlap_bytes())
             ));
         }
         let [dram, l1] = [&device.dram, &device.l1].map(|class| {

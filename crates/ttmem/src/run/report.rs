@@ -32,7 +32,6 @@ pub(crate) struct Ran {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
     pub(crate) socket: PathBuf,
-    /// Whether that server was started for it.
     pub(crate) own_server: bool,
     /// Whether the tracking library was loaded into it.
     pub(crate) attached: bool,

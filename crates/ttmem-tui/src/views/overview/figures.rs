@@ -130,9 +130,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     if device.verified == Some(false) {
         warn("differs", "differs from allocators".to_owned());
     }
-    let classes = [&device.dram, &device.l1, &device.l1_small, &device.trace];
-    let overlap = classes.iter().filter_map(|class| class.overlap_bytes);
-    let overlap = overlap.fold(0, u64::saturating_add);
+    let overlap = device.overlap_bytes();
     if overlap > 0 {
         warn("overlap", format!("{} overlap", format::bytes(overlap)));
     }

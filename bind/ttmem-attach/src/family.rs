@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Something that the runtime does not have, or has in another form than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum Unsupported {
     Missing(&'static CStr),
     /// Something is not as in the versions this was made for.
     Unexpected(&'static str),
 }
 
-impl std::fmt::Display for Doubt {
+impl std::fmt::Display for Unsupported {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(name) => write!(formatter, "no {}", name.to_string_lossy()),
@@ -64,7 +64,7 @@ impl Family {
     pub(crate) fn turn_off(&self, why: &str) {
         if !self.off.swap(true, Ordering::Relaxed) {
             let why = self.why.get_or_init(|| why.to_owned());
-            complain(&format!("{} are not tracked: {why}", self.name));
+            warn(&format!("{} are not tracked: {why}", self.name));
         }
     }
 
@@ -72,7 +72,7 @@ impl Family {
     #[cold]
     pub(crate) fn skip(&self, why: &str) {
         if self.skipped.fetch_add(1, Ordering::Relaxed) == 0 {
-            complain(&format!(
+            warn(&format!(
                 "{} of a program are not tracked: {why}",
                 self.name
             ));
@@ -81,25 +81,25 @@ impl Family {
 
     /// What a family needs, if it is on and the runtime has it.
     #[inline]
-    pub(crate) fn need<T>(&self, found: &'static Result<T, Doubt>) -> Option<&'static T> {
+    pub(crate) fn need<T>(&self, found: &'static Result<T, Unsupported>) -> Option<&'static T> {
         if !self.is_on() {
             return None;
         }
         match found {
             Ok(found) => Some(found),
-            Err(doubt) => self.doubt(doubt),
+            Err(reason) => self.unsupported(reason),
         }
     }
 
     /// What was read; a family whose objects are not as expected is turned off.
     #[inline]
-    pub(crate) fn believe<T>(&self, read: Result<T, Doubt>) -> Option<T> {
-        read.map_or_else(|doubt| self.doubt(&doubt), Some)
+    pub(crate) fn ok_or_turn_off<T>(&self, read: Result<T, Unsupported>) -> Option<T> {
+        read.map_or_else(|reason| self.unsupported(&reason), Some)
     }
 
     #[cold]
-    fn doubt<T>(&self, doubt: &Doubt) -> Option<T> {
-        self.turn_off(&doubt.to_string());
+    fn unsupported<T>(&self, reason: &Unsupported) -> Option<T> {
+        self.turn_off(&reason.to_string());
         None
     }
 
@@ -131,9 +131,9 @@ impl Family {
     }
 }
 
-/// Says one line on stderr; a stderr that is gone is no reason to fail.
-pub(crate) fn complain(what: &str) {
-    let _unheard = writeln!(std::io::stderr(), "ttmem: {what}");
+/// Prints one line to stderr; a closed stderr is not an error.
+pub(crate) fn warn(what: &str) {
+    let _ignored = writeln!(std::io::stderr(), "ttmem: {what}");
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_missing_symbol_turns_the_family_off_and_names_it() {
         static FAMILY: Family = Family::new("things");
-        static FOUND: Result<u32, Doubt> = Err(Doubt::Missing(c"_Zthing"));
+        static FOUND: Result<u32, Unsupported> = Err(Unsupported::Missing(c"_Zthing"));
         assert_eq!(FAMILY.need(&FOUND), None);
         assert!(!FAMILY.is_on());
         let mut text = String::new();

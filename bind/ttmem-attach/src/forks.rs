@@ -27,7 +27,7 @@ extern "C" fn forget_parent() {
     operation::forget();
     stacks::forget();
     creating::forget();
-    quiescence::forget();
+    quiescence::reset_after_fork();
     MANAGERS.forget();
     prefetchers::CACHES.forget();
 }

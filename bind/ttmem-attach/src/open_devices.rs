@@ -11,7 +11,7 @@ use crate::hooks::devices::FAMILY;
 use crate::hooks::identities;
 use crate::lock_free::address_map::{AddressMap, Slot};
 use crate::lock_free::patient_lock::PatientLock;
-use crate::quiescence::Moment;
+use crate::quiescence::QuiescentSection;
 use crate::runtime::Object;
 use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::bank_sizes::BANK_SIZES;
@@ -188,11 +188,11 @@ impl OpenDevice {
             self.events.store(0, Relaxed);
             return None;
         }
-        let (allocator, moment) = (self.allocator()?, Moment::find()?);
+        let (allocator, moment) = (self.allocator()?, QuiescentSection::try_enter()?);
         self.events.store(0, Relaxed);
         // No hook that comes here runs under the allocator's lock.
         let all = CLASSES.map(|class| accessors.allocators.statistics(allocator, class));
-        if !moment.lasts() {
+        if !moment.is_valid() {
             // Somebody had no patience: what changed meanwhile may not be reported yet.
             return None;
         }

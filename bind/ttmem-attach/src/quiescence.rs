@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 static GATE: Gate<SLOTS> = Gate::new([const { Slot::new() }; SLOTS]);
 const SLOTS: usize = 64;
 
-/// Nobody waits longer at the gate, whatever has become of the thread that closed it.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// No thread waits longer at the gate, even if the thread that closed it never opens it.
+const GATE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A thread's number in its block: 0 = not joined, then the slot behind 1, and these.
+/// A thread's number in its block: 0 = not joined, 1..=SLOTS = its slot + 1, or one of these.
 const COUNTED: usize = usize::MAX >> 1;
 /// A thread without a slot while it is between a change and its event.
 const COUNTED_CHANGING: usize = COUNTED + 1;
 
-/// Whether the system lets a thread have all others pass a fence: not known, yes, no.
-static FENCES_FOR_ALL: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// Whether the system has process-wide barriers: not known, yes, no.
+static MEMBARRIER: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const YES: u8 = 1;
 const NO: u8 = 2;
@@ -71,8 +71,8 @@ fn join() -> usize {
     }
 }
 
-/// Begins anew, in a child in which only this thread exists.
-pub(crate) fn forget() {
+/// Starts over in a forked child, where only this thread exists.
+pub(crate) fn reset_after_fork() {
     let number = thread::with(|block| block.gate_member.get());
     GATE.reset(slot_of(number), number == COUNTED_CHANGING);
 }
@@ -92,7 +92,7 @@ pub(crate) fn begin() {
 #[inline]
 fn begin_as(member: Member) {
     let moment = GATE.begin(member, || {
-        if FENCES_FOR_ALL.load(Ordering::Relaxed) == YES {
+        if MEMBARRIER.load(Ordering::Relaxed) == YES {
             // SYNC(gate): the other side has this thread pass a fence.
             compiler_fence(Ordering::SeqCst);
         } else {
@@ -140,7 +140,7 @@ fn end_without_slot(number: usize) {
 fn wait(mut moment: u64) {
     let begin = Instant::now();
     while moment != 0 {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > GATE_TIMEOUT {
             GATE.open(moment);
             return;
         }
@@ -149,20 +149,20 @@ fn wait(mut moment: u64) {
     }
 }
 
-/// Has every thread of the process pass a fence; false when that cannot be known.
+/// Issues a process-wide barrier; false when it is unknown whether every thread passed it.
 fn fence_for_all() -> bool {
-    match FENCES_FOR_ALL.load(Ordering::Relaxed) {
+    match MEMBARRIER.load(Ordering::Relaxed) {
         YES => {
             let have_passed = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
             if !have_passed {
                 // Others may have relied on it until now: from the next time on they do not.
-                FENCES_FOR_ALL.store(NO, Ordering::Relaxed);
+                MEMBARRIER.store(NO, Ordering::Relaxed);
             }
             have_passed
         }
         UNKNOWN => {
             let can = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-            FENCES_FOR_ALL.store(if can { YES } else { NO }, Ordering::Relaxed);
+            MEMBARRIER.store(if can { YES } else { NO }, Ordering::Relaxed);
             // Nobody relied on it before.
             true
         }
@@ -176,25 +176,25 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
 }
 
-/// A moment in which no other thread changes anything, by its number; ends when dropped.
+/// A section in which no other thread changes anything, by its number; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Moment(u64);
+pub(crate) struct QuiescentSection(u64);
 
-impl Moment {
-    /// A moment, if this is one. This thread itself must not be changing anything.
-    pub(crate) fn find() -> Option<Self> {
+impl QuiescentSection {
+    /// Enters the section unless another thread is changing something. This thread must not be.
+    pub(crate) fn try_enter() -> Option<Self> {
         let (number, is_moment) = GATE.close(fence_for_all)?;
         let moment = Self(number);
         is_moment.then_some(moment)
     }
 
-    /// Whether nobody has lost patience so far, and gone on.
-    pub(crate) fn lasts(&self) -> bool {
+    /// Whether no waiting thread has timed out so far.
+    pub(crate) fn is_valid(&self) -> bool {
         GATE.closed_for() == self.0
     }
 }
 
-impl Drop for Moment {
+impl Drop for QuiescentSection {
     fn drop(&mut self) {
         GATE.open(self.0);
     }
@@ -208,15 +208,18 @@ mod tests {
     #[test]
     fn there_is_a_moment_only_between_changes() {
         // One test for all: the gate is the process's.
-        drop(Moment::find().expect("nothing happens"));
+        drop(QuiescentSection::try_enter().expect("nothing happens"));
         begin();
         begin();
-        let other = std::thread::spawn(|| Moment::find().is_some());
+        let other = std::thread::spawn(|| QuiescentSection::try_enter().is_some());
         assert!(!other.join().expect("it does not panic"));
         end();
         end();
-        let moment = Moment::find().expect("both ends were announced");
-        assert!(Moment::find().is_none(), "there is one at a time");
+        let moment = QuiescentSection::try_enter().expect("both ends were announced");
+        assert!(
+            QuiescentSection::try_enter().is_none(),
+            "there is one at a time"
+        );
         let other = std::thread::spawn(|| {
             begin();
             end();
@@ -226,7 +229,7 @@ mod tests {
         drop(moment);
         other.join().expect("it does not panic");
         assert!(waiting, "a change waits for the end of the moment");
-        drop(Moment::find().expect("it ended"));
+        drop(QuiescentSection::try_enter().expect("it ended"));
         threads_without_a_slot_are_counted();
         slots_are_given_back();
     }
@@ -245,11 +248,11 @@ mod tests {
                 end();
             });
             announced.wait();
-            let found = Moment::find().is_some();
+            let found = QuiescentSection::try_enter().is_some();
             asked.wait();
             assert!(!found, "a thread without a slot changes something");
         });
-        drop(Moment::find().expect("it has ended"));
+        drop(QuiescentSection::try_enter().expect("it has ended"));
     }
 
     fn slots_are_given_back() {
@@ -258,6 +261,6 @@ mod tests {
         // Each ends in the middle of a change, which then counts as ended.
         threads.for_each(|thread| thread.join().expect("it does not panic"));
         assert_eq!(GATE.members(), before);
-        drop(Moment::find().expect("nobody is left"));
+        drop(QuiescentSection::try_enter().expect("nobody is left"));
     }
 }

@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code, reason = "asks the unwinder and the loader")]
 
-use crate::family::complain;
+use crate::family::warn;
 use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub(crate) fn configure(value: Option<&OsStr>) {
             LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
             ON.store(true, Ordering::Relaxed);
         }
-        Err(_no_number) => complain(&format!(
+        Err(_no_number) => warn(&format!(
             "call stacks are off: {VARIABLE} is not a number of bytes"
         )),
     }
@@ -231,7 +231,7 @@ impl Known {
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
-            complain("there are too many different call stacks: no further ones are reported");
+            warn("there are too many different call stacks: no further ones are reported");
         }
         !self.is_full
     }

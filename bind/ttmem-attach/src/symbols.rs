@@ -8,7 +8,7 @@
 
 #![expect(unsafe_code, reason = "asks the loader through its C interface")]
 
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -47,14 +47,12 @@ pub(crate) fn find(name: &CStr) -> Option<NonNull<c_void>> {
 }
 
 /// As [`find`]; without it a family that needs it is off.
-pub(crate) fn find_or_doubt(name: &'static CStr) -> Result<NonNull<c_void>, Doubt> {
-    find(name).ok_or(Doubt::Missing(name))
+pub(crate) fn require(name: &'static CStr) -> Result<NonNull<c_void>, Unsupported> {
+    find(name).ok_or(Unsupported::Missing(name))
 }
 
-pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Doubt> {
-    names
-        .iter()
-        .try_for_each(|name| find_or_doubt(name).map(drop))
+pub(crate) fn need_all(names: &[&'static CStr]) -> Result<(), Unsupported> {
+    names.iter().try_for_each(|name| require(name).map(drop))
 }
 
 pub(crate) fn is_runtime_loaded() -> bool {
@@ -109,7 +107,7 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
     find(name)
         .or_else(|| find_anywhere(name))
         .unwrap_or_else(|| {
-            crate::family::complain(&format!("{} is nowhere", name.to_string_lossy()));
+            crate::family::warn(&format!("{} is nowhere", name.to_string_lossy()));
             std::process::abort()
         })
 }

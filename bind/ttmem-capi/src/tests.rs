@@ -12,7 +12,7 @@ use crate::record::device::*;
 use crate::record::program::*;
 use crate::record::sink;
 use std::collections::BTreeSet;
-use ttmem_event::event::vocabulary;
+use ttmem_event::event::kinds;
 use ttmem_event::{Event, EventKind, KernelId, KernelKind, MeshId, ProgramId};
 
 // One value per member, each different from the others of its event.
@@ -359,7 +359,7 @@ fn every_report_is_the_event_it_is_named_after() {
     report_everything();
     let recorded = sink::take();
     // What only the client itself says is not in the header: 37 to 39.
-    let expected = vocabulary::LAYOUT.iter().map(|row| row.kind);
+    let expected = kinds::LAYOUT.iter().map(|row| row.kind);
     let expected: BTreeSet<u8> = expected.filter(|kind| !(37..64).contains(kind)).collect();
     let kinds: BTreeSet<u8> = recorded.iter().map(EventKind::kind).collect();
     assert_eq!(kinds, expected);
@@ -370,7 +370,7 @@ fn every_report_is_the_event_it_is_named_after() {
             kind: content,
         }
         .encode();
-        let row = vocabulary::LAYOUT
+        let row = kinds::LAYOUT
             .iter()
             .find(|row| row.kind == content.kind())
             .unwrap();

@@ -77,6 +77,7 @@ impl BufferRow {
         self.per_bank_bytes.saturating_mul(u64::from(self.banks))
     }
 }
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferKey {
     Id(u64),

@@ -151,7 +151,7 @@ pub struct HeldDevice {
     pub capacities: [Option<Capacity>; Class::COUNT],
     pub totals: Totals,
     pub caches: CacheCounters,
-    /// When the device had its peaks, for [`crate::peak`].
+    /// When the device had its peaks, for [`crate::peak_composition`].
     pub moments: [DeviceMoment; GaugeKind::COUNT],
     /// Cores whose last program is gone.
     pub(crate) vacated: Option<Arc<Vacated>>,

@@ -7,7 +7,7 @@
 
 use crate::Map;
 use crate::pages::{Pages, PagesView};
-use crate::peak::PeakEntry;
+use crate::peak_composition::PeakEntry;
 use crate::totals::GaugeKind;
 use ttmem_event::TextId;
 

@@ -24,7 +24,7 @@ mod mark;
 mod mesh;
 mod observer;
 mod pages;
-pub mod peak;
+pub mod peak_composition;
 pub mod program;
 mod residency;
 pub mod state;

@@ -74,15 +74,19 @@ impl Entry for Cb {
     fn key(&self) -> u32 {
         self.number
     }
+
     fn core_set(&self) -> Option<(CoreType, CoresId)> {
         (self.cores_id != CoresId::NONE).then_some((CoreType::Tensix, self.cores_id))
     }
+
     fn repeats(&self, _known: &Self) -> bool {
         false
     }
+
     fn holding(&self, program: ProgramId) -> Holding<'_> {
         Holding::Cb(program, self)
     }
+
     fn list(placement: &mut Placement) -> &mut Vec<Self> {
         &mut placement.cbs
     }
@@ -93,10 +97,12 @@ impl Entry for Kernel {
     fn key(&self) -> KernelId {
         self.id
     }
+
     fn core_set(&self) -> Option<(CoreType, CoresId)> {
         let core_type = self.core_type?;
         (self.cores_id != CoresId::NONE).then_some((core_type, self.cores_id))
     }
+
     fn repeats(&self, known: &Self) -> bool {
         let figures = |kernel: &Self| {
             let bytes = (kernel.binary_bytes, kernel.total_bytes);
@@ -104,9 +110,11 @@ impl Entry for Kernel {
         };
         figures(self) == figures(known)
     }
+
     fn holding(&self, program: ProgramId) -> Holding<'_> {
         Holding::Kernel(program, self)
     }
+
     fn list(placement: &mut Placement) -> &mut Vec<Self> {
         &mut placement.kernels
     }

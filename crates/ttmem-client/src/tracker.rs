@@ -88,11 +88,13 @@ impl Tracker {
         }
         local::record_together(&all);
     }
+
     #[must_use]
     pub fn text(self, text: &str) -> TextId {
         let text = &text[..text.floor_char_boundary(MAX_BODY_BYTES)];
         TextId(define(DefinitionKind::Text, text.as_bytes()))
     }
+
     #[must_use]
     pub fn cores(self, cores: &CoreSet) -> CoresId {
         let (id, cores) = (CoresId::NONE, *cores);
@@ -115,11 +117,13 @@ impl Tracker {
         let definition = Definition::Mesh(mesh.clone());
         MeshId(define_as(DefinitionKind::Mesh, &definition))
     }
+
     #[must_use]
     pub fn next_buffer(self) -> BufferId {
         let forwarded = (decided() == FORWARDING).then(forward::next_buffer);
         BufferId(forwarded.flatten().unwrap_or_else(|| next_buffer()))
     }
+
     #[must_use]
     pub fn next_program(self) -> ProgramId {
         let forwarded = (decided() == FORWARDING).then(forward::next_program);

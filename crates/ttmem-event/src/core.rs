@@ -102,9 +102,6 @@ pub struct CoreSet {
 
 impl CoreSet {
     /// The union of `ranges`.
-    ///
-    /// # Errors
-    /// When a range is turned round or leaves the grid.
     pub fn from_ranges(
         ranges: impl IntoIterator<Item = CoreRange>,
     ) -> Result<Self, InvalidCoreRange> {

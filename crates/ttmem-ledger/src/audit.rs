@@ -3,7 +3,7 @@
 //! The totals of a ledger are kept event by event; this works them out a second
 //! time from the rows alone. Tests and the server's summary use it.
 
-use crate::peaks::PeakComposition;
+use crate::peak_composition::PeakComposition;
 use crate::view::{ProcessView, View};
 use ttmem_account::{Charge, GaugeKind, Holding, Totals};
 use ttmem_event::{Class, CoresId, ProgramId};
@@ -20,9 +20,6 @@ pub struct AuditError {
 
 impl View {
     /// Compares every total with the live set, and every peak with what was live then.
-    ///
-    /// # Errors
-    /// The first total that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut by_device = vec![Totals::default(); self.devices.len()];
         for process in &self.processes {

@@ -1,6 +1,6 @@
 //! A physical device: who it is, what is on it, and what its peaks were.
 
-use crate::peaks::DepartedAtPeak;
+use crate::peak_composition::DepartedAtPeak;
 use std::sync::Arc;
 use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacated};
 use ttmem_event::catalogue::Arch;

@@ -36,6 +36,7 @@ pub struct AllocatorGeometry {
     per_core: Vec<(CoreSet, Interval)>,
     banks: u32,
 }
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassGeometry {
     /// What can be handed out, where known.

@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::follower::Follower;
-use crate::peaks;
+use crate::peak_composition as peaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
 use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
@@ -333,9 +333,6 @@ impl Ledger {
     }
 
     /// A process introduces what its events refer to.
-    ///
-    /// # Errors
-    /// When it contradicts an earlier definition or there are too many.
     pub fn define(&mut self, index: u32, definition: &Definition) -> Result<(), Anomaly> {
         self.revision += 1;
         self.follow(index, None, |account, limits, follower| {
@@ -348,8 +345,7 @@ impl Ledger {
     /// What it changed is appended to `effects`, if it is given.
     ///
     /// # Errors
-    /// When the event was refused: it booked nothing. What it contradicts is settled
-    /// first: a live buffer whose id was allocated anew is gone in any case.
+    /// As [`ttmem_account::Account::apply`].
     pub fn apply(
         &mut self,
         index: u32,

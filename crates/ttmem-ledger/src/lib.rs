@@ -19,7 +19,7 @@ mod follower;
 pub mod geometry;
 mod intervals;
 mod ledger;
-mod peaks;
+mod peak_composition;
 mod process;
 mod tables;
 mod view;
@@ -29,12 +29,12 @@ pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use geometry::Geometry;
 pub use ledger::{Ledger, Limits, Resync};
-pub use peaks::{PeakComposition, PeakGroup};
+pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ComputeL1,
     ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh, PagesView, Peak,
-    PeakSet, Released, Totals, config_ring, peak, program, totals,
+    PeakSet, Released, Totals, config_ring, peak_composition as peak, program, totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

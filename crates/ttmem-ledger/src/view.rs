@@ -36,6 +36,7 @@ impl<T> Table<T> {
         let row = self.rows.get(u32::try_from(number).ok()?)?;
         Some(row)
     }
+
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = &T> {
         self.rows.iter_from(first).map(|(_number, row)| &**row)
     }
@@ -78,6 +79,7 @@ pub struct View {
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,
 }
+
 #[derive(Clone, Debug)]
 pub struct ProcessView {
     /// Its slot in the ledger.
@@ -99,6 +101,7 @@ impl ProcessView {
             devices: process.devices.clone(),
         }
     }
+
     #[must_use]
     pub fn without_rows(&self) -> ProcessRef<'_> {
         ProcessRef {

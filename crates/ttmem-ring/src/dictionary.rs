@@ -64,6 +64,7 @@ impl DictionaryHeader {
         }
     }
 }
+
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct ByteCell(UnsafeCell<u8>);

@@ -77,9 +77,6 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// Keeps a descriptor at a high number, closed on exec.
-    ///
-    /// # Errors
-    /// When there is no descriptor left.
     pub fn keep(file: OwnedFd) -> Result<Self, Errno> {
         let file = match rustix::io::fcntl_dupfd_cloexec(&file, FIRST_DESCRIPTOR) {
             Ok(high) => high,
@@ -118,9 +115,6 @@ impl Memory {
     /// Makes memory that holds a header and after it `count` zeroed things.
     ///
     /// The name is the one that `/proc` shows.
-    ///
-    /// # Errors
-    /// When the system has no room for it.
     pub(crate) fn create<H: Sync + 'static, T: Zeroed>(
         name: &str,
         header: H,

@@ -88,9 +88,6 @@ impl<C: Sync> Page<C> {
     }
 
     /// Asks the system to wipe the page in every child.
-    ///
-    /// # Errors
-    /// When the system cannot.
     #[cfg(not(loom))]
     pub fn wipe_on_fork(&'static self) -> Result<(), rustix::io::Errno> {
         let start = std::ptr::from_ref(self).cast_mut().cast();

@@ -133,9 +133,6 @@ fn number_at<T: Field + Default>(header: &[u8], at: usize) -> T {
 
 impl RingHeader {
     /// Reads the header of segment `number` of a process, whose file has `file_bytes`.
-    ///
-    /// # Errors
-    /// When it is no ring segment of this version, or not that one.
     pub fn read(header: &[u8], number: usize, file_bytes: u64) -> Result<Self, ReadSegmentError> {
         let header = header
             .get(..RING_HEADER_BYTES)
@@ -188,9 +185,6 @@ impl RingHeader {
 
     /// What of ring `ring` of this segment is not read, when all before `drained` is.
     ///
-    /// # Errors
-    /// When its positions are none that a ring can have.
-    ///
     /// # Panics
     /// When a segment has no such ring.
     pub fn unread(&self, ring: usize, drained: u64) -> Result<Unread, ReadRingError> {
@@ -219,9 +213,6 @@ impl RingHeader {
 }
 
 /// How many bytes of definitions follow the header of a dictionary segment.
-///
-/// # Errors
-/// When it is no dictionary segment of this version, or claims more than its file has.
 pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmentError> {
     let header = header
         .get(..DICTIONARY_HEADER_BYTES)

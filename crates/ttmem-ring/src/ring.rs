@@ -394,6 +394,7 @@ impl<'m> Consumer<'m> {
     pub fn peek(&self) -> Option<[u8; EVENT_BYTES]> {
         self.with_next(|record| *record)
     }
+
     #[inline]
     #[must_use]
     pub fn peek_time(&self) -> Option<u64> {

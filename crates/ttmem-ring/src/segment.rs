@@ -70,9 +70,6 @@ impl RingSegment {
     /// Makes the segment with this number; `owner` is for others in the same process to find.
     ///
     /// The number of slots per ring is rounded up to a power of two.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
     pub fn create(
         number: usize,
         slots_per_ring: usize,
@@ -107,6 +104,7 @@ impl RingSegment {
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
+
     #[must_use]
     pub fn first_ring(&self) -> u32 {
         self.header.first_ring

@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection, by the kernel's word.
 //!
-//! Called once per accepted connection by the acceptor. Nothing that the client itself claims
-//! enters here, save its name, which it is free to choose and which is therefore for display only.
+//! Called when a client identifies itself; a reader gets its credentials only. Nothing the client
+//! claims is used, except its name, which it is free to choose and which is for display only.
 //! A process is identified by its pid together with its start time, since pids are reused, and
 //! its death is learned from its pidfd, never by sending signals to a pid.
 

@@ -4,7 +4,7 @@
 
 use super::{OnExit, creating, failures, interpose, on_exception, traces};
 use crate::during::during;
-use crate::family::{Doubt, Family};
+use crate::family::{Family, Unsupported};
 use crate::open_devices::{self, OpenDevice};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, CREATING, Creation};
@@ -63,11 +63,14 @@ pub(crate) fn give_up(family: &Family, why: &str) {
 ///
 /// Inlined for good: what is read is large, and would be copied.
 #[inline(always)]
-pub(super) fn believe<T>(read: Result<Option<T>, Doubt>, family: &Family) -> Option<T> {
+pub(super) fn ok_or_turn_off<T>(
+    read: Result<Option<T>, Unsupported>,
+    family: &Family,
+) -> Option<T> {
     match read {
         Ok(read) => read,
-        Err(doubt) => {
-            give_up(family, &doubt.to_string());
+        Err(reason) => {
+            give_up(family, &reason.to_string());
             None
         }
     }
@@ -78,7 +81,7 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let direction = thread::with(Block::take_newest_direction);
     let address = accessors.address(buffer)?;
-    let mut facts = believe(accessors.read(buffer), &FAMILY)?;
+    let mut facts = ok_or_turn_off(accessors.read(buffer), &FAMILY)?;
     let device = open_devices::of(facts.device)?;
     if facts.class == Class::Trace {
         traces::count_trace_buffer(facts.size_bytes);
@@ -112,7 +115,7 @@ fn report_parts(
     direction: Option<Direction>,
     device: &OpenDevice,
 ) -> Option<bool> {
-    let parts = believe(per_core::parts(buffer), &FAMILY);
+    let parts = ok_or_turn_off(per_core::parts(buffer), &FAMILY);
     // One whose cores were not believed is not reported: that of all banks would be wrong.
     let Some(parts) = parts else {
         return FAMILY.is_on().then_some(false);
@@ -129,7 +132,7 @@ fn report_parts(
 
 #[cold]
 fn parts_of(buffer: Object) -> Option<u32> {
-    let parts = believe(per_core::parts(buffer), &FAMILY)?;
+    let parts = ok_or_turn_off(per_core::parts(buffer), &FAMILY)?;
     u32::try_from(parts.len()).ok()
 }
 

@@ -37,7 +37,7 @@ fn fingerprint(mesh: MeshId, buffers: &[DataflowBuffer], scratchpads: &[Scratchp
 fn report_placed(object: Object, device: Object) -> Option<()> {
     FAMILY.need(&*device::ACCESSORS)?;
     let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
-    let mut buffers = FAMILY.believe(accessors.read(object))?;
+    let mut buffers = FAMILY.ok_or_turn_off(accessors.read(object))?;
     let scratchpads = scratchpads::of(object);
     if buffers.is_empty() && scratchpads.is_empty() {
         return None;
@@ -102,7 +102,7 @@ pub(super) fn report_moved(object: Object, device: Object, mesh: MeshId) -> Opti
 fn report_clash(object: Object, device: Object) -> Option<()> {
     let accessors = FAMILY.need(&*dataflow::ACCESSORS)?;
     let mut regions = Regions::default();
-    for buffer in FAMILY.believe(accessors.read(object))? {
+    for buffer in FAMILY.ok_or_turn_off(accessors.read(object))? {
         if let Some(address) = buffer.address {
             regions.add(&buffer.cores.ranges(), address + buffer.size_bytes);
         }

@@ -68,7 +68,7 @@ fn report_refused(buffer: Object) -> Option<()> {
     let refused = during::replace(&REFUSED, None)?;
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
-    let facts = buffers::believe(accessors.read_request(buffer), &FAMILY)?;
+    let facts = buffers::ok_or_turn_off(accessors.read_request(buffer), &FAMILY)?;
     let device = open_devices::of(facts.device)?;
     let statistics = devices
         .allocators

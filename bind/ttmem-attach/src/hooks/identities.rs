@@ -44,7 +44,7 @@ fn keep(chip: u32, identity: Identity) {
 fn note(descriptor: Object, chip: i32, board: u32) -> Option<()> {
     let accessors = FAMILY.need(&*cluster::ACCESSORS)?;
     let chip = u32::try_from(chip).ok()?;
-    let unique_id = FAMILY.believe(accessors.unique_id(descriptor, chip))?;
+    let unique_id = FAMILY.ok_or_turn_off(accessors.unique_id(descriptor, chip))?;
     let board = accessors.board_name(board).map(str::to_owned);
     FAMILY.contain(|| keep(chip, Identity { unique_id, board }));
     Some(())

@@ -24,7 +24,7 @@ pub(crate) mod scratchpads;
 pub(crate) mod system_kernels;
 pub(crate) mod traces;
 
-use crate::family::{Doubt, Family};
+use crate::family::{Family, Unsupported};
 use crate::runtime::{
     buffer, circular, cluster, commands, dataflow as dataflow_buffer, device, kernel, program,
     scratchpad,
@@ -34,11 +34,11 @@ use std::sync::LazyLock;
 /// Something of the runtime that a family needs.
 trait Need: Sync {
     /// What the runtime lacks of it.
-    fn doubt(&self) -> Option<&Doubt>;
+    fn unsupported(&self) -> Option<&Unsupported>;
 }
 
-impl<T: Sync + Send> Need for LazyLock<Result<T, Doubt>> {
-    fn doubt(&self) -> Option<&Doubt> {
+impl<T: Sync + Send> Need for LazyLock<Result<T, Unsupported>> {
+    fn unsupported(&self) -> Option<&Unsupported> {
         self.as_ref().err()
     }
 }
@@ -74,8 +74,8 @@ static FAMILIES: &[(&Family, &[&dyn Need])] = &[
 pub(crate) fn describe() -> String {
     let mut text = String::new();
     for (family, needs) in FAMILIES {
-        if let Some(doubt) = needs.iter().find_map(|need| need.doubt()) {
-            family.turn_off(&doubt.to_string());
+        if let Some(reason) = needs.iter().find_map(|need| need.unsupported()) {
+            family.turn_off(&reason.to_string());
         }
         family.describe(&mut text);
     }
@@ -135,7 +135,7 @@ pub(crate) use interpose;
 macro_rules! interpose_needed {
     ($($(#[$doc:meta])* $symbol:literal
      fn $name:ident $arguments:tt $(-> $result:ty)? |$real:ident| $body:block)*) => {
-        pub(crate) static NEEDED: std::sync::LazyLock<Result<(), $crate::family::Doubt>> =
+        pub(crate) static NEEDED: std::sync::LazyLock<Result<(), $crate::family::Unsupported>> =
             std::sync::LazyLock::new(|| {
                 $crate::symbols::need_all(&[$($crate::hooks::c_name!($symbol)),*])
             });

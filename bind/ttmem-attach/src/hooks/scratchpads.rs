@@ -37,7 +37,7 @@ fn collect(program: Object) -> Option<()> {
     let accessors = FAMILY.need(&*scratchpad::ACCESSORS)?;
     let mut found = Vec::new();
     for (object, _core_type) in kernels_of(program)? {
-        let bindings = FAMILY.believe(accessors.read(object))?;
+        let bindings = FAMILY.ok_or_turn_off(accessors.read(object))?;
         // Where nothing is placed, as in a capture without a device, there is no address.
         for binding in bindings.iter().filter(|binding| binding.address != 0) {
             found.push(Scratchpad {

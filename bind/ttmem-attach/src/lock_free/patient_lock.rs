@@ -8,7 +8,7 @@ use super::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// After this long, the lock's owner is taken for lost.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A lock that holds nothing itself.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl PatientLock {
             if let Some(held) = self.try_lock() {
                 return Some(held);
             }
-            if begin.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            if begin.get_or_insert_with(Instant::now).elapsed() > TIMEOUT {
                 return None;
             }
             super::thread::yield_now();

@@ -9,7 +9,7 @@ use super::bank_sizes::{BANK_SIZES, Key};
 use super::creation::{self, CREATING, Creation};
 use super::{Object, accessors};
 use crate::during;
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -62,7 +62,7 @@ pub(crate) struct BufferAccessors {
     rest: Rest,
 }
 
-pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock::new(|| {
+pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Unsupported>> = LazyLock::new(|| {
     // SAFETY: the loader gives the runtime's function of each name.
     unsafe { find(symbols::find) }
 });
@@ -71,14 +71,16 @@ pub(crate) static ACCESSORS: LazyLock<Result<BufferAccessors, Doubt>> = LazyLock
 ///
 /// # Safety
 /// What `find` gives for a mangled name is the function of that name.
-unsafe fn find(find: impl Fn(&CStr) -> Option<NonNull<c_void>>) -> Result<BufferAccessors, Doubt> {
+unsafe fn find(
+    find: impl Fn(&CStr) -> Option<NonNull<c_void>>,
+) -> Result<BufferAccessors, Unsupported> {
     // SAFETY: the caller vouches for `find`.
     let common = unsafe { Common::find(&find) }?;
     // SAFETY: the caller vouches for `find`.
     let rest = match unsafe { Asked::find(&find) } {
         Ok(asked) => Rest::Asked(asked),
         Err(_older) => {
-            find(CREATE).ok_or(Doubt::Missing(CREATE))?;
+            find(CREATE).ok_or(Unsupported::Missing(CREATE))?;
             // SAFETY: the caller vouches for `find`.
             Rest::Created(unsafe { Confirmed::find(&find) }?)
         }
@@ -179,7 +181,7 @@ impl BufferAccessors {
     /// of a bank: the runtime may not have looked yet whether it can be placed, and would divide
     /// by the banks of a class that has none.
     #[inline]
-    pub(crate) fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+    pub(crate) fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Unsupported> {
         let page_bytes = (self.common.page_size)(buffer);
         let (creation, layout) = match &self.rest {
             Rest::Asked(asked) => asked.read(buffer, page_bytes),
@@ -204,7 +206,7 @@ impl BufferAccessors {
     /// Everything that an event needs of a buffer that this thread is creating and that was placed;
     /// none of a class that is not on the device, or not known.
     #[inline]
-    pub(crate) fn read(&self, buffer: Object) -> Result<Option<Buffer>, Doubt> {
+    pub(crate) fn read(&self, buffer: Object) -> Result<Option<Buffer>, Unsupported> {
         let Some(mut facts) = self.read_request(buffer)? else {
             return Ok(None);
         };
@@ -236,8 +238,12 @@ impl Confirmed {
     /// What the buffer that this thread creates was created with, if the buffer confirms it, and
     /// its layout.
     #[cold]
-    fn read(&self, buffer: Object, page_bytes: u64) -> Result<(Creation, Option<u32>), Doubt> {
-        let unseen = Doubt::Unexpected("a buffer was placed that nobody created");
+    fn read(
+        &self,
+        buffer: Object,
+        page_bytes: u64,
+    ) -> Result<(Creation, Option<u32>), Unsupported> {
+        let unseen = Unsupported::Unexpected("a buffer was placed that nobody created");
         let creation = during::get(&CREATING).ok_or(unseen)?;
         let said = Said {
             page_bytes,
@@ -247,7 +253,7 @@ impl Confirmed {
             is_trace: (self.is_trace)(buffer),
         };
         if !said.confirms(&creation) {
-            return Err(Doubt::Unexpected("a buffer is not what was created"));
+            return Err(Unsupported::Unexpected("a buffer is not what was created"));
         }
         Ok((creation, creation::layout_of(buffer, &creation)))
     }
@@ -288,7 +294,7 @@ mod tests {
     use super::*;
 
     /// Finds the accessors of a runtime that lacks those whose names have `missing` in them.
-    fn find_without(missing: &str) -> Result<BufferAccessors, Doubt> {
+    fn find_without(missing: &str) -> Result<BufferAccessors, Unsupported> {
         let somewhere = NonNull::<u64>::dangling().cast();
         let finder = |name: &CStr| {
             let lacks = name.to_string_lossy().contains(missing);
@@ -303,7 +309,7 @@ mod tests {
         let missing = c"_ZNK2tt8tt_metal6Buffer7addressEv";
         assert_eq!(
             find_without("7address").err(),
-            Some(Doubt::Missing(missing))
+            Some(Unsupported::Missing(missing))
         );
     }
 
@@ -320,7 +326,7 @@ mod tests {
         };
         // SAFETY: none of them is called.
         let neither = unsafe { find(finder) };
-        assert_eq!(neither.err(), Some(Doubt::Missing(CREATE)));
+        assert_eq!(neither.err(), Some(Unsupported::Missing(CREATE)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::unordered_map::{UnorderedMap, entries};
 use super::{Object, accessors};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::CStr;
 use std::sync::LazyLock;
@@ -25,13 +25,14 @@ pub(crate) struct ClusterAccessors {
     boards: Vec<(u32, String)>,
 }
 
-pub(crate) static ACCESSORS: LazyLock<Result<ClusterAccessors, Doubt>> = LazyLock::new(|| {
-    Ok(ClusterAccessors {
-        // SAFETY: the loader gives the function of each name.
-        functions: unsafe { Functions::find(symbols::find) }?,
-        boards: board_names().unwrap_or_default(),
-    })
-});
+pub(crate) static ACCESSORS: LazyLock<Result<ClusterAccessors, Unsupported>> =
+    LazyLock::new(|| {
+        Ok(ClusterAccessors {
+            // SAFETY: the loader gives the function of each name.
+            functions: unsafe { Functions::find(symbols::find) }?,
+            boards: board_names().unwrap_or_default(),
+        })
+    });
 
 /// The names of all boards; without the table that is known, boards have none.
 fn board_names() -> Option<Vec<(u32, String)>> {
@@ -85,14 +86,18 @@ impl ClusterAccessors {
     /// The id of a chip that no other chip has.
     ///
     /// None where the runtime has made it up; a doubt if its ids are kept in another way.
-    pub(crate) fn unique_id(&self, descriptor: Object, chip: u32) -> Result<Option<u64>, Doubt> {
+    pub(crate) fn unique_id(
+        &self,
+        descriptor: Object,
+        chip: u32,
+    ) -> Result<Option<u64>, Unsupported> {
         if !(self.functions.are_authentic)(descriptor) {
             return Ok(None);
         }
         // SAFETY: the map is a member of the descriptor, which the runtime itself reads now; its
         // values are ids.
         let ids = unsafe { entries::<Entry<u64>>((self.functions.unique_ids)(descriptor)) };
-        let odd = Doubt::Unexpected("the ids of chips are laid out in another way");
+        let odd = Unsupported::Unexpected("the ids of chips are laid out in another way");
         let ids = ids.ok_or(odd)?;
         let own = ids.iter().find(|entry| entry.key == chip);
         Ok(own.map(|entry| entry.value).filter(|id| *id != 0))

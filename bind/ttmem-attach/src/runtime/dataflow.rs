@@ -8,7 +8,7 @@
 
 use super::vector::{Vector, cores_of_vector};
 use super::{MAX_L1_BYTES, Object, Shared, accessors};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::CStr;
 use std::sync::LazyLock;
@@ -26,11 +26,12 @@ accessors! {
 const CAME_WITH: &CStr =
     c"_ZN2tt8tt_metal12experimental3dfb6detail18DataflowBufferImpl11update_sizeESt8optionalIjES6_";
 
-pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Doubt>> = LazyLock::new(|| {
-    symbols::find_or_doubt(CAME_WITH)?;
-    // SAFETY: the loader gives the function of each name.
-    unsafe { DataflowAccessors::find(symbols::find) }
-});
+pub(crate) static ACCESSORS: LazyLock<Result<DataflowAccessors, Unsupported>> =
+    LazyLock::new(|| {
+        symbols::require(CAME_WITH)?;
+        // SAFETY: the loader gives the function of each name.
+        unsafe { DataflowAccessors::find(symbols::find) }
+    });
 
 /// Nobody asks for more in one piece: what is above L1 is refused, but it is seen before.
 const MAX_BUFFER_BYTES: u64 = 1 << 30;
@@ -142,11 +143,11 @@ impl DataflowAccessors {
     }
 
     /// The dataflow buffers of a program whose storage is placed.
-    pub(crate) fn read(&self, program: Object) -> Result<Vec<DataflowBuffer>, Doubt> {
-        let odd = Doubt::Unexpected("a program's list of dataflow buffers is none");
+    pub(crate) fn read(&self, program: Object) -> Result<Vec<DataflowBuffer>, Unsupported> {
+        let odd = Unsupported::Unexpected("a program's list of dataflow buffers is none");
         let list = self.objects(program).ok_or(odd)?;
         // SAFETY: the list holds live objects of a program that does not change meanwhile.
-        unsafe { read_all(list, &SHAPE) }.ok_or(Doubt::Unexpected(
+        unsafe { read_all(list, &SHAPE) }.ok_or(Unsupported::Unexpected(
             "dataflow buffers are laid out in another way",
         ))
     }

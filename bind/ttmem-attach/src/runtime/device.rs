@@ -5,7 +5,7 @@
 use super::allocator::{self, AllocatorAccessors};
 use super::vector::Vector;
 use super::{Object, Pair, accessors, slot_of, table_at};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::CStr;
 use std::sync::LazyLock;
@@ -49,7 +49,7 @@ pub(crate) struct DeviceAccessors {
     id_slot: usize,
 }
 
-pub(crate) static ACCESSORS: LazyLock<Result<DeviceAccessors, Doubt>> = LazyLock::new(find);
+pub(crate) static ACCESSORS: LazyLock<Result<DeviceAccessors, Unsupported>> = LazyLock::new(find);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -78,8 +78,8 @@ pub(crate) struct Mesh {
     pub(crate) allocator: Object,
 }
 
-fn find() -> Result<DeviceAccessors, Doubt> {
-    symbols::find_or_doubt(CLOSE_MESH)?;
+fn find() -> Result<DeviceAccessors, Unsupported> {
+    symbols::require(CLOSE_MESH)?;
     Ok(DeviceAccessors {
         // SAFETY: the loader gives the function of each name.
         functions: unsafe { Functions::find(symbols::find) }?,

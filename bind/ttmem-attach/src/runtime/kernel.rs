@@ -5,7 +5,7 @@
 use super::text::Text;
 use super::vector::{Vector, cores_of_vector};
 use super::{Object, accessors, slot_of};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -45,9 +45,9 @@ pub(crate) struct KernelAccessors {
     binaries_slot: usize,
 }
 
-pub(crate) static ACCESSORS: LazyLock<Result<KernelAccessors, Doubt>> = LazyLock::new(find);
+pub(crate) static ACCESSORS: LazyLock<Result<KernelAccessors, Unsupported>> = LazyLock::new(find);
 
-fn find() -> Result<KernelAccessors, Doubt> {
+fn find() -> Result<KernelAccessors, Unsupported> {
     // SAFETY: the loader gives the function of each name.
     let functions = unsafe { Functions::find(symbols::find) }?;
     let missing = "a kernel's table has no expected_num_binaries()";

@@ -28,7 +28,7 @@ pub(crate) mod text;
 pub(crate) mod unordered_map;
 pub(crate) mod vector;
 
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::{CStr, c_void};
 
@@ -118,8 +118,8 @@ struct Shared {
 }
 
 /// The address point of a virtual table: behind the offset and the type.
-fn table_at(name: &'static CStr) -> Result<usize, Doubt> {
-    let table = symbols::find_or_doubt(name)?;
+fn table_at(name: &'static CStr) -> Result<usize, Unsupported> {
+    let table = symbols::require(name)?;
     Ok(table.as_ptr().expose_provenance() + 2 * size_of::<usize>())
 }
 
@@ -129,12 +129,12 @@ fn slot_of<const SEARCHED: usize>(
     table: &'static CStr,
     function: &'static CStr,
     missing: &'static str,
-) -> Result<usize, Doubt> {
+) -> Result<usize, Unsupported> {
     let entries = std::ptr::with_exposed_provenance::<[usize; SEARCHED]>(table_at(table)?);
-    let function = symbols::find_or_doubt(function)?;
+    let function = symbols::require(function)?;
     // SAFETY: who asks knows that the class has more virtual functions than are searched.
     let entries = unsafe { entries.read() };
-    position_of(&entries, function.as_ptr().addr()).ok_or(Doubt::Unexpected(missing))
+    position_of(&entries, function.as_ptr().addr()).ok_or(Unsupported::Unexpected(missing))
 }
 
 /// The only place of a function: two that the linker made one cannot be told apart.
@@ -156,7 +156,7 @@ macro_rules! accessors {
             $($(#[$field_doc])* $field_visibility $field: extern "C-unwind" fn($($argument),*) -> $result,)*
         }
 
-        $(pub(crate) static $found: std::sync::LazyLock<Result<$set, $crate::family::Doubt>> =
+        $(pub(crate) static $found: std::sync::LazyLock<Result<$set, $crate::family::Unsupported>> =
             std::sync::LazyLock::new(|| {
                 // SAFETY: the loader gives the function of each name.
                 unsafe { $set::find($crate::symbols::find) }
@@ -169,9 +169,9 @@ macro_rules! accessors {
             /// What `find` gives for a mangled name is the function of that name.
             unsafe fn find(
                 find: impl Fn(&std::ffi::CStr) -> Option<std::ptr::NonNull<std::ffi::c_void>>,
-            ) -> Result<Self, $crate::family::Doubt> {
+            ) -> Result<Self, $crate::family::Unsupported> {
                 Ok(Self { $($field: {
-                    let symbol = find($symbol).ok_or($crate::family::Doubt::Missing($symbol))?;
+                    let symbol = find($symbol).ok_or($crate::family::Unsupported::Missing($symbol))?;
                     // SAFETY: the caller vouches that this is the function of the name, and the
                     // type is what the name and the platform's interface make of it. Objects
                     // that it is passed are alive, which is all that it asks.
@@ -199,6 +199,6 @@ mod tests {
         assert_eq!(position_of(&entries, 0x4000), None);
         assert_eq!(position_of(&[0x1000, 0x1000], 0x1000), None);
         let doubt = slot_of::<3>(c"_ZTVnone", c"_Znone", "nothing").err();
-        assert_eq!(doubt, Some(Doubt::Missing(c"_ZTVnone")));
+        assert_eq!(doubt, Some(Unsupported::Missing(c"_ZTVnone")));
     }
 }

@@ -9,7 +9,7 @@
 use super::unordered_map::{UnorderedMap, entries};
 use super::vector::one_core;
 use super::{Object, accessors};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 use ttmem_event::CoreSet;
 
 accessors! {
@@ -38,7 +38,7 @@ pub(crate) struct Part {
 
 /// The parts of a buffer that is placed and takes blocks of its cores' own, always in the same
 /// order; none of any other.
-pub(crate) fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
+pub(crate) fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Unsupported> {
     let Ok(accessors) = &*ACCESSORS else {
         return Ok(None);
     };
@@ -48,7 +48,7 @@ pub(crate) fn parts(buffer: Object) -> Result<Option<Vec<Part>>, Doubt> {
     // SAFETY: the map is a member of the buffer, which does not change while it is placed.
     let entries = unsafe { entries::<Entry>((accessors.addresses)(buffer)) };
     let parts = entries.and_then(|entries| parts_of(&entries));
-    let odd = Doubt::Unexpected("a buffer's cores have no addresses");
+    let odd = Unsupported::Unexpected("a buffer's cores have no addresses");
     parts.ok_or(odd).map(Some)
 }
 

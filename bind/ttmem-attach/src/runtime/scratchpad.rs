@@ -8,7 +8,7 @@
 
 use super::function::{Function, Kept};
 use super::{MAX_L1_BYTES, Object, accessors};
-use crate::family::Doubt;
+use crate::family::Unsupported;
 
 accessors! {
     struct ScratchpadAccessors => ACCESSORS {
@@ -42,7 +42,7 @@ const _: () = assert!(std::mem::offset_of!(Layout, metadata) == 0x2c);
 
 impl ScratchpadAccessors {
     /// The scratchpads of a kernel whose program has placed them.
-    pub(crate) fn read(&self, kernel: Object) -> Result<Vec<Binding>, Doubt> {
+    pub(crate) fn read(&self, kernel: Object) -> Result<Vec<Binding>, Unsupported> {
         let mut collected: Collected = Ok(Vec::new());
         let function = Function::<Invoker>::lent((&raw mut collected).cast(), collect);
         (self.bindings)(kernel, &function);
@@ -50,7 +50,7 @@ impl ScratchpadAccessors {
     }
 }
 
-type Collected = Result<Vec<Binding>, Doubt>;
+type Collected = Result<Vec<Binding>, Unsupported>;
 
 unsafe extern "C-unwind" fn collect(
     kept: *const Kept,
@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn collect(
     let argument = unsafe { argument.read() };
     // SAFETY: the name is the first part of a binding, if the metadata are the last.
     let binding = unsafe { understand(name, size_bytes, argument, metadata) };
-    let odd = Doubt::Unexpected("scratchpads are laid out in another way");
+    let odd = Unsupported::Unexpected("scratchpads are laid out in another way");
     match (&mut *collected, binding) {
         (Ok(bindings), Some(binding)) => bindings.push(binding),
         (Ok(_), None) => *collected = Err(odd),
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    fn read(binding: &Layout) -> Result<Vec<Binding>, Doubt> {
+    fn read(binding: &Layout) -> Result<Vec<Binding>, Unsupported> {
         let accessors = ScratchpadAccessors { bindings };
         accessors.read(Object((&raw const *binding).cast()))
     }
@@ -147,7 +147,9 @@ mod tests {
 
     #[test]
     fn a_binding_of_another_layout_is_doubted() {
-        let odd = Err(Doubt::Unexpected("scratchpads are laid out in another way"));
+        let odd = Err(Unsupported::Unexpected(
+            "scratchpads are laid out in another way",
+        ));
         let other_size = Layout {
             size_bytes: 2047,
             ..BINDING

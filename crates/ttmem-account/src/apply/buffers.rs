@@ -6,7 +6,7 @@ use crate::anomaly::Anomaly;
 use crate::buffers::{BufferKey, BufferRow};
 use crate::limits::{ABSURD_BYTES, MAX_HELD_BYTES};
 use crate::observer::{Charge, Observer};
-use crate::peak::PeakEntry;
+use crate::peak_composition::PeakEntry;
 use crate::totals::GaugeKind;
 use ttmem_event::{BufferId, Class, CoresId, EventKind, MeshId, TextId};
 

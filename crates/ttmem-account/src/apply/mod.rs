@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::mark::Mark;
 use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
-use crate::peak::PeakEntry;
+use crate::peak_composition::PeakEntry;
 use crate::totals::{GaugeKind, PeakSet};
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};

@@ -158,6 +158,7 @@ impl<T: Codec> Codec for Option<T> {
         self.is_some().put(out);
         self.iter().for_each(|value| value.put(out));
     }
+
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         Some(if read.get()? { Some(read.get()?) } else { None })
     }
@@ -168,6 +169,7 @@ impl<T: Codec> Codec for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         put_list(out, self.iter());
     }
+
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         let mut list = Self::new();
         read.each(|item| list.push(item)).then_some(list)
@@ -179,6 +181,7 @@ impl<T: Codec, const N: usize> Codec for [T; N] {
     fn put(&self, out: &mut Vec<u8>) {
         self.iter().for_each(|item| item.put(out));
     }
+
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         let items: Option<Vec<T>> = (0..N).map(|_item| read.get()).collect();
         items?.try_into().ok()
@@ -191,6 +194,7 @@ impl<A: Codec, B: Codec> Codec for (A, B) {
         self.0.put(out);
         self.1.put(out);
     }
+
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         Some((read.get()?, read.get()?))
     }

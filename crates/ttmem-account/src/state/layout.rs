@@ -12,7 +12,7 @@ use crate::device::{CacheCounters, Capacity};
 use crate::gauge::{Gauge, Peak};
 use crate::legacy_cbs::LegacyCb;
 use crate::mark::Mark;
-use crate::peak::PeakEntry;
+use crate::peak_composition::PeakEntry;
 use crate::program::{Cb, Finalized, Kernel, Program, ProgramOnDevice};
 use crate::residency::{Replay, Trace};
 use crate::totals::PeakSet;

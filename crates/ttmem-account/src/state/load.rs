@@ -15,7 +15,7 @@ use crate::gauge::Gauge;
 use crate::legacy_cbs::LegacyCb;
 use crate::limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
 use crate::observer::{Holding, Observer};
-use crate::peak::{self, Moment, PeakEntry};
+use crate::peak_composition::{self as peak, Moment, PeakEntry};
 use crate::program::{Cb, Cover, Kernel, Placement, ProgramOnDevice};
 use crate::residency::{Captured, MAX_CAPTURED};
 use crate::totals::GaugeKind;

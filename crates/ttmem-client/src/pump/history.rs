@@ -167,6 +167,7 @@ impl History {
     pub(super) fn highest_buffer(&self) -> u64 {
         self.account.as_ref().map_or(0, Account::highest_buffer)
     }
+
     pub(super) fn positions_at_front(&self) -> Vec<RingPosition> {
         let numbered = (0..).zip(&self.at_front);
         numbered

@@ -110,6 +110,7 @@ fn printable(reason: &str) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Socket,
@@ -167,6 +168,7 @@ impl Link {
             Phase::Up { .. } => Wait::AtMost(Duration::MAX),
         }
     }
+
     pub(super) fn wait(&self, longest: Duration) {
         if let Some(socket) = self.state.socket() {
             socket.wait(self.written < self.out.len(), longest);

@@ -103,6 +103,7 @@ struct Flushing {
     number: u32,
     until: u64,
 }
+
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     events: u64,

@@ -163,6 +163,7 @@ impl Field for CoreType {
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = self as u8;
     }
+
     #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         Self::ALL
@@ -170,6 +171,7 @@ impl Field for CoreType {
             .copied()
             .ok_or(bytes[0])
     }
+
     fn value(self) -> FieldValue {
         FieldValue::Word(self.name())
     }
@@ -182,6 +184,7 @@ impl Field for bool {
     fn put(self, bytes: &mut [u8]) {
         bytes[0] = u8::from(self);
     }
+
     #[inline]
     fn get(bytes: &[u8]) -> Result<Self, u8> {
         match bytes[0] {
@@ -190,6 +193,7 @@ impl Field for bool {
             other => Err(other),
         }
     }
+
     fn value(self) -> FieldValue {
         FieldValue::Flag(self)
     }

@@ -1,6 +1,6 @@
 //! The table of events as data: for the protocol document and the handshake.
 //!
-//! Rows come from [`vocabulary`](super::vocabulary). Two ends that read the same
+//! Rows come from [`kinds`](super::kinds). Two ends that read the same
 //! record differently must never get past the handshake, so the fingerprint
 //! covers everything a record's meaning depends on: kinds, places, types, and the
 //! numbers of the words. It is made of these values and not of source text, which

@@ -1,21 +1,21 @@
 //! What can happen to device memory: the whole vocabulary.
 //!
 //! An [`Event`] is a time and a [`EventKind`]. Every kind of event is one row of the
-//! table in [`vocabulary`], from which the type, its 64-byte record, its [`layout`]
+//! table in [`kinds`], from which the type, its 64-byte record, its [`layout`]
 //! and the tables of `docs/protocol.md` are all derived. The enumerations a row is made of
 //! (classes, kinds, states) are in [`enumerations`].
 
 pub mod enumerations;
 pub mod field;
+pub mod kinds;
 pub mod layout;
-pub mod vocabulary;
 
 pub use enumerations::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, Direction, DispatchPath, KernelKind,
     Layout, MeshKind, Source,
 };
 pub use field::{DecodeEventError, Field, FieldValue};
-pub use vocabulary::{EventKind, LAYOUT_HASH};
+pub use kinds::{EventKind, LAYOUT_HASH};
 
 /// Bytes of an encoded event.
 pub const EVENT_BYTES: usize = 64;
@@ -46,9 +46,6 @@ impl Event {
     }
 
     /// Reads a record back.
-    ///
-    /// # Errors
-    /// When the kind is unknown or a field holds a value that it cannot have.
     pub fn decode(record: &[u8; EVENT_BYTES]) -> Result<Self, DecodeEventError> {
         Ok(Self {
             time: Self::time_of(record),

@@ -1,4 +1,4 @@
-use super::vocabulary::LAYOUT;
+use super::kinds::LAYOUT;
 use super::*;
 use crate::ids::{KernelId, MeshId, ProgramId, TextId};
 use proptest::prelude::*;

@@ -209,9 +209,6 @@ const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
 
 impl<'a> Frame<'a> {
     /// Reads the payload of a frame of this kind.
-    ///
-    /// # Errors
-    /// When the payload is shorter than its kind needs or a field is out of range.
     pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Self, DecodeFrameError> {
         let Some(kind) = FrameKind::from_code(kind) else {
             return Ok(Self::Unknown(kind));
@@ -351,6 +348,7 @@ impl Frame<'_> {
             });
         }
     }
+
     pub fn put_clock(out: &mut Vec<u8>, clock: &Clock) {
         Self::put(out, FrameKind::Clock, |out| {
             put_words(

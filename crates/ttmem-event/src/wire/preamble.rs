@@ -45,9 +45,6 @@ impl Preamble {
     }
 
     /// Reads a preamble.
-    ///
-    /// # Errors
-    /// When the bytes do not begin with the magic.
     pub fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, DecodeFrameError> {
         let mut cursor = Cursor::new("preamble", bytes);
         if cursor.take(MAGIC.len())? != MAGIC {
@@ -64,9 +61,6 @@ impl Preamble {
     }
 
     /// The version both ends speak.
-    ///
-    /// # Errors
-    /// When there is none, or the same version means two event tables.
     pub fn agree(&self) -> Result<u16, DecodeFrameError> {
         let version = self.version.min(VERSION);
         if version < self.oldest || version < OLDEST_VERSION {

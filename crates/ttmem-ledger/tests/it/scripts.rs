@@ -9,8 +9,8 @@ use crate::world::{Board, capacity, device, identity, mesh, state_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ttmem_event::catalogue::Arch;
+use ttmem_event::event::kinds::LAYOUT;
 use ttmem_event::event::layout::FieldLayout;
-use ttmem_event::event::vocabulary::LAYOUT;
 use ttmem_event::event::{EVENT_BYTES, Event};
 use ttmem_event::wire::Clock;
 use ttmem_event::{

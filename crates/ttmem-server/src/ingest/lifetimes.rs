@@ -223,7 +223,7 @@ impl Ingest {
 
     /// Reads what a dead process left in a connection, and ends it.
     ///
-    /// Unless somebody else holds an old client's connection: a child of the dead.
+    /// Unless somebody else holds an old client's connection: a child that inherited the socket.
     pub(super) fn drain(&mut self, number: SessionNumber, now: Instant) {
         self.read_remaining(number, now);
         let held = self.sessions.get(&number).is_some_and(|session| {

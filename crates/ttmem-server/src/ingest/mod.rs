@@ -256,7 +256,7 @@ impl Ingest {
             Protocol::Client(client) => client.progress.is_none(),
         };
         if undecided {
-            self.close(number, Some("it did not say who it is in time".to_owned()));
+            self.close(number, Some("handshake timed out".to_owned()));
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! While a process lives its segments are only kept. After its death what it had
 //! recorded and not sent is read from them and becomes commands like any other
-//! report. Segments are read and never mapped: a read of memory that lies can
-//! only be wrong. Everything has a bound, so that a process that hands over
+//! report. Segments are read and never mapped: corrupt contents can yield
+//! wrong data but never a fault. Everything has a bound, so that a process that hands over
 //! nonsense costs no more than one that hands over a full ring.
 
 use super::Ingest;
@@ -69,9 +69,9 @@ enum KeepSegmentError {
     Number(usize),
     #[error("{0} bytes are more than any may have")]
     TooLarge(u64),
-    #[error("it is no memory file: {0}")]
+    #[error("not a memfd: {0}")]
     NoMemory(rustix::io::Errno),
-    #[error("it is no regular file")]
+    #[error("not a regular file")]
     Irregular,
     #[error("it is not sealed against a change of its length")]
     Unsealed,
@@ -165,7 +165,7 @@ impl HandedMemory {
         Ok(())
     }
 
-    /// Reads all that was recorded and not received; true when its process ended in order.
+    /// Reads all that was recorded and not received; true when its process exited cleanly.
     fn recover(&self, clock: &Clock, send: &mut dyn FnMut(ProcessCommand)) -> bool {
         let mut found = Found::default();
         let mut definition_bytes = MAX_DEFINITION_BYTES;
@@ -202,7 +202,7 @@ impl HandedMemory {
         found.leaving
     }
 
-    /// Reads the rings of a segment; `None` when it is none.
+    /// Reads the rings of a segment; `None` if it is not a valid ring segment.
     fn collect(&self, number: usize, segment: &Segment, found: &mut Found) -> Option<()> {
         let header = segment.read_header(RING_HEADER_BYTES).ok()?;
         let header = RingHeader::read(&header, number, segment.bytes).ok()?;

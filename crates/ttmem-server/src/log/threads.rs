@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::output::{LogFileOptions, OpenLogFileError, Output};
 use super::queue::{Body, LogHandle, Queue, QueueLimits};
-use super::writer::{Share, Writer};
+use super::writer::{Filter, Writer};
 
 /// How long closing waits for a slow reader at most.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
@@ -103,16 +103,16 @@ impl Log {
     ) -> io::Result<Self> {
         let (error_queue, received) = Queue::new(ERROR_LIMITS);
         let writer = (&error_queue, received);
-        let writer = Writer::new(writer, errors, Share::Errors, options, None);
+        let writer = Writer::new(writer, errors, Filter::Errors, options, None);
         let errors_end = spawn("log-errors", writer)?;
         let (event_queue, received) = Queue::new(EVENT_LIMITS);
-        let share = if errors_in_events {
-            Share::Everything
+        let filter = if errors_in_events {
+            Filter::Everything
         } else {
-            Share::Events
+            Filter::Events
         };
         let writer = (&event_queue, received);
-        let writer = Writer::new(writer, events, share, options, Some(error_queue.clone()));
+        let writer = Writer::new(writer, events, filter, options, Some(error_queue.clone()));
         let events_end = spawn("log-events", writer)?;
         let handle = LogHandle {
             events: event_queue,

@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 64 << 10;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum Filter {
     Everything,
     Events,
     Errors,
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
     pub(super) output: Output,
-    share: Share,
+    filter: Filter,
     options: LogOptions,
     /// Where failures of the output are reported; those of the error stream have no such place.
     reports: Option<Queue>,
@@ -55,7 +55,7 @@ impl Writer {
     pub(super) fn new(
         (queue, receiver): (&Queue, Receiver<Message>),
         output: Output,
-        share: Share,
+        filter: Filter,
         options: LogOptions,
         reports: Option<Queue>,
     ) -> Self {
@@ -63,7 +63,7 @@ impl Writer {
             receiver,
             shared: Arc::clone(&queue.shared),
             output,
-            share,
+            filter,
             options,
             reports,
             started_nanos: unix_nanos(),
@@ -157,10 +157,10 @@ impl Writer {
 
     /// Appends lines, unless this output is to leave them out.
     fn write(&mut self, is_error: bool, write: impl FnOnce(&mut String)) {
-        let is_wanted = match self.share {
-            Share::Everything => is_error || !self.options.quiet,
-            Share::Events => !is_error && !self.options.quiet,
-            Share::Errors => is_error,
+        let is_wanted = match self.filter {
+            Filter::Everything => is_error || !self.options.quiet,
+            Filter::Events => !is_error && !self.options.quiet,
+            Filter::Errors => is_error,
         };
         if is_wanted {
             write(&mut self.batch);

@@ -1,4 +1,4 @@
-//! Who is let in over TCP, and as whom.
+//! Who may connect over TCP, and as which principal.
 //!
 //! The kernel says nothing about the other end of a TCP connection. What is known is what the
 //! request says: for whom it is meant, which web page made it, and the token it shows. Requests
@@ -19,24 +19,24 @@ use ttmem_api::{Token, routes};
 /// From where a page asks, in a browser's words.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// What a request over TCP may do.
+/// On whose behalf a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Principal {
     /// A user of this machine, at the other end of a Unix socket.
     User(u32),
-    Guest,
+    Anonymous,
     /// Somebody who showed the token: may read, and set marks.
     Bearer,
 }
 
-impl Who {
+impl Principal {
     /// The user, for what depends on that.
     pub(super) fn user(self) -> Result<u32, Refusal> {
         match self {
             Self::User(uid) => Ok(uid),
-            Self::Guest | Self::Bearer => Err(Refusal::not_allowed(
-                "over TCP nobody's process is forgotten, for there is no user at the other end: \
-                 use the server's socket",
+            Self::Anonymous | Self::Bearer => Err(Refusal::not_allowed(
+                "processes cannot be forgotten over TCP, where the user is not known: use the \
+                 server's socket",
             )),
         }
     }
@@ -44,7 +44,7 @@ impl Who {
     pub(super) fn may_mark(self) -> Result<(), Refusal> {
         match self {
             Self::User(_) | Self::Bearer => Ok(()),
-            Self::Guest => Err(Refusal::not_allowed(
+            Self::Anonymous => Err(Refusal::not_allowed(
                 "over TCP nothing is changed without a token: use the server's socket, or start \
                  the server with --http-token-file",
             )),
@@ -63,7 +63,11 @@ pub(super) struct Admission {
 
 impl Admission {
     /// Admits a request that came to the address `here`, or refuses it.
-    pub(super) fn admit<B>(&self, request: &Request<B>, here: IpAddr) -> Result<Who, Refusal> {
+    pub(super) fn admit<B>(
+        &self,
+        request: &Request<B>,
+        here: IpAddr,
+    ) -> Result<Principal, Refusal> {
         let host = self.own_host(request, here)?;
         if is_of_another_page(request.headers(), &host) {
             let detail = "requests of other web pages are not answered";
@@ -74,10 +78,10 @@ impl Admission {
             ));
         }
         match &self.token {
-            None => Ok(Who::Guest),
-            Some(token) if shows(request.headers(), token) => Ok(Who::Bearer),
+            None => Ok(Principal::Anonymous),
+            Some(token) if shows(request.headers(), token) => Ok(Principal::Bearer),
             // Whether the server is up is asked by programs that have no secrets.
-            Some(_token) if request.uri().path() == routes::HEALTH => Ok(Who::Guest),
+            Some(_token) if request.uri().path() == routes::HEALTH => Ok(Principal::Anonymous),
             Some(_token) => Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
@@ -175,7 +179,11 @@ mod tests {
     }
 
     /// What becomes of a request with these headers: whose it is, or the code of the refusal.
-    fn asked(token: Option<&str>, target: &str, headers: &[(&str, &str)]) -> Result<Who, u16> {
+    fn asked(
+        token: Option<&str>,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Principal, u16> {
         let mut request = Request::builder().uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -201,7 +209,7 @@ mod tests {
         ] {
             assert_eq!(
                 asked(None, "/", &[("host", host)]),
-                Ok(Who::Guest),
+                Ok(Principal::Anonymous),
                 "{host}"
             );
         }
@@ -231,15 +239,18 @@ mod tests {
         // As a proxy is asked: then the target counts as well.
         let own = [("host", "localhost")];
         assert_eq!(asked(None, "http://evil.example/", &own), Err(421));
-        assert_eq!(asked(None, "http://127.0.0.1:9400/", &own), Ok(Who::Guest));
+        assert_eq!(
+            asked(None, "http://127.0.0.1:9400/", &own),
+            Ok(Principal::Anonymous)
+        );
     }
 
     #[test]
     fn pages_of_others_are_refused() {
         let from =
             |origin: &str| asked(None, "/", &[("host", "localhost:9400"), ("origin", origin)]);
-        assert_eq!(from("http://localhost:9400"), Ok(Who::Guest));
-        assert_eq!(from("HTTP://LOCALHOST:9400"), Ok(Who::Guest));
+        assert_eq!(from("http://localhost:9400"), Ok(Principal::Anonymous));
+        assert_eq!(from("HTTP://LOCALHOST:9400"), Ok(Principal::Anonymous));
         for origin in [
             "",
             "null",
@@ -271,7 +282,7 @@ mod tests {
             asked(None, "/api/v1/events", &headers)
         };
         for site in ["same-origin", "none"] {
-            assert_eq!(from(&[site]), Ok(Who::Guest), "{site}");
+            assert_eq!(from(&[site]), Ok(Principal::Anonymous), "{site}");
         }
         for site in ["cross-site", "same-site", "", "None", "same-origin, none"] {
             assert_eq!(from(&[site]), Err(403), "{site:?}");
@@ -292,8 +303,8 @@ mod tests {
             let headers = [("host", "localhost"), ("authorization", shown)];
             asked(Some("s3cret"), routes::SNAPSHOT, &headers)
         };
-        assert_eq!(with("Bearer s3cret"), Ok(Who::Bearer));
-        assert_eq!(with("bEARER s3cret"), Ok(Who::Bearer));
+        assert_eq!(with("Bearer s3cret"), Ok(Principal::Bearer));
+        assert_eq!(with("bEARER s3cret"), Ok(Principal::Bearer));
         for shown in [
             "",
             "s3cret",
@@ -315,16 +326,16 @@ mod tests {
         assert_eq!(asked(routes::SNAPSHOT, &[own, right, wrong]), Err(401));
         assert_eq!(asked(routes::SNAPSHOT, &[own]), Err(401));
         assert_eq!(asked(routes::OPENAPI, &[own]), Err(401));
-        assert_eq!(asked(routes::HEALTH, &[own]), Ok(Who::Guest));
+        assert_eq!(asked(routes::HEALTH, &[own]), Ok(Principal::Anonymous));
         // The name counts before the token.
         assert_eq!(asked(routes::HEALTH, &[("host", "x"), right]), Err(421));
     }
 
     #[test]
     fn who_may_change_something() {
-        assert!(Who::User(7).may_mark().is_ok() && Who::Bearer.may_mark().is_ok());
-        assert!(Who::Guest.may_mark().is_err());
-        assert_eq!(Who::User(7).user().ok(), Some(7));
-        assert!(Who::Bearer.user().is_err() && Who::Guest.user().is_err());
+        assert!(Principal::User(7).may_mark().is_ok() && Principal::Bearer.may_mark().is_ok());
+        assert!(Principal::Anonymous.may_mark().is_err());
+        assert_eq!(Principal::User(7).user().ok(), Some(7));
+        assert!(Principal::Bearer.user().is_err() && Principal::Anonymous.user().is_err());
     }
 }

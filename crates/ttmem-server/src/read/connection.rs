@@ -6,7 +6,7 @@
 //! TCP when its request was admitted. A connection is for one request, so a reader that stalls can
 //! hold its permit only until its deadline.
 
-use super::admission::{Admission, Who};
+use super::admission::{Admission, Principal};
 use super::http::{ReadState, Refusal};
 use super::limits::{HttpLimits, Permits};
 use super::pending::Pending;
@@ -169,18 +169,19 @@ async fn serve_arrivals(
         if let Ok(stream) = stream {
             let connection = Connection::new(permits, Stage::Request(permit));
             let stays = std::future::pending();
-            let served = connection.serve(router.clone(), stream, Door::Unix(uid), stays);
+            let served = connection.serve(router.clone(), stream, Transport::Unix(uid), stays);
             tokio::spawn(served);
         }
     }
 }
 
-/// Who asks, and through which connection.
+/// Who sent a request, and over which connection.
 #[derive(Clone, Debug)]
-pub(super) struct Asker {
-    pub(super) who: Who,
+pub(super) struct Requester {
+    pub(super) who: Principal,
     pub(super) connection: Arc<Connection>,
 }
+
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) permits: Arc<Permits>,
@@ -203,7 +204,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) enum Door {
+pub(super) enum Transport {
     /// Through the socket, from this user.
     Unix(u32),
     /// Over TCP, to this address of ours, under these rules.
@@ -219,10 +220,14 @@ impl Connection {
     }
 
     /// As whom a request is admitted and has its permit, or why it is not.
-    fn admit(&self, request: &Request<Incoming>, door: &Door) -> Result<Who, Refusal> {
-        let (here, admission) = match door {
-            Door::Unix(uid) => return Ok(Who::User(*uid)),
-            Door::Tcp(here, admission) => (here, admission),
+    fn admit(
+        &self,
+        request: &Request<Incoming>,
+        transport: &Transport,
+    ) -> Result<Principal, Refusal> {
+        let (here, admission) = match transport {
+            Transport::Unix(uid) => return Ok(Principal::User(*uid)),
+            Transport::Tcp(here, admission) => (here, admission),
         };
         let admitted = admission.admit(request, *here);
         let admitted = admitted.and_then(|who| Ok((who, self.permits.request()?)));
@@ -266,14 +271,16 @@ impl Connection {
         self: Arc<Self>,
         router: Router,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        door: Door,
+        transport: Transport,
         evicted: impl Future<Output = ()>,
     ) {
         let paths = TowerToHyperService::new(router);
         let service = service_fn(|mut request: Request<Incoming>| {
-            let admitted = self.admit(&request, &door).map(|who| {
+            let admitted = self.admit(&request, &transport).map(|who| {
                 let connection = Arc::clone(&self);
-                request.extensions_mut().insert(Asker { who, connection });
+                request
+                    .extensions_mut()
+                    .insert(Requester { who, connection });
                 paths.call(request)
             });
             async {
@@ -310,18 +317,18 @@ impl Connection {
         tokio::select! {
             _outcome = &mut serving => {}
             () = self.deadline() => {}
-            () = evicted => part_from(serving.into_parts().io.into_inner()).await,
+            () = evicted => refuse_evicted(serving.into_parts().io.into_inner()).await,
         }
     }
 }
 
 /// Refuses a reader whose request was too slow to come.
-async fn part_from(mut stream: impl AsyncWrite + Unpin) {
+async fn refuse_evicted(mut stream: impl AsyncWrite + Unpin) {
     let answer = busy_answer();
-    let parting = async {
+    let refusal = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await
     };
     // An empty socket buffer takes this much at once; a reader that takes nothing sees its connection end.
-    let _sent = tokio::time::timeout(GRACE, parting).await;
+    let _sent = tokio::time::timeout(GRACE, refusal).await;
 }

@@ -1,7 +1,7 @@
 //! What each path of the read API answers.
 
 use super::blocks;
-use super::connection::Asker;
+use super::connection::Requester;
 use super::http::{ReadState, Refusal};
 use super::l1map;
 use super::peak;
@@ -305,7 +305,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn get_events(
     State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
+    Extension(requester): Extension<Requester>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Refusal> {
@@ -313,12 +313,12 @@ pub(super) async fn get_events(
     let known = headers.get(LAST_EVENT_ID);
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = query.after.or(known);
-    let permits = &asker.connection.permits;
+    let permits = &requester.connection.permits;
     let (permit, timeout) = (permits.stream()?, permits.limits.stream_timeout);
     let started = (state.facts)().server.started;
     let streams = Streams::new(state.ledger, state.journal);
     let (body, ended) = streams.open(after, started, permit, timeout);
-    asker.connection.stream(ended);
+    requester.connection.stream(ended);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");

@@ -4,8 +4,8 @@
 //! description says. Such functions run on the blocking threads, where views, geometry, sorting and
 //! JSON belong: one large answer does not hold up another.
 
-use super::admission::Who;
-use super::connection::Asker;
+use super::admission::Principal;
+use super::connection::Requester;
 use super::handlers::{
     EventsQuery, NoQuery, get_blocks, get_buffer_groups, get_buffers, get_cbs, get_device,
     get_events, get_history, get_kernels, get_l1_map, get_last, get_peak, get_processes,
@@ -144,10 +144,11 @@ where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     T: Serialize + JsonSchema + 'static,
 {
-    let answering = move |State(state): State<ReadState>,
-                          Extension(asker): Extension<Asker>,
-                          path: PathParameters,
-                          uri: Uri| answered(handler, state, asker, path, uri);
+    let answering =
+        move |State(state): State<ReadState>,
+              Extension(requester): Extension<Requester>,
+              path: PathParameters,
+              uri: Uri| answered(handler, state, requester, path, uri);
     let methods = match method {
         "post" => post(answering),
         _get => get(answering),
@@ -191,7 +192,7 @@ type PathParameters = Result<Path<HashMap<String, String>>, PathRejection>;
 async fn answered<Q, T>(
     handler: Handler<Q, T>,
     state: ReadState,
-    asker: Asker,
+    requester: Requester,
     path: PathParameters,
     uri: Uri,
 ) -> Result<Response, Refusal>
@@ -203,10 +204,10 @@ where
     let Path(mut path) = path.map_err(|error| Refusal::bad_request(error.body_text()))?;
     let context = Context {
         state,
-        who: asker.who,
+        who: requester.who,
         device: path.remove("device").unwrap_or_default(),
     };
-    let body = blocking(asker, move || {
+    let body = blocking(requester, move || {
         serde_json::to_vec(&handler(&context, query)?).map_err(Refusal::internal)
     });
     Ok(json(StatusCode::OK, body.await?))
@@ -221,13 +222,13 @@ pub(super) fn parsed_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Refusal>
 /// Does work on a blocking thread, once there is a permit for it. Work keeps its permit though its
 /// reader may be gone, so that such work cannot pile up.
 async fn blocking<T: Send + 'static>(
-    asker: Asker,
+    requester: Requester,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let permit = asker.connection.permits.document().await;
+    let permit = requester.connection.permits.document().await;
     let task = tokio::task::spawn_blocking(move || {
         let outcome = work();
-        drop((permit, asker));
+        drop((permit, requester));
         outcome
     });
     task.await.map_err(Refusal::internal)?
@@ -235,7 +236,7 @@ async fn blocking<T: Send + 'static>(
 
 pub(super) struct Context {
     pub(super) state: ReadState,
-    pub(super) who: Who,
+    pub(super) who: Principal,
     /// What the path calls its device; empty where it has none.
     pub(super) device: String,
 }
@@ -290,9 +291,9 @@ impl Context {
 /// Ready when all that was sent before is applied.
 async fn get_ready(
     State(state): State<ReadState>,
-    Extension(asker): Extension<Asker>,
+    Extension(requester): Extension<Requester>,
 ) -> Result<&'static str, Refusal> {
-    if blocking(asker, move || Ok(state.ledger.catch_up())).await? {
+    if blocking(requester, move || Ok(state.ledger.catch_up())).await? {
         Ok("ready\n")
     } else {
         Err(Refusal::stopping())

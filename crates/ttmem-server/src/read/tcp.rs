@@ -6,7 +6,7 @@
 //! machines can reach nobody is answered without a token.
 
 use super::admission::Admission;
-use super::connection::{Connection, Door, Stage};
+use super::connection::{Connection, Stage, Transport};
 use super::limits::Permits;
 use super::pending::PendingConnections;
 use axum::Router;
@@ -124,14 +124,14 @@ impl BoundHttp {
             let (Ok(here), Ok(())) = (stream.local_addr(), watch_peer(&stream)) else {
                 continue;
             };
-            let door = Door::Tcp(here.ip(), Arc::clone(&admission));
+            let transport = Transport::Tcp(here.ip(), Arc::clone(&admission));
             let (pending, eviction) = not_admitted.add();
             let stage = Stage::Waiting {
                 pending,
                 is_refused: false,
             };
             let connection = Connection::new(&permits, stage);
-            tokio::spawn(connection.serve(router.clone(), stream, door, eviction.wait()));
+            tokio::spawn(connection.serve(router.clone(), stream, transport, eviction.wait()));
             // Whoever connects without end does not keep the others waiting.
             tokio::task::yield_now().await;
         }

@@ -88,9 +88,9 @@ impl Streams {
             if seen <= last {
                 why_behind = Behind::Slow;
                 match reader.wait(&mut newest).await {
-                    Waited::News => tokio::time::sleep(GATHER).await,
-                    Waited::Nothing => {}
-                    Waited::Over => return,
+                    Wake::NewEvents => tokio::time::sleep(GATHER).await,
+                    Wake::Heartbeat => {}
+                    Wake::Closed => return,
                 }
                 continue;
             }
@@ -167,12 +167,13 @@ struct Reader {
     _permit: OwnedSemaphorePermit,
     _ends: oneshot::Sender<Infallible>,
 }
-enum Waited {
-    News,
+
+enum Wake {
+    NewEvents,
     /// The reader is still there, and there is nothing to send.
-    Nothing,
-    /// The reader is gone, or there will be no news.
-    Over,
+    Heartbeat,
+    /// The reader is gone, or no events will follow.
+    Closed,
 }
 
 impl Reader {
@@ -183,20 +184,20 @@ impl Reader {
     }
 
     /// Waits until there are events behind those seen, and sends a comment now and then.
-    async fn wait(&self, newest: &mut watch::Receiver<u64>) -> Waited {
+    async fn wait(&self, newest: &mut watch::Receiver<u64>) -> Wake {
         let changed = tokio::time::timeout(HEARTBEAT, newest.changed());
         tokio::select! {
             changed = changed => match changed {
-                Ok(Ok(())) => Waited::News,
-                Ok(Err(_server_ended)) => Waited::Over,
+                Ok(Ok(())) => Wake::NewEvents,
+                Ok(Err(_server_ended)) => Wake::Closed,
                 // Without meaning, so that a reader that is gone is noticed.
                 Err(_nothing_happened) => {
                     let comment = Bytes::from_static(b": still here\n\n");
-                    if self.send(comment).await { Waited::Nothing } else { Waited::Over }
+                    if self.send(comment).await { Wake::Heartbeat } else { Wake::Closed }
                 }
             },
             // Its permit is for others at once, even if nothing happens for long.
-            () = self.sender.closed() => Waited::Over,
+            () = self.sender.closed() => Wake::Closed,
         }
     }
 }

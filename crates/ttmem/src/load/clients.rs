@@ -24,6 +24,7 @@ pub(super) struct ClientAccount {
     pub(super) cpu_seconds: f64,
     pub(super) pump_cpu_seconds: f64,
 }
+
 #[derive(Debug)]
 pub(super) struct Clients(Vec<Client>);
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::event::enumerations::NamedCodes;
+use crate::event::kinds::{LAYOUT, LAYOUT_HASH};
 use crate::event::layout::EventLayout;
-use crate::event::vocabulary::{LAYOUT, LAYOUT_HASH};
 use crate::event::{MeshKind, Source};
 use crate::wire::VERSION;
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::catalogue::Arch;
 use crate::core::{CoreRange, GRID_SIDE};
 use crate::event::EVENT_BYTES;
-use crate::event::vocabulary::LAYOUT;
+use crate::event::kinds::LAYOUT;
 use crate::fuzz::check_frames;
 use crate::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, MeshDefinition, MeshId,

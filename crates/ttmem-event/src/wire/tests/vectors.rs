@@ -7,7 +7,7 @@ use super::super::{
 };
 use super::*;
 use crate::catalogue::Arch;
-use crate::event::vocabulary::LAYOUT;
+use crate::event::kinds::LAYOUT;
 use crate::{
     BufferId, CoreRange, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event,
     EventKind, MeshDefinition, MeshId, MeshKind, Source, TextId,

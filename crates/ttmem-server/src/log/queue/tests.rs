@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::*;
 use crate::log::output::{LogFileOptions, Output};
 use crate::log::threads::{end, spawn};
-use crate::log::writer::{Share, Writer};
+use crate::log::writer::{Filter, Writer};
 
 /// Generous: only a defect is ever that slow.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ fn pair(limits: QueueLimits, output: Output) -> (Queue, Writer, Receiver<Message
     let (queue, receiver) = Queue::new(limits);
     let received = (&queue, receiver);
     let options = LogOptions::default();
-    let writer = Writer::new(received, output, Share::Everything, options, Some(reports));
+    let writer = Writer::new(received, output, Filter::Everything, options, Some(reports));
     (queue, writer, reported)
 }
 

@@ -66,7 +66,7 @@ fn written_afterwards(options: LogOptions, say: impl FnOnce(&LogHandle)) -> Stri
     let (events, receiver) = Queue::new(EVENT_LIMITS);
     let (errors, _ignored) = Queue::new(EVENT_LIMITS);
     let received = (&events, receiver);
-    let writer = Writer::new(received, file_at(&path), Share::Everything, options, None);
+    let writer = Writer::new(received, file_at(&path), Filter::Everything, options, None);
     let handle = LogHandle {
         events,
         errors,
@@ -228,7 +228,7 @@ fn a_json_log_has_events_in_the_form_of_the_read_api() {
 
 #[test]
 fn every_kind_of_event_is_one_valid_object() {
-    for layout in ttmem_event::event::vocabulary::LAYOUT {
+    for layout in ttmem_event::event::kinds::LAYOUT {
         for byte in [0, 1, 255] {
             let mut record = [byte; ttmem_event::event::EVENT_BYTES];
             record[0] = layout.kind;

@@ -1,6 +1,6 @@
 //! Who held what when a device was fullest.
 //!
-//! An account knows what was live at a peak ([`ttmem_account::peak`]). Here that is
+//! An account knows what was live at a peak ([`ttmem_account::peak_composition`]). Here that is
 //! put together for a device, whose processes come and go, and grouped by who asked
 //! for it: the operation of a buffer, the program of storage and kernels.
 
@@ -10,7 +10,7 @@ use crate::view::{ProcessView, View};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use ttmem_account::peak::{self, Moment, PeakEntry};
+use ttmem_account::peak_composition::{self as peak, Moment, PeakEntry};
 use ttmem_account::{Account, Definitions, GaugeKind, Peak};
 use ttmem_event::TextId;
 

@@ -3,8 +3,8 @@
 //! Nothing is copied when a peak is reached. What was live then is what lives
 //! now and was placed by then, and what was freed since: the account keeps freed
 //! entries for as long as they were live at a peak. The same holds for the peak
-//! of a device that other processes share, of which each notes how far its own
-//! events had come.
+//! of a device that processes share: each records the order of its own events at
+//! that peak.
 
 use crate::account::{AccountFacts, AccountRows};
 use crate::buffers::BufferRow;
@@ -14,13 +14,13 @@ use crate::totals::GaugeKind;
 use std::slice;
 use ttmem_event::{ProgramId, TextId};
 
-/// What lives is freed by no event that will ever be.
+/// Sentinel for `freed`: still live.
 const LIVE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     OfProcess,
-    /// That of the device over all processes, by how many it had so far.
+    /// The device-wide peak with this number.
     OfDevice(u64),
 }
 
@@ -68,6 +68,7 @@ impl PeakEntry {
             gauge: holding.gauge(),
         }
     }
+
     fn devices<'a>(&'a self, facts: &'a AccountFacts) -> &'a [u32] {
         match self.gauge {
             GaugeKind::Class(_class) => {
@@ -114,7 +115,7 @@ pub fn at_all_devices(
     facts: &AccountFacts,
     rows: &AccountRows,
     numbers: &[[u64; GaugeKind::COUNT]],
-    mut give: impl FnMut(u32, GaugeKind, PeakEntry),
+    mut visit: impl FnMut(u32, GaugeKind, PeakEntry),
 ) {
     // The last event before each peak; 0 where there was none.
     let devices = facts.devices.iter().zip(numbers);
@@ -135,7 +136,7 @@ pub fn at_all_devices(
         for slot in entry.devices(facts) {
             let peaks = peaks.get(*slot as usize);
             if peaks.is_some_and(|peaks| entry.was_live_at(peaks[entry.gauge.index()])) {
-                give(*slot, entry.gauge, entry);
+                visit(*slot, entry.gauge, entry);
             }
         }
     }

@@ -67,7 +67,7 @@ pub enum StartLogError {
     Thread(#[source] io::Error),
 }
 
-/// A running log; dropping it writes out what is queued, waiting [`CLOSE_WAIT`] at most.
+/// A running log; dropping it writes out what is queued, waiting `CLOSE_WAIT` at most.
 ///
 /// Handles may outlive it: what they bring is counted.
 /// Standard output that breaks off must not kill the process, so `SIGPIPE` has to be ignored,

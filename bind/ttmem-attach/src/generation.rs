@@ -1,8 +1,8 @@
-//! Which releases of ttnn a runtime is like, told by the functions that it has.
+//! Which releases of ttnn a runtime is like, by the functions that it has.
 //!
 //! For people only: what is done depends on each function that is there or not, never on
 //! this. A runtime that was built from source, or into another library, has no version
-//! that could be asked for; its functions tell what it is close to.
+//! that could be asked for; its functions show what it is close to.
 
 use std::ffi::CStr;
 

@@ -22,11 +22,11 @@
 mod lock_free;
 
 #[cfg(not(loom))]
+mod call_context;
+#[cfg(not(loom))]
 mod config_ring_managers;
 #[cfg(not(loom))]
 mod control;
-#[cfg(not(loom))]
-mod during;
 #[cfg(not(loom))]
 mod family;
 #[cfg(not(loom))]

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "makes objects of addresses that were kept")]
 
-use crate::during::{self, Slot};
+use crate::call_context::{self, Slot};
 use crate::runtime::Object;
 use crate::thread;
 use std::cell::Cell;
@@ -147,12 +147,12 @@ pub(crate) fn forget(program: usize) {
 fn push_more(pending: Pending) {
     let mut more = take_more();
     more.push(pending);
-    during::replace(&MORE, Some(more));
+    call_context::replace(&MORE, Some(more));
 }
 
 #[cold]
 fn take_more() -> Vec<Pending> {
-    during::replace(&MORE, None).unwrap_or_default()
+    call_context::replace(&MORE, None).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn found(clash: Option<Clash>) -> Option<(ClashKind, Vec<CoreRange>, u64, u64)> {
-        let told = |clash: Clash| {
+        let as_tuple = |clash: Clash| {
             (
                 clash.kind,
                 clash.cores.ranges(),
@@ -107,7 +107,7 @@ mod tests {
                 clash.limit,
             )
         };
-        clash.map(told)
+        clash.map(as_tuple)
     }
 
     #[test]

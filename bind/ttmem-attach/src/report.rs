@@ -169,7 +169,7 @@ fn share_of(bytes: u64, cores: u64, all_cores: u64) -> u64 {
     u64::try_from(share).unwrap_or(bytes)
 }
 
-/// The end of the bank that the runtime takes from if it is not told otherwise.
+/// The end of the bank that the runtime takes from unless asked otherwise.
 fn usual_direction(class: Class) -> Direction {
     if class.is_l1() {
         Direction::TopDown

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// The library that defines the functions, where TT-Metal is a library of its own.
 const RUNTIME_LIBRARY: &[u8] = b"/libtt_metal.so";
 
-/// A function whose presence tells that an object is, or contains, the runtime.
+/// A function whose presence shows that an object is, or contains, the runtime.
 ///
 /// Every release has it, and this library does not define it.
 const LANDMARK: &CStr = c"_ZNK2tt8tt_metal6Buffer7addressEv";

@@ -15,7 +15,7 @@ impl Input {
     /// What a terminal event means here; none if nothing is bound to it.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         match event {
-            // Terminals that tell of releases tell of the press as well.
+            // Terminals that report releases report the press as well.
             Event::Key(key) if key.kind != KeyEventKind::Release => Key::of(*key).map(Self::Key),
             Event::Mouse(mouse) => Pointer::of(*mouse).map(Self::Pointer),
             Event::Resize(_, _) => Some(Self::Resized),

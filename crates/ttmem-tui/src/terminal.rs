@@ -129,7 +129,7 @@ pub(crate) fn wait_for_input(longest: Duration) -> io::Result<bool> {
     let mut stdin = [PollFd::new(&stdin, PollFlags::IN)];
     let longest = Timespec::try_from(longest).unwrap_or_default();
     let ready = match poll(&mut stdin, Some(&longest)) {
-        // A signal: it may have been one that tells of another size.
+        // A signal: it may have been SIGWINCH.
         Err(Errno::INTR) => match poll(&mut stdin, Some(&Timespec::default())) {
             Ok(_) | Err(Errno::INTR) => 1,
             Err(error) => return Err(error.into()),

@@ -88,7 +88,7 @@ impl EmbeddedServer {
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
-        // Whoever drops it on the way out of a failure has another one to tell.
+        // Whoever drops it on the way out of a failure has another one to report.
         let _failed_too = self.join();
     }
 }

@@ -38,7 +38,7 @@ const NOT_FOUND: u8 = 127;
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Tells the user of a failure and gives the exit code.
+/// Prints a failure and returns the exit code.
 ///
 /// A command that did what it was asked for chooses its own: that of a program it ran, or 0.
 pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {

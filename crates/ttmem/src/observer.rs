@@ -57,7 +57,7 @@ impl<O: Observer> Hooks for ObservedTracker<O> {
         let before = self.observer.before(&event);
         self.tracker.track(event);
         if (before + 1).is_multiple_of(EVENTS_AHEAD) {
-            // Whether everything arrived is asked again at the end, where it can be told.
+            // Whether everything arrived is asked again at the end, where it can be reported.
             let _later: Result<(), FlushError> = self.tracker.flush(FLUSH_TIMEOUT);
         }
     }

@@ -1,4 +1,4 @@
-//! Standard output, whose failures are told apart from all others.
+//! Standard output, whose failures are kept apart from all others.
 //!
 //! `ttmem dump | head` must end quietly: a reader that left is not our failure. The same error on
 //! the server's socket is one, so what goes wrong here has a type of its own.

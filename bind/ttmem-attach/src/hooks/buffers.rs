@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{OnExit, creating, failures, interpose, on_exception, traces};
-use crate::during::during;
+use crate::call_context::during;
 use crate::family::{Family, Unsupported};
 use crate::open_devices::{self, OpenDevice};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};

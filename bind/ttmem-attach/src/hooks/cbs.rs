@@ -7,7 +7,7 @@
 
 use super::programs::{number_of, with_program};
 use super::{interpose, interpose_needed, on_exception};
-use crate::during::{self, Slot, during};
+use crate::call_context::{self, Slot, during};
 use crate::family::Family;
 use crate::program_table::{self, Program};
 use crate::regions::{Clash, Regions};
@@ -35,7 +35,7 @@ struct Next {
 
 /// The program that this thread is at, and the next number on a mesh.
 fn next_on(mesh: MeshId) -> Option<Next> {
-    during::with(&PLACING, |(program, counts)| {
+    call_context::with(&PLACING, |(program, counts)| {
         let mut next = Next {
             program: *program,
             number: 0,

@@ -8,8 +8,8 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{dispatch, interpose, interpose_needed, queues};
+use crate::call_context::{self, Slot, during};
 use crate::config_ring_managers::{MANAGERS, Manager, Space};
-use crate::during::{self, Slot, during};
 use crate::family::Family;
 use crate::mesh_objects::MeshObject;
 use crate::report::config_rings as events;
@@ -37,7 +37,7 @@ thread_local! {
 
 /// Notes a ring of a manager that is being set up.
 fn note_ring(manager: usize, ring: Space) {
-    during::with(&SETTING_UP, |managers| match managers.last_mut() {
+    call_context::with(&SETTING_UP, |managers| match managers.last_mut() {
         Some((last, rings)) if *last == manager => rings.push(ring),
         _other => managers.push((manager, vec![ring])),
     });

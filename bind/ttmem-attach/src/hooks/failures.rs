@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{buffers, creating, interpose, on_exception};
-use crate::during::{self, Slot};
+use crate::call_context::{self, Slot};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
 use crate::{open_devices, quiescence, report};
@@ -49,7 +49,7 @@ pub(super) fn note_refused(size_bytes: u64, page_bytes: u64, shards: u64) {
         page_bytes,
         shards: optional_word(shards),
     };
-    during::replace(&REFUSED, Some(refused));
+    call_context::replace(&REFUSED, Some(refused));
 }
 
 /// `std::optional` of a 32-bit word in a register, of which a byte behind the word says whether
@@ -65,7 +65,7 @@ fn optional_word(register: u64) -> Option<u32> {
 ///
 /// A request that does not get as far as the banks lacks something else than memory.
 fn report_refused(buffer: Object) -> Option<()> {
-    let refused = during::replace(&REFUSED, None)?;
+    let refused = call_context::replace(&REFUSED, None)?;
     let accessors = FAMILY.need(&*buffer::ACCESSORS)?;
     let devices = FAMILY.need(&*device::ACCESSORS)?;
     let facts = buffers::ok_or_turn_off(accessors.read_request(buffer), &FAMILY)?;

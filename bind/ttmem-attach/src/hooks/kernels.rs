@@ -80,7 +80,7 @@ fn note(program: Object, kernel: Object, core_type: Object) -> Option<()> {
     FAMILY.need(&*kernel::ACCESSORS)?;
     // SAFETY: a shared pointer begins with the address of its object, which it keeps.
     let kernel = unsafe { kernel.first_member() };
-    // SAFETY: there are so few kinds that the first byte tells them apart.
+    // SAFETY: there are so few kinds that the first byte distinguishes them.
     let core_type = unsafe { core_type.read::<u8>(0) };
     if kernel.is_null() {
         return None;

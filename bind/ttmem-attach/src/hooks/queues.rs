@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{OnExit, interpose, prefetchers};
-use crate::during::{self, Slot, during};
+use crate::call_context::{self, Slot, during};
 use crate::runtime::Object;
 
 /// A command queue that is being made.
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 pub(super) fn making() -> Option<Making> {
-    during::get(&MAKING)
+    call_context::get(&MAKING)
 }
 
 interpose! {

@@ -1,12 +1,12 @@
 //! Kernels of the runtime itself: of the fabric, and of dispatch.
 //!
-//! Their programs are told apart by the calls that configure them, and are finalized
+//! Their programs are distinguished by the calls that configure them, and are finalized
 //! within these. They never go through a queue, and are gone when their chip is closed.
 
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::{interpose, kernels};
-use crate::during::{self, Slot, during};
+use crate::call_context::{self, Slot, during};
 use crate::family::Family;
 use crate::open_devices;
 use crate::runtime::Object;
@@ -43,7 +43,7 @@ interpose! {
     "_ZN2tt8tt_metal6detail11ProgramImpl16finalize_offsetsEPNS0_7IDeviceE"
     fn finalize_offsets(program: Object, device: Object) |real| {
         real();
-        if let Some(kind) = during::get(&CONFIGURING)
+        if let Some(kind) = call_context::get(&CONFIGURING)
             && FAMILY.is_tracking()
         {
             report(program, device, kind);

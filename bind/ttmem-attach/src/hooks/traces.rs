@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "is called in place of the runtime's functions")]
 
 use super::interpose;
-use crate::during::{self, Slot, during};
+use crate::call_context::{self, Slot, during};
 use crate::family::Family;
 use crate::runtime::Object;
 use crate::{open_devices, report};
@@ -19,7 +19,7 @@ thread_local! {
 /// Counts a buffer in a trace region towards the capture that this thread ends.
 #[cold]
 pub(super) fn count_trace_buffer(size_bytes: u64) {
-    during::with(&TRACE_BYTES, |bytes| {
+    call_context::with(&TRACE_BYTES, |bytes| {
         *bytes = bytes.saturating_add(size_bytes)
     });
 }

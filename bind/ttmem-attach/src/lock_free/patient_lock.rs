@@ -1,8 +1,5 @@
-//! A lock that is given up on.
-//!
-//! A fork copies locks as they are: one that another thread held would stay locked in
-//! the child for ever. Ours are reset there; and where a child was made in a way that
-//! nobody is told of, whoever waits longer than anything here takes gives up instead.
+//! A lock whose waiters time out: a fork copies locks as they are, and one that another thread
+//! held would stay locked in the child. Fork handlers reset ours; a raw clone runs none of them.
 
 use super::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

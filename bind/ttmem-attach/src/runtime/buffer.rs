@@ -8,7 +8,7 @@
 use super::bank_sizes::{BANK_SIZES, Key};
 use super::creation::{self, CREATING, Creation};
 use super::{Object, accessors};
-use crate::during;
+use crate::call_context;
 use crate::family::Unsupported;
 use crate::symbols;
 use std::ffi::{CStr, c_void};
@@ -149,7 +149,7 @@ impl BufferAccessors {
     pub(crate) fn device(&self, buffer: Object) -> Option<Object> {
         match &self.rest {
             Rest::Asked(asked) => Some((asked.device)(buffer)),
-            Rest::Created(_) => during::get(&CREATING).map(|creation| creation.device),
+            Rest::Created(_) => call_context::get(&CREATING).map(|creation| creation.device),
         }
     }
 
@@ -244,7 +244,7 @@ impl Confirmed {
         page_bytes: u64,
     ) -> Result<(Creation, Option<u32>), Unsupported> {
         let unseen = Unsupported::Unexpected("a buffer was placed that nobody created");
-        let creation = during::get(&CREATING).ok_or(unseen)?;
+        let creation = call_context::get(&CREATING).ok_or(unseen)?;
         let said = Said {
             page_bytes,
             pages: u64::from((self.num_pages)(buffer)),

@@ -10,7 +10,7 @@
 
 use super::Object;
 use super::buffer::Buffer;
-use crate::during::Slot;
+use crate::call_context::Slot;
 use crate::lock_free::per_process::PerProcess;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

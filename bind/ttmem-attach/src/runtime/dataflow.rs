@@ -159,7 +159,7 @@ impl DataflowAccessors {
     /// None when something is not as expected.
     pub(crate) fn glance(&self, program: Object) -> Option<u64> {
         let list = self.objects(program)?;
-        // Before the shape is sure, nothing can be told at a glance.
+        // Before the shape is sure, nothing can be known at a glance.
         let shape = SHAPES.get(SHAPE.load(Ordering::Relaxed))?;
         let mut seen = Glance::default();
         for shared in list {

@@ -1,4 +1,4 @@
-//! Devices: meshes and chips, told apart by their virtual tables.
+//! Devices: meshes and chips, distinguished by their virtual tables.
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
@@ -38,7 +38,7 @@ const MESH_ID: &CStr = c"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv";
 const CLOSE_MESH: &CStr =
     c"_ZN2tt8tt_metal11distributed14MeshDeviceImpl10close_implEPNS1_10MeshDeviceE";
 
-/// What is asked of devices, and how they are told apart.
+/// What is asked of devices, and how they are distinguished.
 #[derive(Debug)]
 pub(crate) struct DeviceAccessors {
     functions: Functions,

@@ -137,7 +137,7 @@ fn slot_of<const SEARCHED: usize>(
     position_of(&entries, function.as_ptr().addr()).ok_or(Unsupported::Unexpected(missing))
 }
 
-/// The only place of a function: two that the linker made one cannot be told apart.
+/// The only place of a function: two that the linker merged cannot be distinguished.
 fn position_of(entries: &[usize], function: usize) -> Option<usize> {
     let mut places = (0..entries.len()).filter(|&at| entries[at] == function);
     let place = places.next()?;

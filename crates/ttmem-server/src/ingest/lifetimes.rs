@@ -100,7 +100,8 @@ impl Ingest {
 
     pub(super) fn peer(&self, number: SessionNumber) -> Result<Peer, String> {
         let session = self.sessions.get(&number).ok_or("it is gone")?;
-        peer::identify(&session.stream).map_err(|error| format!("cannot tell who it is: {error}"))
+        peer::identify(&session.stream)
+            .map_err(|error| format!("cannot identify the process: {error}"))
     }
 
     fn find_or_join(

@@ -288,7 +288,7 @@ pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
     }
 }
 
-/// Why an allocator had no room, as far as the figures of one bank tell.
+/// Why an allocator had no room, as far as the figures of one bank show.
 const fn failure_cause(
     needed_bytes: u64,
     free_bytes: u64,

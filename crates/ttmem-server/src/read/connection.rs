@@ -105,7 +105,7 @@ impl HttpThread {
     }
 }
 
-/// Tells a reader that the server has no room, without waiting for it.
+/// Refuses a reader because the server has no room, without waiting for it.
 pub fn refuse(mut stream: UnixStream) {
     // An empty socket buffer takes this much at once; a reader that cannot even be refused
     // sees its connection end.

@@ -31,7 +31,7 @@ pub(super) struct Pending {
     waiting: Arc<Mutex<Waiting>>,
 }
 
-/// Tells a connection that it has to go for a newer one.
+/// Evicts a connection in favour of a newer one.
 #[derive(Debug)]
 pub(super) struct Eviction(oneshot::Receiver<()>);
 

@@ -165,7 +165,7 @@ fn marks(view: &View) -> Vec<Mark> {
         .collect()
 }
 
-/// What tells one device from another: its logical id, the chip's own, and the set of visible devices
+/// What distinguishes one device from another: its logical id, the chip's own, and the set of visible devices
 /// under which the first counts.
 pub(super) fn identity(device: &Device) -> (u32, Option<HexId>, Option<String>) {
     let facts = &device.facts;

@@ -173,7 +173,7 @@ impl<'a> Replica<'a> {
             };
             if let Some(step) = frame.steps.get(frame.next) {
                 frame.next += 1;
-                return match self.take(step, ttnn) {
+                return match self.execute(step, ttnn) {
                     Ok(played) => Ok(Turn::Took(played)),
                     Err(error) => self.unwind(step.line, error, ttnn),
                 };
@@ -261,7 +261,7 @@ impl<'a> Replica<'a> {
     }
 
     /// Plays a step; one that runs others only opens their frame.
-    fn take(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<PlayedStep, StepError> {
+    fn execute(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<PlayedStep, StepError> {
         let mut played = PlayedStep::new(step.action.verb(), step.line, Duration::ZERO);
         match &step.action {
             Action::Tensor(tensor) => {

@@ -77,7 +77,7 @@ impl Listener {
                     let sent = self.send_trouble(Some(error.to_string()));
                     sent.err().unwrap_or(Ended::Broken)
                 }
-                // The other thread tells the user that the server is gone.
+                // The other thread reports that the server is gone.
                 Err(_unreachable) => Ended::Broken,
             };
             match ended {

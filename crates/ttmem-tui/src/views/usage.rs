@@ -95,12 +95,12 @@ mod tests {
         device.dram.union_bytes = Some(12 << 30);
         device.l1.physical_bytes = Some(90 << 20);
         device.l1.occupied_bytes = Some(95 << 20);
-        let told: Vec<String> = over_capacity(&device)
+        let found: Vec<String> = over_capacity(&device)
             .into_iter()
             .map(|(_, text)| text)
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 "DRAM charged 12.0 GiB of 10.0 GiB",
                 "L1 occupied 95.0 MiB of 90.0 MiB"

@@ -144,7 +144,7 @@ impl Pace for Pacer {
         self.progress.step(step);
         let nap = if self.speed > 0.0 {
             let lasts = step.nominal.as_secs_f64() / self.speed;
-            // What no clock can tell is as good as never: the user will interrupt it.
+            // A time beyond the clock is as good as never: the user will interrupt it.
             let lasts = Duration::try_from_secs_f64(lasts).unwrap_or(Duration::MAX);
             self.due = self.due.checked_add(lasts).unwrap_or(self.due);
             self.due.saturating_duration_since(Instant::now())

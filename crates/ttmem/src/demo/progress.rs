@@ -69,7 +69,7 @@ pub(super) struct Refused {
     pub(super) figures: String,
 }
 
-/// The figures of an event that tells of a refusal.
+/// The figures of an event that reports a refusal.
 pub(super) fn refused(event: &EventKind) -> String {
     match *event {
         EventKind::AllocationFailed {

@@ -22,7 +22,7 @@ const HOLDERS: &[Column] = &[
 /// Characters of the command in the title: enough to know it again.
 const COMMAND_WIDTH: usize = 100;
 
-/// Lines of holders that are shown with their call stacks, where these are told.
+/// Lines of holders that are shown with their call stacks, where these were recorded.
 const SHOWN_STACKS: usize = 3;
 
 /// Frames of each: further out is mostly the interpreter.
@@ -195,7 +195,7 @@ impl Page<'_, Report> {
         text
     }
 
-    /// What tells whether the figures can be trusted.
+    /// Whether the figures can be trusted.
     fn trust(&self) -> String {
         let report = self.document;
         let (anomalies, lost) = (report.anomalies(), report.lost_events());

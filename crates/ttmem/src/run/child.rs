@@ -57,7 +57,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// The exit code that tells of it, as shells have it.
+    /// Its exit code, by the convention of shells.
     pub(crate) fn code(self) -> u8 {
         let code = match self {
             Self::Exited(code) => code,
@@ -122,7 +122,7 @@ impl Streams {
 #[derive(Debug)]
 pub(super) struct Child {
     pid: Pid,
-    /// It is stopped, as far as we were told.
+    /// It is stopped, as far as we know.
     stopped: bool,
     /// We were asked to stop, and have not yet.
     stop_asked: bool,
@@ -253,7 +253,7 @@ fn ignores_children() -> bool {
 /// Whether the program got a signal together with this process.
 ///
 /// The kernel signals the terminal's whole foreground group, where the program is too. Only the
-/// end of the terminal is told to the leader of its session alone.
+/// end of the terminal is signalled to the leader of its session alone.
 fn has_it_already(signal: Signal, code: i32) -> bool {
     let of_the_leader = matches!(signal, Signal::SIGHUP | Signal::SIGCONT);
     code == SI_KERNEL && !(of_the_leader && getsid(None) == Ok(getpid()))

@@ -8,9 +8,9 @@ use ttmem_api::{BufferRow, MemoryClass};
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Holder {
-    /// The operation that they are of, if the runtime told it.
+    /// The operation that they are of, if the runtime named it.
     pub(crate) operation: Option<String>,
-    /// The call stack that they were placed under, if stacks are told.
+    /// The call stack that they were placed under, if stacks are recorded.
     pub(crate) stack: Option<Vec<String>>,
     pub(crate) class: MemoryClass,
     /// What each is charged with, on each of its devices.
@@ -33,7 +33,7 @@ impl Held {
     }
 }
 
-/// What makes buffers alike: operation, class, size and, where it is told, call stack.
+/// What makes buffers alike: operation, class, size and, where it is recorded, call stack.
 type Alike = (Option<String>, MemoryClass, u64, Option<Vec<String>>);
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The library that tracks a program from inside: where it is, and how the loader is told.
+//! The library that tracks a program from inside: where it is, and how the loader finds it.
 //!
 //! It lies beside this program or in the `lib` beside its `bin`, however both were installed.
 
@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The variable that tells the loader.
+/// The variable that the loader reads.
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
 
 const FILE: &str = "libttmem_attach.so";

@@ -37,7 +37,7 @@ use watch::{TAG_VARIABLE, Watch, Whose};
 /// The variable by which clients find their server.
 const SOCKET_VARIABLE: &str = "TTMEM_SOCKET";
 
-/// The variable by which the library is told whose call stacks to tell.
+/// The variable that selects whose call stacks the library records.
 const STACKS_VARIABLE: &str = "TTMEM_STACKS";
 
 /// Connections that a server of one run takes: a process has one.

@@ -66,7 +66,7 @@ pub(crate) struct Recommended {
 pub(crate) struct Report {
     pub(crate) ran: Ran,
     pub(crate) processes: Vec<Process>,
-    /// Processes of which nobody can tell any more whether they were of this run.
+    /// Processes that may or may not have been part of this run.
     pub(crate) unknown_processes: usize,
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.

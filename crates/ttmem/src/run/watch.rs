@@ -49,7 +49,7 @@ pub(super) enum Whose {
     Tagged(String),
 }
 
-/// A process as the server tells it from others.
+/// A process as the server identifies it.
 pub(super) type ProcessKey = (Option<u32>, Option<String>);
 
 pub(super) fn key(process: &Process) -> ProcessKey {

@@ -101,7 +101,7 @@ impl Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     Usual,
-    /// Something waits, or is not told.
+    /// Something waits, or was not reported.
     Notable,
     Failure,
 }

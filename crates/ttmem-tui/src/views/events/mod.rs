@@ -21,7 +21,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 
-/// Rows of a screen below which the chosen event is not told in full.
+/// Rows of a screen below which the chosen event is not shown in full.
 const ROOM_FOR_DETAILS: u16 = 12;
 
 #[derive(Debug, Default)]

@@ -110,7 +110,7 @@ impl Rows {
         self.next += 1;
     }
 
-    /// A row that tells of missing events; with nothing between two of them they are one.
+    /// A row for missing events; with nothing between two of them they are one.
     fn miss(&mut self, place: u64, missed: u64) {
         if let Some(Row::Missing(before, sum)) = self.rows.back_mut() {
             *before = place;

@@ -35,10 +35,15 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
     let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), theme);
     let share = percent_of(core.occupied_bytes, map.bytes_per_core, theme);
     let used = format!("{} {share}", known_bytes(core.occupied_bytes, theme));
-    // The server also tells the gap of a core without storage, or without buffers.
-    let told = map.core.as_ref().filter(|told| (told.x, told.y) == chosen);
-    let told = told.and_then(|told| told.gap_bytes).map(Gap::of_bytes);
-    let gap = Gap::of(core).or(told);
+    // The server also reports the gap of a core without storage, or without buffers.
+    let reported = map
+        .core
+        .as_ref()
+        .filter(|reported| (reported.x, reported.y) == chosen);
+    let reported = reported
+        .and_then(|reported| reported.gap_bytes)
+        .map(Gap::of_bytes);
+    let gap = Gap::of(core).or(reported);
     let (gap, ink) = match gap {
         Some(gap) => (
             gap.said(map.bytes_per_core, theme),

@@ -193,12 +193,12 @@ impl L1MapView {
         if area.height < 2 {
             return;
         }
-        let told = map.core.as_ref();
-        let here = told.is_some_and(|told| (told.x, told.y) == chosen);
+        let shown = map.core.as_ref();
+        let here = shown.is_some_and(|shown| (shown.x, shown.y) == chosen);
         let mut title = format!("core {},{}", chosen.0, chosen.1);
-        if let Some(told) = told.filter(|_| !here) {
-            title = format!("core {},{}; {title} is on its way", told.x, told.y);
-        } else if told.is_none() {
+        if let Some(shown) = shown.filter(|_| !here) {
+            title = format!("core {},{}; {title} is on its way", shown.x, shown.y);
+        } else if shown.is_none() {
             title.push_str(" is on its way");
         } else {
             let top = known(map.bytes_per_core.map(|top| format!("{top:#x}")), theme);
@@ -209,12 +209,12 @@ impl L1MapView {
         }
         let ink = if here { Ink::Strong } else { Ink::Faint };
         canvas.text(area, title, ink);
-        let Some(told) = told else { return };
+        let Some(shown) = shown else { return };
         if here {
             let opened = Some((device.key(), chosen));
             if self.opened != opened {
                 self.opened = opened;
-                self.segment.row = column::row_of_the_gap(told);
+                self.segment.row = column::row_of_the_gap(shown);
                 let half = u64::from(area.height / 2);
                 self.segment.top = self.segment.row.saturating_sub(half);
             }
@@ -223,10 +223,10 @@ impl L1MapView {
         let bar_width = if labels { 38 } else { 5 };
         let body = below(area, 1);
         let list = right_of(body, bar_width);
-        column::draw_list(canvas, list, told, &mut self.segment, data);
+        column::draw_list(canvas, list, shown, &mut self.segment, data);
         let bar = left_of(body, bar_width);
-        let marked = column::at(told, self.segment.row);
-        column::draw_bar(canvas, bar, told, marked, labels);
+        let marked = column::at(shown, self.segment.row);
+        column::draw_bar(canvas, bar, shown, marked, labels);
     }
 }
 

@@ -66,7 +66,7 @@ const CLASSES: [Class; 4] = [
     ),
 ];
 
-/// How far back a history must reach to tell of a mark; none if the recent one does.
+/// How far back a history must reach to include a mark; none if the recent one does.
 pub(super) fn reach(mark: Timestamp, data: &Data) -> Option<u32> {
     let age = data.age_seconds(mark)?;
     if age < RECENT_SECONDS {

@@ -137,9 +137,9 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
     let beyond = usage::over_capacity(device);
     for (word, memory) in [("DRAM full", dram), ("L1 full", l1)] {
         let name = word.trim_end_matches(" full");
-        // What is more than full is told below.
-        let told = beyond.iter().any(|(told, _)| *told == name);
-        if memory.is_nearly_full() && !told {
+        // Anything above its capacity is reported below.
+        let known = beyond.iter().any(|(known, _)| *known == name);
+        if memory.is_nearly_full() && !known {
             warn(
                 word,
                 format!("{name} {} full", percent(memory.share(), "").trim()),

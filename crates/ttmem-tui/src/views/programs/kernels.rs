@@ -117,7 +117,7 @@ pub(super) fn cells(kernel: &Kernel, data: &Data, theme: Theme) -> Vec<Cell> {
     ]
 }
 
-/// The file of a path, and the folder it is in: that tells kernels apart.
+/// The file of a path, and the folder it is in: which distinguishes kernels.
 fn end_of_path(path: &str) -> &str {
     let mut slashes = path.rmatch_indices('/').skip(1);
     slashes.next().map_or(path, |(slash, _)| &path[slash + 1..])

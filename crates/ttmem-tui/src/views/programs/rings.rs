@@ -120,7 +120,7 @@ impl Rings {
             let lowest = self.lowest.entry(key.clone()).or_insert(first.address);
             *lowest = first.address.min(*lowest);
         }
-        // An empty ring lies at some address all the same, which nothing told yet.
+        // An empty ring lies at some address all the same, which nothing reported yet.
         let Some(mut at) = self.lowest.get(&key).copied() else {
             return Vec::new();
         };
@@ -200,9 +200,9 @@ fn draw_picture(
             Ink::Text,
         ),
     ];
-    let (told, all) = (ring.entries.len() as u64, ring.entry_count);
-    if all > told {
-        let words = format!("{dot}only the newest {told} of {all} are told");
+    let (shown, all) = (ring.entries.len() as u64, ring.entry_count);
+    if all > shown {
+        let words = format!("{dot}only the newest {shown} of {all} are shown");
         parts.push((words, Ink::Warning));
     }
     canvas.line(row_of(area, 0), &parts);

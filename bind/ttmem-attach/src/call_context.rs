@@ -1,7 +1,6 @@
-//! What a thread has while one of its calls runs.
+//! Thread-local context of the enclosing runtime call.
 //!
-//! The runtime's calls do not say everything: often it is the call around them, on the same
-//! thread, that says whose they are.
+//! A runtime call often does not name what it belongs to; the call around it, on the same thread, does.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;

@@ -232,7 +232,7 @@ fn assert_dispatches(server: &TestServer, stand_in: &StandIn, has_prefetcher: bo
             assert_eq!(cache["used_bytes"], 4096);
         }
     }
-    let sizes: Vec<_> = events(server, story.pid(), "ring_allocated")
+    let sizes: Vec<_> = events(server, story.pid(), "config_ring_allocated")
         .iter()
         .map(|fields| fields["size_bytes"].as_u64())
         .collect();
@@ -342,7 +342,7 @@ fn a_trace_is_followed_from_its_capture_to_its_release() {
         assert_eq!(sum(device, "ring", "used_bytes"), 0, "{device}");
         assert_eq!(sum(device, "prefetch", "entries"), 0, "{device}");
     }
-    assert_eq!(events(&server, story.pid(), "ring_filled").len(), 6);
+    assert_eq!(events(&server, story.pid(), "config_ring_filled").len(), 6);
     story.go_on();
     story.expect("released");
     let released = account(&server, "the trace is given back", |status| {

@@ -398,7 +398,7 @@ typedef struct ttmem_kernel_loaded_t {
 } ttmem_kernel_loaded_t;
 
 // A kernel config ring exists.
-typedef struct ttmem_ring_opened_t {
+typedef struct ttmem_config_ring_opened_t {
     // First address.
     uint64_t base;
     // Bytes per core.
@@ -411,10 +411,10 @@ typedef struct ttmem_ring_opened_t {
     ttmem_core_type_t core_type;
     // Zero.
     uint8_t reserved[2];
-} ttmem_ring_opened_t;
+} ttmem_config_ring_opened_t;
 
 // Room in a config ring was asked for.
-typedef struct ttmem_ring_reserved_t {
+typedef struct ttmem_config_ring_reserved_t {
     // Bytes asked for.
     uint64_t size_bytes;
     // What to wait for.
@@ -429,10 +429,10 @@ typedef struct ttmem_ring_reserved_t {
     ttmem_flag_t stalled;
     // Zero.
     uint8_t reserved;
-} ttmem_ring_reserved_t;
+} ttmem_config_ring_reserved_t;
 
 // A program took room in a config ring.
-typedef struct ttmem_ring_allocated_t {
+typedef struct ttmem_config_ring_allocated_t {
     // The program.
     ttmem_program_id_t program;
     // Where.
@@ -449,7 +449,7 @@ typedef struct ttmem_ring_allocated_t {
     ttmem_core_type_t core_type;
     // Zero.
     uint8_t reserved[2];
-} ttmem_ring_allocated_t;
+} ttmem_config_ring_allocated_t;
 
 // The prefetcher cache was asked for a workload.
 typedef struct ttmem_prefetched_t {
@@ -825,25 +825,25 @@ ttmem_code_t ttmem_kernel_unloaded(ttmem_mesh_id_t mesh,
                                    ttmem_kernel_id_t kernel);
 
 // A kernel config ring exists.
-ttmem_code_t ttmem_ring_opened(const struct ttmem_ring_opened_t *event);
+ttmem_code_t ttmem_config_ring_opened(const struct ttmem_config_ring_opened_t *event);
 
 // Room in a config ring was asked for.
-ttmem_code_t ttmem_ring_reserved(const struct ttmem_ring_reserved_t *event);
+ttmem_code_t ttmem_config_ring_reserved(const struct ttmem_config_ring_reserved_t *event);
 
 // A program took room in a config ring.
-ttmem_code_t ttmem_ring_allocated(const struct ttmem_ring_allocated_t *event);
+ttmem_code_t ttmem_config_ring_allocated(const struct ttmem_config_ring_allocated_t *event);
 
 // Room in a config ring was given back: the oldest entries up to `sync`.
-ttmem_code_t ttmem_ring_freed(ttmem_mesh_id_t mesh,
-                              uint8_t sub_device,
-                              ttmem_core_type_t core_type,
-                              uint64_t sync);
+ttmem_code_t ttmem_config_ring_freed(ttmem_mesh_id_t mesh,
+                                     uint8_t sub_device,
+                                     ttmem_core_type_t core_type,
+                                     uint64_t sync);
 
 // A config ring was marked full: its entries are gone, and it is free again at `sync`.
-ttmem_code_t ttmem_ring_filled(ttmem_mesh_id_t mesh,
-                               uint8_t sub_device,
-                               ttmem_core_type_t core_type,
-                               uint64_t sync);
+ttmem_code_t ttmem_config_ring_filled(ttmem_mesh_id_t mesh,
+                                      uint8_t sub_device,
+                                      ttmem_core_type_t core_type,
+                                      uint64_t sync);
 
 // A prefetcher cache exists.
 ttmem_code_t ttmem_prefetch_opened(ttmem_mesh_id_t mesh, uint64_t size_bytes);

@@ -263,8 +263,8 @@ fn report_everything() {
     );
     assert_eq!(ttmem_kernel_unloaded(MESH, PROGRAM, KERNEL), TTMEM_OK);
     say(
-        ttmem_ring_opened,
-        ttmem_ring_opened_t {
+        ttmem_config_ring_opened,
+        ttmem_config_ring_opened_t {
             base: BASE,
             size_bytes: SIZE_BYTES,
             mesh: MESH,
@@ -274,8 +274,8 @@ fn report_everything() {
         },
     );
     say(
-        ttmem_ring_reserved,
-        ttmem_ring_reserved_t {
+        ttmem_config_ring_reserved,
+        ttmem_config_ring_reserved_t {
             size_bytes: SIZE_BYTES,
             sync: SYNC,
             mesh: MESH,
@@ -286,8 +286,8 @@ fn report_everything() {
         },
     );
     say(
-        ttmem_ring_allocated,
-        ttmem_ring_allocated_t {
+        ttmem_config_ring_allocated,
+        ttmem_config_ring_allocated_t {
             program: PROGRAM,
             address: ADDRESS,
             size_bytes: SIZE_BYTES,
@@ -299,11 +299,11 @@ fn report_everything() {
         },
     );
     assert_eq!(
-        ttmem_ring_freed(MESH, SUB_DEVICE, CORE_TYPE, SYNC),
+        ttmem_config_ring_freed(MESH, SUB_DEVICE, CORE_TYPE, SYNC),
         TTMEM_OK
     );
     assert_eq!(
-        ttmem_ring_filled(MESH, SUB_DEVICE, CORE_TYPE, SYNC),
+        ttmem_config_ring_filled(MESH, SUB_DEVICE, CORE_TYPE, SYNC),
         TTMEM_OK
     );
     assert_eq!(ttmem_prefetch_opened(MESH, SIZE_BYTES), TTMEM_OK);
@@ -417,7 +417,7 @@ fn a_number_that_is_no_word_is_refused_and_not_recorded() {
     let codes = [
         ttmem_buffers_released(MESH, 5),
         ttmem_binary_status_changed(MESH, PROGRAM, 3),
-        ttmem_ring_freed(MESH, SUB_DEVICE, 4, SYNC),
+        ttmem_config_ring_freed(MESH, SUB_DEVICE, 4, SYNC),
         ttmem_jit_disk_lookup(PROGRAM, KERNEL, NAME, 2),
         ttmem_statistics_reported(MESH, TTMEM_CLASS_ALL, ALLOCATED_BYTES, LARGEST_FREE_BYTES),
     ];
@@ -460,9 +460,9 @@ fn every_structure_has_its_size() {
         (size_of::<ttmem_buffer_allocated_t>(), 56),
         (size_of::<ttmem_capacity_reported_t>(), 32),
         (size_of::<ttmem_allocation_failed_t>(), 56),
-        (size_of::<ttmem_ring_opened_t>(), 24),
-        (size_of::<ttmem_ring_reserved_t>(), 24),
-        (size_of::<ttmem_ring_allocated_t>(), 40),
+        (size_of::<ttmem_config_ring_opened_t>(), 24),
+        (size_of::<ttmem_config_ring_reserved_t>(), 24),
+        (size_of::<ttmem_config_ring_allocated_t>(), 40),
         (size_of::<ttmem_prefetched_t>(), 32),
         (size_of::<ttmem_program_finalized_t>(), 40),
         (size_of::<ttmem_program_dispatched_t>(), 32),

@@ -149,7 +149,6 @@ const SPLIT_AT: usize = 8192;
 /// As many as the values of the byte of a hash that chooses one.
 const PARTS: usize = 256;
 
-/// Slots by hash.
 ///
 /// A table that grows moves all that it has. A large index is in parts that grow each by
 /// itself, so that no event waits until a million entries are moved.

@@ -43,7 +43,7 @@ pub struct Device {
     /// Kernel code.
     pub kernel: KernelUsage,
     /// Kernel config rings: one per process, mesh, sub-device and core type.
-    pub ring: Vec<RingUsage>,
+    pub ring: Vec<ConfigRingUsage>,
     /// Prefetcher caches, one per process and mesh.
     pub prefetch: Vec<PrefetchUsage>,
     /// Hits and misses of the four caches.
@@ -243,7 +243,7 @@ pub struct KernelUsage {
 
 /// One kernel config ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RingUsage {
+pub struct ConfigRingUsage {
     /// The process that fills it; `null` from another pid namespace.
     pub pid: Option<u32>,
     /// The mesh it belongs to.
@@ -259,7 +259,7 @@ pub struct RingUsage {
     /// How many programs lie in it.
     pub entry_count: u64,
     /// What lies in it, oldest first; of very many only the newest.
-    pub entries: Vec<RingEntry>,
+    pub entries: Vec<ConfigRingEntry>,
     /// How often it began anew.
     pub wraps: u64,
     /// Entries thrown out for newer ones.
@@ -272,7 +272,7 @@ pub struct RingUsage {
 
 /// One program's configuration in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RingEntry {
+pub struct ConfigRingEntry {
     /// The program.
     pub program: Option<u64>,
     /// L1 address.

@@ -37,8 +37,8 @@ mod vocabulary;
 pub use address::{Address, HttpUrl, ParseHttpUrlError};
 pub use client::{ApiClient, ApiRequestError};
 pub use device::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, Device, DeviceDetail, KernelUsage, PeakBytes,
-    PeakContents, PeakGroup, PrefetchUsage, RingEntry, RingUsage,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage, Device,
+    DeviceDetail, KernelUsage, PeakBytes, PeakContents, PeakGroup, PrefetchUsage,
 };
 pub use device_key::DeviceKey;
 pub use events::{EventReader, Streamed};

@@ -15,7 +15,6 @@ const COMPLAINTS: &str = "complaints";
 /// The programs that measurements start.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The `ttmem` program.
     pub ttmem: PathBuf,
     /// Starts [`crate::workload`] with these words, as a process of its own.
     pub workload: fn(&[&str]) -> Result<Command>,

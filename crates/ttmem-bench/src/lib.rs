@@ -25,7 +25,6 @@ pub use workload::{WorkloadOptions, run as workload};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Server,

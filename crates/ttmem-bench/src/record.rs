@@ -24,7 +24,6 @@ const BURST: usize = 7936;
 const BLOCK: usize = 64;
 const PAUSE: Duration = Duration::from_millis(12);
 
-/// What is measured.
 #[derive(Clone, Debug, Args)]
 pub struct RecordOptions {
     /// Threads that record at the same time.
@@ -47,7 +46,6 @@ struct Subject {
     operation: TextId,
 }
 
-/// Measures.
 pub fn run(options: &RecordOptions) -> Result<Value> {
     let subject = Subject::open(Tracker::start(Config::from_env()))?;
     if let [rate, seconds] = *options.steady.as_slice() {

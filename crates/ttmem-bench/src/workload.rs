@@ -73,7 +73,6 @@ struct Held {
     buffers: i64,
 }
 
-/// A live buffer.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     id: BufferId,

@@ -6,7 +6,6 @@ use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacat
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, Source};
 
-/// A device's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKey {
     Unique(u64),

@@ -24,7 +24,7 @@ pub const UNICAST_SLOTS: u64 = 1;
 
 /// The address range of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingSpace {
+pub struct ConfigRingSpace {
     /// First address.
     pub base: u64,
     /// Bytes.
@@ -33,7 +33,7 @@ pub struct RingSpace {
     pub always_base: bool,
 }
 
-impl RingSpace {
+impl ConfigRingSpace {
     const fn end(&self) -> u64 {
         self.base.saturating_add(self.size)
     }
@@ -71,7 +71,7 @@ struct Room {
 
 #[derive(Clone, Debug)]
 struct Ring {
-    space: RingSpace,
+    space: ConfigRingSpace,
     /// Programs that may still run, oldest first.
     live: VecDeque<Entry>,
     /// Address behind the newest entry; kept when the ring runs empty.
@@ -79,7 +79,7 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(space: RingSpace) -> Self {
+    fn new(space: ConfigRingSpace) -> Self {
         Self {
             space,
             live: VecDeque::with_capacity(TABLE_ROWS),
@@ -179,8 +179,8 @@ pub struct ConfigRings {
 impl ConfigRings {
     /// Empty rings for the core types, in their order; the two of launch messages are added.
     #[must_use]
-    pub fn new(rings: &[RingSpace]) -> Self {
-        let slots = [MULTICAST_SLOTS, UNICAST_SLOTS].map(|size| RingSpace {
+    pub fn new(rings: &[ConfigRingSpace]) -> Self {
+        let slots = [MULTICAST_SLOTS, UNICAST_SLOTS].map(|size| ConfigRingSpace {
             base: 0,
             size,
             always_base: false,

@@ -71,7 +71,6 @@ pub(crate) struct Tail {
 #[derive(Debug, Clone)]
 pub(crate) enum Update {
     Snapshot(Box<Snapshot>),
-    /// The last ten minutes.
     Recent(History),
     History(u32, History),
     L1Map(DeviceKey, Box<L1Map>),

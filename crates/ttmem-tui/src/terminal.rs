@@ -45,7 +45,6 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over.
     ///
     /// # Errors
     /// When standard input or output is no terminal.

@@ -48,7 +48,7 @@ class Ring:
         require(rings, "there is no ring")
         require(all(ring["entries"] == [] for ring in rings), f"rings are not empty: {rings}")
         ring = rings[0]
-        opened = [event["fields"] for event in self.last_events() if event["event"] == "ring_opened"]
+        opened = [event["fields"] for event in self.last_events() if event["event"] == "config_ring_opened"]
         opened = [fields for fields in opened if fields["core_type"] == "tensix"]
         require(len(opened) == 1, f"opened {len(opened)} times")
         self.base = opened[0]["base"]
@@ -80,9 +80,9 @@ class Ring:
                 self.commands[fields["program"]] = fields["bytes"]
             elif name == "binary_status_changed":
                 self.states.setdefault(fields["program"], []).append(fields["status"])
-            elif name == "ring_reserved" and fields["core_type"] == "tensix":
+            elif name == "config_ring_reserved" and fields["core_type"] == "tensix":
                 self.stalls += fields["stalled"]
-            elif name == "ring_allocated" and fields["core_type"] == "tensix":
+            elif name == "config_ring_allocated" and fields["core_type"] == "tensix":
                 self.take(fields)
         return sent
 

@@ -7,7 +7,7 @@ use ttmem_event::{CoreType, EventKind, MeshId, ProgramId};
 /// The rings of a sub-device exist, with nothing in them.
 pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
     for (core_type, space) in manager.spaces() {
-        event(EventKind::RingOpened {
+        event(EventKind::ConfigRingOpened {
             mesh,
             sub_device: manager.sub_device(),
             core_type,
@@ -21,7 +21,7 @@ pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
 #[inline]
 pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
     let sub_device = manager.sub_device();
-    let reserved = |(core_type, place): (CoreType, Space)| EventKind::RingReserved {
+    let reserved = |(core_type, place): (CoreType, Space)| EventKind::ConfigRingReserved {
         mesh,
         sub_device,
         core_type,
@@ -29,7 +29,7 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
         size_bytes: place.size_bytes.into(),
         sync: taken.waits_for.unwrap_or_default().into(),
     };
-    let allocated = |(core_type, place): (CoreType, Space)| EventKind::RingAllocated {
+    let allocated = |(core_type, place): (CoreType, Space)| EventKind::ConfigRingAllocated {
         mesh,
         sub_device,
         core_type,
@@ -41,7 +41,7 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
     let only = taken.only_kind().and_then(|kind| manager.place(kind));
     // Nearly always it is one kind of cores, and something has to go before.
     if let (Some(only), Some(waits_for)) = (only, taken.waits_for) {
-        let freed = ring_freed(mesh, sub_device, only.0, waits_for);
+        let freed = config_ring_freed(mesh, sub_device, only.0, waits_for);
         tracker().track_together([reserved(only), freed, allocated(only)]);
         return;
     }
@@ -52,8 +52,8 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
     manager.places(taken.placed).map(allocated).for_each(event);
 }
 
-fn ring_freed(mesh: MeshId, sub_device: u8, core_type: CoreType, sync: u32) -> EventKind {
-    EventKind::RingFreed {
+fn config_ring_freed(mesh: MeshId, sub_device: u8, core_type: CoreType, sync: u32) -> EventKind {
+    EventKind::ConfigRingFreed {
         mesh,
         sub_device,
         core_type,
@@ -65,7 +65,7 @@ fn ring_freed(mesh: MeshId, sub_device: u8, core_type: CoreType, sync: u32) -> E
 pub(crate) fn freed(mesh: MeshId, sub_device: u8, kinds: u32, sync: u32) {
     for (kind, core_type) in CoreType::ALL.into_iter().enumerate() {
         if kinds >> kind & 1 == 1 {
-            event(ring_freed(mesh, sub_device, core_type, sync));
+            event(config_ring_freed(mesh, sub_device, core_type, sync));
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn freed(mesh: MeshId, sub_device: u8, kinds: u32, sync: u32) {
 /// The rings hold something else until `sync` completions came.
 pub(crate) fn filled(mesh: MeshId, manager: &Manager, sync: u32) {
     for (core_type, _space) in manager.spaces() {
-        event(EventKind::RingFilled {
+        event(EventKind::ConfigRingFilled {
             mesh,
             sub_device: manager.sub_device(),
             core_type,

@@ -163,7 +163,6 @@ macro_rules! accessors {
             });)?
 
         impl $set {
-            /// Finds every accessor.
             ///
             /// # Safety
             /// What `find` gives for a mangled name is the function of that name.

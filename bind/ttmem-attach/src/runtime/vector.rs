@@ -20,7 +20,6 @@ pub(crate) struct Vector {
 }
 
 impl Vector {
-    /// A vector without elements.
     #[cfg(test)]
     pub(crate) const EMPTY: Self = Self {
         begin: std::ptr::null(),

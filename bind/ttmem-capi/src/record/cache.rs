@@ -8,7 +8,7 @@ use crate::ids::{ttmem_kernel_id_t, ttmem_mesh_id_t, ttmem_program_id_t, ttmem_t
 /// A kernel config ring exists.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ttmem_ring_opened_t {
+pub struct ttmem_config_ring_opened_t {
     /// First address.
     pub base: u64,
     /// Bytes per core.
@@ -25,14 +25,16 @@ pub struct ttmem_ring_opened_t {
 
 /// A kernel config ring exists.
 #[unsafe(no_mangle)]
-pub extern "C" fn ttmem_ring_opened(event: Option<&ttmem_ring_opened_t>) -> ttmem_code_t {
-    record_at!(event, RingOpened: base, size_bytes, mesh, sub_device, core_type)
+pub extern "C" fn ttmem_config_ring_opened(
+    event: Option<&ttmem_config_ring_opened_t>,
+) -> ttmem_code_t {
+    record_at!(event, ConfigRingOpened: base, size_bytes, mesh, sub_device, core_type)
 }
 
 /// Room in a config ring was asked for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ttmem_ring_reserved_t {
+pub struct ttmem_config_ring_reserved_t {
     /// Bytes asked for.
     pub size_bytes: u64,
     /// What to wait for.
@@ -51,14 +53,16 @@ pub struct ttmem_ring_reserved_t {
 
 /// Room in a config ring was asked for.
 #[unsafe(no_mangle)]
-pub extern "C" fn ttmem_ring_reserved(event: Option<&ttmem_ring_reserved_t>) -> ttmem_code_t {
-    record_at!(event, RingReserved: size_bytes, sync, mesh, sub_device, core_type, stalled)
+pub extern "C" fn ttmem_config_ring_reserved(
+    event: Option<&ttmem_config_ring_reserved_t>,
+) -> ttmem_code_t {
+    record_at!(event, ConfigRingReserved: size_bytes, sync, mesh, sub_device, core_type, stalled)
 }
 
 /// A program took room in a config ring.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ttmem_ring_allocated_t {
+pub struct ttmem_config_ring_allocated_t {
     /// The program.
     pub program: ttmem_program_id_t,
     /// Where.
@@ -79,32 +83,34 @@ pub struct ttmem_ring_allocated_t {
 
 /// A program took room in a config ring.
 #[unsafe(no_mangle)]
-pub extern "C" fn ttmem_ring_allocated(event: Option<&ttmem_ring_allocated_t>) -> ttmem_code_t {
-    record_at!(event, RingAllocated:
+pub extern "C" fn ttmem_config_ring_allocated(
+    event: Option<&ttmem_config_ring_allocated_t>,
+) -> ttmem_code_t {
+    record_at!(event, ConfigRingAllocated:
         mesh, sub_device, core_type, program, address, size_bytes, sync
     )
 }
 
 /// Room in a config ring was given back: the oldest entries up to `sync`.
 #[unsafe(no_mangle)]
-pub extern "C" fn ttmem_ring_freed(
+pub extern "C" fn ttmem_config_ring_freed(
     mesh: ttmem_mesh_id_t,
     sub_device: u8,
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record!(RingFreed: mesh, sub_device, core_type, sync)
+    record!(ConfigRingFreed: mesh, sub_device, core_type, sync)
 }
 
 /// A config ring was marked full: its entries are gone, and it is free again at `sync`.
 #[unsafe(no_mangle)]
-pub extern "C" fn ttmem_ring_filled(
+pub extern "C" fn ttmem_config_ring_filled(
     mesh: ttmem_mesh_id_t,
     sub_device: u8,
     core_type: ttmem_core_type_t,
     sync: u64,
 ) -> ttmem_code_t {
-    record!(RingFilled: mesh, sub_device, core_type, sync)
+    record!(ConfigRingFilled: mesh, sub_device, core_type, sync)
 }
 
 /// A prefetcher cache exists.

@@ -13,7 +13,7 @@ use ttmem_event::{CoreType, EventKind, MeshId, ProgramId};
 impl<O: Observer> Apply<'_, O> {
     pub(super) fn use_cache(&mut self, event: &EventKind) -> Outcome {
         match *event {
-            EventKind::RingOpened {
+            EventKind::ConfigRingOpened {
                 mesh,
                 sub_device,
                 core_type,
@@ -23,7 +23,7 @@ impl<O: Observer> Apply<'_, O> {
                 let key = (self.mesh_slot(mesh)?, sub_device, core_type);
                 self.open_config_ring(key, base, size_bytes)?;
             }
-            EventKind::RingReserved {
+            EventKind::ConfigRingReserved {
                 mesh,
                 sub_device,
                 core_type,
@@ -34,7 +34,7 @@ impl<O: Observer> Apply<'_, O> {
                 config_ring.reserves += 1;
                 config_ring.stalls += u64::from(stalled);
             }
-            EventKind::RingAllocated {
+            EventKind::ConfigRingAllocated {
                 mesh,
                 sub_device,
                 core_type,
@@ -52,7 +52,7 @@ impl<O: Observer> Apply<'_, O> {
                 let config_ring = self.config_ring_mut(mesh, sub_device, core_type)?;
                 config_ring.place(entry)?;
             }
-            EventKind::RingFreed {
+            EventKind::ConfigRingFreed {
                 mesh,
                 sub_device,
                 core_type,
@@ -61,7 +61,7 @@ impl<O: Observer> Apply<'_, O> {
                 self.config_ring_mut(mesh, sub_device, core_type)?
                     .free(sync);
             }
-            EventKind::RingFilled {
+            EventKind::ConfigRingFilled {
                 mesh,
                 sub_device,
                 core_type,

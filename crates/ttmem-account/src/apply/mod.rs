@@ -66,11 +66,11 @@ impl<O: Observer> Apply<'_, O> {
             | EventKind::TraceEnded { .. }
             | EventKind::TraceReplayed { .. }
             | EventKind::TraceReleased { .. } => self.trace(kind),
-            EventKind::RingOpened { .. }
-            | EventKind::RingReserved { .. }
-            | EventKind::RingAllocated { .. }
-            | EventKind::RingFreed { .. }
-            | EventKind::RingFilled { .. }
+            EventKind::ConfigRingOpened { .. }
+            | EventKind::ConfigRingReserved { .. }
+            | EventKind::ConfigRingAllocated { .. }
+            | EventKind::ConfigRingFreed { .. }
+            | EventKind::ConfigRingFilled { .. }
             | EventKind::PrefetchOpened { .. }
             | EventKind::Prefetched { .. }
             | EventKind::PrefetchReset { .. }

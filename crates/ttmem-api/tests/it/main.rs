@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbRow, CbUsage,
-    ClassUsage, CoreType, Device, HexId, KernelKind, KernelRow, KernelUsage, LeakCandidates, Mark,
-    MemoryClass, Page, PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released,
-    RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source, Timestamp,
+    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, KernelKind, KernelRow,
+    KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage, Process,
+    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -58,7 +58,7 @@ fn device() -> Device {
         system: ClassUsage::default(),
         cb: CbUsage::default(),
         kernel: KernelUsage::default(),
-        ring: vec![RingUsage {
+        ring: vec![ConfigRingUsage {
             pid: Some(2),
             mesh: None,
             core_type: CoreType::Tensix,
@@ -66,7 +66,7 @@ fn device() -> Device {
             capacity_bytes: None,
             used_bytes: 0,
             entry_count: 1,
-            entries: vec![RingEntry {
+            entries: vec![ConfigRingEntry {
                 program: None,
                 address: 0,
                 size_bytes: 0,

@@ -26,7 +26,6 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 struct Scale {
-    /// Events per second.
     rate: u64,
     /// Seconds of the first part, and of the one with hostile requests.
     seconds: u64,

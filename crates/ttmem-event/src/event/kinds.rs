@@ -255,31 +255,29 @@ events! {
         path @ 3: DispatchPath,
     }
     /// A kernel config ring exists.
-    15 RingOpened {
+    15 ConfigRingOpened {
         mesh @ 4: MeshId,
         /// The sub-device it belongs to.
         sub_device @ 2: u8,
         /// The kind of core it lies on.
         core_type @ 1: CoreType,
-        /// First address.
         base @ 16: u64,
         /// Bytes per core.
         size_bytes @ 24: u64,
     }
     /// Room in a config ring was asked for.
-    16 RingReserved {
+    16 ConfigRingReserved {
         mesh @ 4: MeshId,
         sub_device @ 2: u8,
         core_type @ 1: CoreType,
         /// Whether dispatch must wait for earlier programs.
         stalled @ 3: bool,
-        /// Bytes asked for.
         size_bytes @ 16: u64,
         /// What to wait for.
         sync @ 24: u64,
     }
     /// A program took room in a config ring.
-    17 RingAllocated {
+    17 ConfigRingAllocated {
         mesh @ 4: MeshId,
         sub_device @ 2: u8,
         core_type @ 1: CoreType,
@@ -290,7 +288,7 @@ events! {
         sync @ 40: u64,
     }
     /// Room in a config ring was given back.
-    18 RingFreed {
+    18 ConfigRingFreed {
         mesh @ 4: MeshId,
         sub_device @ 2: u8,
         core_type @ 1: CoreType,
@@ -298,7 +296,7 @@ events! {
         sync @ 16: u64,
     }
     /// A config ring was marked full: its entries are gone.
-    19 RingFilled {
+    19 ConfigRingFilled {
         mesh @ 4: MeshId,
         sub_device @ 2: u8,
         core_type @ 1: CoreType,
@@ -308,7 +306,6 @@ events! {
     /// A prefetcher cache exists.
     20 PrefetchOpened {
         mesh @ 4: MeshId,
-        /// Its size.
         size_bytes @ 16: u64,
     }
     /// The prefetcher cache was asked for a workload.

@@ -13,7 +13,6 @@ use super::enumerations::NamedCodes;
 pub struct FieldLayout {
     pub name: &'static str,
     pub type_name: &'static str,
-    /// First byte.
     pub offset: usize,
     pub width: usize,
     /// The numbers it can have, where they are words.

@@ -38,7 +38,7 @@ const EVENTS: u64 = 2_000;
 const ENTRY_BYTES: u64 = 16;
 
 fn placed(number: u64, size: u64) -> EventKind {
-    EventKind::RingAllocated {
+    EventKind::ConfigRingAllocated {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -51,7 +51,7 @@ fn placed(number: u64, size: u64) -> EventKind {
 
 fn full_ring(size: u64) -> World {
     let mut world = World::with_devices(1);
-    world.apply(EventKind::RingOpened {
+    world.apply(EventKind::ConfigRingOpened {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,
@@ -70,7 +70,7 @@ fn place(size: u64) -> Work {
 }
 
 fn free(size: u64) -> Work {
-    let freed = EventKind::RingFreed {
+    let freed = EventKind::ConfigRingFreed {
         mesh: MESH,
         sub_device: 0,
         core_type: CoreType::Tensix,

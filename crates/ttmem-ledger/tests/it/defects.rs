@@ -259,7 +259,7 @@ fn defect_32_kernels_are_no_l1_use_and_the_ring_they_lie_in_is_shown_by_itself()
 
     let mesh = MeshId(0);
     let (sub_device, core_type) = (0, CoreType::Tensix);
-    let place = |program, address, sync| EventKind::RingAllocated {
+    let place = |program, address, sync| EventKind::ConfigRingAllocated {
         mesh,
         sub_device,
         core_type,
@@ -270,7 +270,7 @@ fn defect_32_kernels_are_no_l1_use_and_the_ring_they_lie_in_is_shown_by_itself()
     };
     world
         .by(model)
-        .tell(EventKind::RingOpened {
+        .tell(EventKind::ConfigRingOpened {
             mesh,
             sub_device,
             core_type,

@@ -63,11 +63,11 @@ pub(super) fn is_routine(event: &EventKind) -> bool {
             | EventKind::BinaryStatusChanged { .. }
             | EventKind::ProgramDestroyed { .. }
             | EventKind::Dispatched { .. }
-            | EventKind::RingOpened { .. }
-            | EventKind::RingReserved { .. }
-            | EventKind::RingAllocated { .. }
-            | EventKind::RingFreed { .. }
-            | EventKind::RingFilled { .. }
+            | EventKind::ConfigRingOpened { .. }
+            | EventKind::ConfigRingReserved { .. }
+            | EventKind::ConfigRingAllocated { .. }
+            | EventKind::ConfigRingFreed { .. }
+            | EventKind::ConfigRingFilled { .. }
             | EventKind::PrefetchOpened { .. }
             | EventKind::Prefetched { .. }
             | EventKind::PrefetchReset { .. }

@@ -6,7 +6,7 @@
 use super::snapshot::{Budget, MAX_LISTED, identity, peak_bytes};
 use super::vocabulary;
 use ttmem_api::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, KernelUsage, PrefetchUsage, RingUsage,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingUsage, KernelUsage, PrefetchUsage,
     Timestamp,
 };
 use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
@@ -22,7 +22,7 @@ const MAX_RING_ENTRIES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     allocators: Vec<AllocatorUsage>,
-    rings: Vec<RingUsage>,
+    rings: Vec<ConfigRingUsage>,
     prefetchers: Vec<PrefetchUsage>,
     verdict: Verdict,
     /// Whether an allocator that is open reports the capacity of each class.
@@ -142,11 +142,16 @@ fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -
     }
 }
 
-fn ring(process: &ProcessView, mesh: &Mesh, key: &ConfigRingKey, ring: &ConfigRing) -> RingUsage {
+fn ring(
+    process: &ProcessView,
+    mesh: &Mesh,
+    key: &ConfigRingKey,
+    ring: &ConfigRing,
+) -> ConfigRingUsage {
     let (_mesh, sub_device, core_type) = *key;
     let oldest_listed = ring.entries().len().saturating_sub(MAX_RING_ENTRIES);
     let entries = ring.entries().skip(oldest_listed);
-    RingUsage {
+    ConfigRingUsage {
         pid: process.facts.identity.pid,
         mesh: mesh_id(mesh),
         core_type: vocabulary::core_type(core_type),
@@ -155,7 +160,7 @@ fn ring(process: &ProcessView, mesh: &Mesh, key: &ConfigRingKey, ring: &ConfigRi
         used_bytes: ring.used_bytes,
         entry_count: ring.entries().len() as u64,
         entries: entries
-            .map(|entry| ttmem_api::RingEntry {
+            .map(|entry| ttmem_api::ConfigRingEntry {
                 program: (entry.program != ProgramId(0)).then_some(entry.program.0),
                 address: entry.address,
                 size_bytes: entry.size_bytes,

@@ -124,7 +124,6 @@ pub(super) fn get_buffer_groups(
 pub(super) struct L1MapQuery {
     /// The column of a core to look at closely.
     x: Option<u16>,
-    /// Its row.
     y: Option<u16>,
 }
 
@@ -268,7 +267,6 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForgetQuery {
-    /// The process.
     pid: u32,
 }
 

@@ -6,7 +6,7 @@ const BASE: u64 = 1000;
 
 /// One ring of 100 bytes; the launch messages are left at 0 unless a test asks.
 fn one_ring() -> ConfigRings {
-    ConfigRings::new(&[RingSpace {
+    ConfigRings::new(&[ConfigRingSpace {
         base: BASE,
         size: 100,
         always_base: false,
@@ -128,7 +128,7 @@ fn a_size_of_zero_reserves_nothing() {
 
 #[test]
 fn active_ethernet_programs_start_at_the_base_one_after_the_other() {
-    let mut rings = ConfigRings::new(&[RingSpace {
+    let mut rings = ConfigRings::new(&[ConfigRingSpace {
         base: 258_336,
         size: 640,
         always_base: true,
@@ -186,12 +186,12 @@ fn seven_multicast_launches_may_be_ahead_but_one_unicast() {
 #[test]
 fn the_latest_wait_of_all_rings_counts() {
     let mut rings = ConfigRings::new(&[
-        RingSpace {
+        ConfigRingSpace {
             base: 0,
             size: 10,
             always_base: false,
         },
-        RingSpace {
+        ConfigRingSpace {
             base: 0,
             size: 10,
             always_base: false,
@@ -214,8 +214,8 @@ proptest! {
         always_base: bool,
         steps in prop::collection::vec((0_u64..=110, 0_u64..=110, 0_u64..=1, 0_u64..4), 1..200),
     ) {
-        let space = RingSpace { base: BASE, size: 110, always_base: false };
-        let mut rings = ConfigRings::new(&[space, RingSpace { always_base, ..space }]);
+        let space = ConfigRingSpace { base: BASE, size: 110, always_base: false };
+        let mut rings = ConfigRings::new(&[space, ConfigRingSpace { always_base, ..space }]);
         for (number, (first, second, launches, behind)) in (10_u64..).zip(steps) {
             // Something finishes by itself now and then.
             if behind > 0 {

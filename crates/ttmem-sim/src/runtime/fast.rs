@@ -165,7 +165,7 @@ impl Runtime {
         }
         rings.alloc(&reservation, sizes, done_after);
         part.expected_completed = done_after;
-        let mut taken = RingTaken {
+        let mut taken = ConfigRingTaken {
             mesh: id,
             sub_device: number(sub_device),
             program,
@@ -189,8 +189,8 @@ impl Runtime {
         Ok(())
     }
 
-    fn report_ring(&mut self, taken: &RingTaken) {
-        let RingTaken {
+    fn report_ring(&mut self, taken: &ConfigRingTaken) {
+        let ConfigRingTaken {
             mesh,
             sub_device,
             program,
@@ -199,7 +199,7 @@ impl Runtime {
         } = *taken;
         for (core_type, _address, size_bytes) in &taken.places {
             self.counts.ring_stalls += u64::from(waited_for.is_some());
-            self.track(EventKind::RingReserved {
+            self.track(EventKind::ConfigRingReserved {
                 mesh,
                 sub_device,
                 core_type: *core_type,
@@ -211,7 +211,7 @@ impl Runtime {
         if let Some(sync) = waited_for {
             // What is waited for has left the rings of every kind of core.
             for core_type in ring_core_types(self.map) {
-                self.track(EventKind::RingFreed {
+                self.track(EventKind::ConfigRingFreed {
                     mesh,
                     sub_device,
                     core_type,
@@ -220,7 +220,7 @@ impl Runtime {
             }
         }
         for (core_type, address, size_bytes) in &taken.places {
-            self.track(EventKind::RingAllocated {
+            self.track(EventKind::ConfigRingAllocated {
                 mesh,
                 sub_device,
                 core_type: *core_type,
@@ -298,7 +298,7 @@ impl Runtime {
 
 /// Room that a program took in the rings of a sub-device.
 #[derive(Debug)]
-struct RingTaken {
+struct ConfigRingTaken {
     mesh: MeshId,
     sub_device: u8,
     program: ProgramId,

@@ -3,7 +3,7 @@
 use super::{Mesh, Runtime, RuntimeError};
 use crate::allocator::{AllocateError, FreeList, Placement};
 use crate::buffer::BufferSpec;
-use crate::config_ring::{ConfigRings, RingSpace};
+use crate::config_ring::{ConfigRingSpace, ConfigRings};
 use crate::program::CoreRanges;
 use std::collections::BTreeMap;
 use ttmem_event::catalogue::{DispatchCores, MemoryMap};
@@ -175,7 +175,8 @@ impl Runtime {
             local_buffers: 0,
             alignment,
             rings: rings.as_ref().map(|rings| {
-                let spaces: Vec<RingSpace> = rings.iter().map(|(_type, space)| *space).collect();
+                let spaces: Vec<ConfigRingSpace> =
+                    rings.iter().map(|(_type, space)| *space).collect();
                 ConfigRings::new(&spaces)
             }),
             expected_completed: 0,
@@ -192,7 +193,7 @@ impl Runtime {
         let (id, count) = (state.id, state.sub_devices.len());
         for sub_device in 0..count {
             for (core_type, space) in rings.iter().flatten() {
-                self.track(EventKind::RingOpened {
+                self.track(EventKind::ConfigRingOpened {
                     mesh: id,
                     sub_device: number(sub_device),
                     core_type: *core_type,
@@ -205,13 +206,13 @@ impl Runtime {
     }
 
     /// The config rings of each kind of core; none where the host launches by itself.
-    pub(super) fn ring_spaces(&self) -> Option<Vec<(CoreType, RingSpace)>> {
+    pub(super) fn ring_spaces(&self) -> Option<Vec<(CoreType, ConfigRingSpace)>> {
         if self.options.dispatch == DispatchCores::Slow {
             return None;
         }
         let space = |core_type: CoreType| {
             let ring = self.map.core(core_type)?.config_ring;
-            let space = RingSpace {
+            let space = ConfigRingSpace {
                 base: ring.base,
                 size: ring.size_bytes,
                 always_base: core_type == CoreType::ActiveEth,

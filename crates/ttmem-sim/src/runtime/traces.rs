@@ -249,7 +249,7 @@ impl Runtime {
         let spaces = self.ring_spaces().unwrap_or_default();
         for (sub_device, sync) in filled {
             for (core_type, _space) in &spaces {
-                self.track(EventKind::RingFilled {
+                self.track(EventKind::ConfigRingFilled {
                     mesh: id,
                     sub_device,
                     core_type: *core_type,

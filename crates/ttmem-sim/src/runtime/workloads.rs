@@ -19,9 +19,7 @@ const PROGRAM_STRIDE: u64 = 0x1_0000;
 pub enum DeviceRange {
     All,
     Part {
-        /// First row.
         row: u16,
-        /// First column.
         column: u16,
         rows: u16,
         columns: u16,

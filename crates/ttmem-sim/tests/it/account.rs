@@ -68,7 +68,7 @@ impl Account {
                     match content {
                         EventKind::MeshClosed { mesh }
                         // The first of a new division.
-                        | EventKind::RingOpened {
+                        | EventKind::ConfigRingOpened {
                             mesh,
                             sub_device: 0,
                             core_type: CoreType::Tensix,

@@ -11,7 +11,6 @@ const LIST_LIMIT: u32 = 2_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Document {
     Snapshot,
-    /// The last ten minutes.
     Recent,
     /// A history that reaches so many seconds back.
     History(u32),

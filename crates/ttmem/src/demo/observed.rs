@@ -27,7 +27,7 @@ pub(crate) struct Recorded {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct RingCounts {
+pub(crate) struct ConfigRingCounts {
     /// How often it began anew.
     pub(crate) wraps: u64,
     /// Entries thrown out for newer ones.
@@ -37,11 +37,11 @@ pub(crate) struct RingCounts {
 }
 
 /// A ring: device, mesh, sub-device and the kind of core.
-type RingKey = (u32, Option<u64>, Option<u32>, &'static str);
+type ConfigRingKey = (u32, Option<u64>, Option<u32>, &'static str);
 
 /// The rings of all meshes, also of those that are closed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rings(BTreeMap<RingKey, RingCounts>);
+pub(crate) struct Rings(BTreeMap<ConfigRingKey, ConfigRingCounts>);
 
 impl Rings {
     /// Takes over what a snapshot says; what it says no more was the last word.
@@ -54,7 +54,7 @@ impl Rings {
                     ring.sub_device,
                     ring.core_type.as_str(),
                 );
-                let counts = RingCounts {
+                let counts = ConfigRingCounts {
                     wraps: ring.wraps,
                     evictions: ring.evictions,
                     stalls: ring.stalls,
@@ -64,8 +64,8 @@ impl Rings {
         }
     }
 
-    pub(crate) fn of(&self, device: u32) -> RingCounts {
-        let mut sum = RingCounts::default();
+    pub(crate) fn of(&self, device: u32) -> ConfigRingCounts {
+        let mut sum = ConfigRingCounts::default();
         for (_key, ring) in self.0.iter().filter(|(key, _ring)| key.0 == device) {
             sum.wraps += ring.wraps;
             sum.evictions += ring.evictions;

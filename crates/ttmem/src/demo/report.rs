@@ -4,7 +4,7 @@
 //! only compared with it. [`Report::problems`] says what does not agree, and is what makes the
 //! command fail.
 
-use super::observed::RingCounts;
+use super::observed::ConfigRingCounts;
 use super::player::{PlayOptions, Played};
 use crate::render::{as_map, in_seconds};
 use crate::scenarios;
@@ -25,7 +25,7 @@ pub(crate) struct DeviceReport {
     pub(crate) trace_replays: u64,
     pub(crate) caches: CacheCounts,
     #[serde(rename = "ring")]
-    pub(crate) rings: RingCounts,
+    pub(crate) rings: ConfigRingCounts,
 }
 
 /// A figure that two sides know.

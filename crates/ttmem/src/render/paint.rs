@@ -16,7 +16,6 @@ pub(super) fn with_commas(parts: &[String]) -> Vec<String> {
     parts
 }
 
-/// Colour, or none.
 ///
 /// Paints finished cells: escape sequences have no width, padding them would misalign.
 #[derive(Debug, Clone, Copy)]

@@ -260,7 +260,7 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
 #[test]
 fn a_closed_mesh_takes_its_own_rings_and_no_others() {
     let (mut world, model) = World::n150();
-    let ring = |mesh, sub_device| EventKind::RingOpened {
+    let ring = |mesh, sub_device| EventKind::ConfigRingOpened {
         mesh: MeshId(mesh),
         sub_device,
         core_type: CoreType::Dram,
@@ -284,7 +284,7 @@ fn a_closed_mesh_takes_its_own_rings_and_no_others() {
 #[test]
 fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
     let (mut world, model) = World::n150();
-    let ring = |mesh, sub_device, core_type| EventKind::RingOpened {
+    let ring = |mesh, sub_device, core_type| EventKind::ConfigRingOpened {
         mesh: MeshId(mesh),
         sub_device,
         core_type,
@@ -317,7 +317,7 @@ fn a_mesh_divided_anew_has_the_rings_that_are_opened_since() {
     ];
     assert_eq!(left(&world), divided);
     // One that is refused divides nothing.
-    let absurd = EventKind::RingOpened {
+    let absurd = EventKind::ConfigRingOpened {
         mesh: MeshId(0),
         sub_device: 0,
         core_type: tensix,
@@ -384,7 +384,7 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
         ..Limits::default()
     });
     let model = world.process("model");
-    let ring = |sub_device| EventKind::RingOpened {
+    let ring = |sub_device| EventKind::ConfigRingOpened {
         mesh: MeshId(0),
         sub_device,
         core_type: CoreType::Tensix,

@@ -352,7 +352,7 @@ fn lists_beyond_their_limit_are_cut_and_said_to_be() {
     let process = joined(&mut ledger, 4001);
     let mesh = BOTH;
     let core_type = CoreType::Tensix;
-    let opened = EventKind::RingOpened {
+    let opened = EventKind::ConfigRingOpened {
         mesh,
         sub_device: 0,
         core_type,
@@ -361,7 +361,7 @@ fn lists_beyond_their_limit_are_cut_and_said_to_be() {
     };
     apply(&mut ledger, process, 1, opened);
     for address in 0..100 {
-        let event = EventKind::RingAllocated {
+        let event = EventKind::ConfigRingAllocated {
             mesh,
             sub_device: 0,
             core_type,

@@ -39,7 +39,7 @@ fn every_core_adds_up() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     run_program(&mut ledger, process);
-    let ring = EventKind::RingOpened {
+    let ring = EventKind::ConfigRingOpened {
         mesh: BOTH,
         sub_device: 0,
         core_type: CoreType::Tensix,

@@ -85,10 +85,10 @@ fn a_ring_without_room_waits_for_the_oldest_and_frees_it() {
     let events = rig.account.news();
     let stalled = events
         .iter()
-        .any(|event| matches!(event, EventKind::RingReserved { stalled, .. } if *stalled));
+        .any(|event| matches!(event, EventKind::ConfigRingReserved { stalled, .. } if *stalled));
     assert!(stalled);
     // What is waited for leaves the rings of every kind of core.
-    assert_eq!(count(&events, "RingFreed"), 3);
+    assert_eq!(count(&events, "ConfigRingFreed"), 3);
     let ring = rig.account.ring(CoreType::Tensix);
     assert_eq!((ring.entries().len(), ring.used_bytes), (1, 40_000));
 }

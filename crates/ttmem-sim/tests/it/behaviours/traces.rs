@@ -122,7 +122,7 @@ fn a_captured_run_is_no_run_yet_and_a_replay_is_one_event() {
     let (trace, stored) = capture(&mut rig, &workloads[..1]);
     assert_eq!(stored, Ok(()));
     let captured = rig.account.news();
-    assert_eq!(count(&captured, "RingAllocated"), 0);
+    assert_eq!(count(&captured, "ConfigRingAllocated"), 0);
     assert_eq!(count(&captured, "Prefetched"), 0);
     assert!(
         rig.account

@@ -136,7 +136,7 @@ impl World {
                     ("size_bytes", number_of(7_424)),
                     ("sync", number_of(u64::from(number))),
                 ];
-                ("ring_reserved", named(fields))
+                ("config_ring_reserved", named(fields))
             }
             5 => {
                 let fields = [

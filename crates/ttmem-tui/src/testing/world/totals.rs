@@ -3,9 +3,10 @@
 use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
-    AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process,
-    ProcessDevice, ProcessState, Released, RingEntry, RingUsage, SCHEMA, Server, Snapshot, Source,
+    AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
+    CoreType, Device, HexId, KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes,
+    PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot,
+    Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -210,14 +211,14 @@ impl World {
         classes.map(usage).to_vec()
     }
 
-    fn ring(self) -> RingUsage {
-        let entry = |place: u64| RingEntry {
+    fn ring(self) -> ConfigRingUsage {
+        let entry = |place: u64| ConfigRingEntry {
             program: Some(1_200 + place),
             address: 28_672 + place * 6_144 + if place > 5 { 9_000 } else { 0 },
             size_bytes: 4_096 + place * 128,
             sync: Some(900 + place),
         };
-        RingUsage {
+        ConfigRingUsage {
             pid: Some(70_100),
             mesh: Some(1),
             core_type: CoreType::Tensix,

@@ -86,7 +86,7 @@ pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
             let frames = stack.iter().map(|frame| text("", frame.clone()));
             facts.extend(frames);
         }
-        None => facts.push(("call stack", "not told".to_owned(), Ink::Faint)),
+        None => facts.push(("call stack", "not recorded".to_owned(), Ink::Faint)),
     }
     facts
 }

@@ -75,11 +75,11 @@ impl Family {
             | "binary_status_changed"
             | "dispatched"
             | "clashed"
-            | "ring_opened"
-            | "ring_reserved"
-            | "ring_allocated"
-            | "ring_freed"
-            | "ring_filled"
+            | "config_ring_opened"
+            | "config_ring_reserved"
+            | "config_ring_allocated"
+            | "config_ring_freed"
+            | "config_ring_filled"
             | "prefetch_opened"
             | "prefetched"
             | "prefetch_reset"
@@ -111,7 +111,9 @@ impl Weight {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
             "events_elided" => Self::Notable,
-            "ring_reserved" if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) => {
+            "config_ring_reserved"
+                if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) =>
+            {
                 Self::Notable
             }
             _usual => Self::Usual,
@@ -209,7 +211,7 @@ mod tests {
         assert!(Family::Programs.has(&event("clashed", Vec::new())));
         let stalled = |stalled| {
             let fields = vec![("stalled".to_owned(), FieldValue::Flag(stalled))];
-            Weight::of(&event("ring_reserved", fields))
+            Weight::of(&event("config_ring_reserved", fields))
         };
         // Waiting is usual where much runs: it would hide what failed.
         assert_eq!(stalled(true), Weight::Notable);

@@ -34,7 +34,6 @@ enum Shows {
     Curve,
     /// What lies beside it: the trace region, kernels.
     Beside,
-    /// Temperature, power, clock.
     Sensors,
     /// What the user should know, in words.
     Warnings,

@@ -14,7 +14,9 @@ use crate::widgets::{
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
-use ttmem_api::{CoreType, Device, DeviceKey, PrefetchUsage, ProgramRow, RingEntry, RingUsage};
+use ttmem_api::{
+    ConfigRingEntry, ConfigRingUsage, CoreType, Device, DeviceKey, PrefetchUsage, ProgramRow,
+};
 
 const RINGS: usize = 1_024;
 
@@ -60,7 +62,7 @@ pub(super) struct Rings {
 struct Stretch<'r> {
     address: u64,
     size_bytes: u64,
-    entry: Option<&'r RingEntry>,
+    entry: Option<&'r ConfigRingEntry>,
 }
 
 impl Rings {
@@ -103,8 +105,8 @@ impl Rings {
     }
 
     /// A ring by address, from the lowest seen to its end; nothing while no entry was seen.
-    fn stretches<'r>(&mut self, device: &Device, ring: &'r RingUsage) -> Vec<Stretch<'r>> {
-        let mut entries: Vec<&RingEntry> = ring.entries.iter().collect();
+    fn stretches<'r>(&mut self, device: &Device, ring: &'r ConfigRingUsage) -> Vec<Stretch<'r>> {
+        let mut entries: Vec<&ConfigRingEntry> = ring.entries.iter().collect();
         entries.sort_by_key(|entry| entry.address);
         let key = (
             device.key(),
@@ -149,7 +151,7 @@ impl Rings {
     }
 }
 
-fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
+fn ring_cells(ring: &ConfigRingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
     // One in a hundred is worth a look: the program waits for the device.
     let stalls = if ring.stalls.saturating_mul(100) > ring.reserves {
         Ink::Warning
@@ -175,7 +177,7 @@ fn ring_cells(ring: &RingUsage, data: &Data, theme: Theme) -> Vec<Cell> {
 fn draw_picture(
     canvas: &mut Canvas<'_>,
     area: Rect,
-    ring: &RingUsage,
+    ring: &ConfigRingUsage,
     stretches: &[Stretch<'_>],
 ) -> Rect {
     let theme = canvas.theme;

@@ -4,7 +4,7 @@ use crate::testing;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use std::time::Duration;
-use ttmem_api::{CoreType, RingEntry};
+use ttmem_api::{ConfigRingEntry, CoreType};
 
 const WORLD: World = World {
     devices: 8,
@@ -292,7 +292,7 @@ fn rows_that_the_server_did_not_list_are_told() {
 fn a_ring_may_be_anything() {
     let mut data = WORLD.data();
     let mut view = on(Page::Rings);
-    let entry = |address, size_bytes| RingEntry {
+    let entry = |address, size_bytes| ConfigRingEntry {
         program: None,
         address,
         size_bytes,
@@ -329,7 +329,7 @@ fn a_ring_may_be_anything() {
 fn a_ring_that_was_empty_at_first_is_drawn_where_its_entries_lie() {
     let mut data = WORLD.data();
     let (mut view, chosen) = (on(Page::Rings), Chosen::default());
-    let ring = |data: &mut Data, entries: Vec<RingEntry>| {
+    let ring = |data: &mut Data, entries: Vec<ConfigRingEntry>| {
         let snapshot = &mut data.snapshot.as_mut().unwrap().document;
         snapshot.devices[0].ring[0].entries = entries;
     };

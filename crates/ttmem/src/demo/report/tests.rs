@@ -16,7 +16,7 @@ fn sound() -> Report {
             dispatches: 7,
             trace_replays: 0,
             caches: CacheCounts::default(),
-            rings: RingCounts::default(),
+            rings: ConfigRingCounts::default(),
         }],
         planted: BTreeSet::from([FailureKind::Clash]),
         failures: vec![(FailureKind::Clash, "clash with L1 buffers".to_owned())],

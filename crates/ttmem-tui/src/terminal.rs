@@ -45,7 +45,6 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    ///
     /// # Errors
     /// When standard input or output is no terminal.
     pub(crate) fn enter() -> io::Result<Self> {

@@ -163,7 +163,6 @@ macro_rules! accessors {
             });)?
 
         impl $set {
-            ///
             /// # Safety
             /// What `find` gives for a mangled name is the function of that name.
             unsafe fn find(

@@ -16,7 +16,6 @@ pub(super) fn with_commas(parts: &[String]) -> Vec<String> {
     parts
 }
 
-///
 /// Paints finished cells: escape sequences have no width, padding them would misalign.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {

@@ -157,6 +157,9 @@ const SOAK: &[&Step] = &[
     &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {
         fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
     }),
+    &Step::new("churn", Whole, "cargo xtask bench churn", || {
+        bench::run(&["churn"])
+    }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
     &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])

@@ -5,6 +5,7 @@
 //! are printed beside what was measured.
 
 mod api;
+mod churn;
 mod client;
 mod filler;
 mod harness;
@@ -31,6 +32,7 @@ pub enum Subject {
     Client,
     Top,
     Api,
+    Churn,
 }
 
 /// Measures one subject; with `quick`, a part of the work.
@@ -50,6 +52,7 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         }
         Subject::Top => json!({ "bench": "top", "top": top::measure(programs, quick)? }),
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
+        Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };
     found["schema"] = json!(1);
     found["quick"] = json!(quick);

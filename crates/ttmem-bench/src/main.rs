@@ -24,6 +24,8 @@ enum Command {
     Top(Measurement),
     /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
     Api(Measurement),
+    /// A thousand processes that come and go for an hour, and the terminal view: does memory grow?
+    Churn(Measurement),
     /// A workload for `server` to kill: allocates, prints a line, and waits.
     #[command(hide = true)]
     Hold {
@@ -55,6 +57,7 @@ fn main() -> Result<()> {
         Command::Client(options) => (Subject::Client, options),
         Command::Top(options) => (Subject::Top, options),
         Command::Api(options) => (Subject::Api, options),
+        Command::Churn(options) => (Subject::Churn, options),
         Command::Hold { socket } => return ttmem_bench::hold(&socket),
         Command::Workload(options) => return ttmem_bench::workload(&options),
         Command::Record(options) => {

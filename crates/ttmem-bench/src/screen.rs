@@ -80,6 +80,10 @@ impl OnScreen {
         Ok(Self { child, keys, seen })
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Frames that were drawn, and their bytes.
     pub(super) fn frames(&self) -> (u64, u64) {
         let drawn = self.seen.lock();
@@ -88,12 +92,12 @@ impl OnScreen {
 
     /// Processor time it has used so far.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
-        cpu_seconds(self.child.id())
+        cpu_seconds(self.pid())
     }
 
     /// Bytes of memory that are its own.
     pub(super) fn memory_bytes(&self) -> Result<u64> {
-        memory_bytes(self.child.id())
+        memory_bytes(self.pid())
     }
 
     /// Presses keys; how long until the frame after that was on the screen.

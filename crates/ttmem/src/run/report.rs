@@ -94,7 +94,7 @@ impl Report {
             device.source.is_some()
                 && (ran.own_server
                     || watched.devices.is_empty()
-                    || watched.devices.contains(&(device.id, device.scope.clone())))
+                    || watched.devices.contains(&device.key()))
         };
         let tracked = !processes.is_empty();
         let devices: Vec<&Device> = after.devices.iter().filter(of_run).collect();

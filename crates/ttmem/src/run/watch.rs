@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, BufferRow, Process, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, BufferRow, DeviceKey, Process, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
@@ -67,8 +67,8 @@ pub(super) struct Watched {
     others: BTreeSet<ProcessKey>,
     /// Processes that came meanwhile and were gone before they could be asked whose they are.
     pub(super) unknown: BTreeSet<ProcessKey>,
-    /// Devices that processes of the run were seen on, by id and scope.
-    pub(super) devices: BTreeSet<(u32, Option<String>)>,
+    /// Devices that processes of the run were seen on.
+    pub(super) devices: BTreeSet<DeviceKey>,
     /// Who held most when `most_bytes` were held; most first.
     pub(super) holders: Vec<Holder>,
     /// The most that was held at one look, on all devices.
@@ -103,7 +103,7 @@ impl Watched {
                 continue;
             }
             for device in &process.devices {
-                self.devices.insert((device.id, device.scope.clone()));
+                self.devices.insert(device.key());
                 held_bytes = held_bytes.saturating_add(device.buffer_bytes());
             }
             self.processes.insert(key, process.clone());

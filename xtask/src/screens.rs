@@ -1,12 +1,13 @@
-//! `cargo xtask screens`: the screens in README and docs, as the program draws them.
+//! `cargo xtask screens`: the screens and pictures in README and docs, as the program draws them.
 //!
-//! The documents say how each screen is made ([`document`]): the real program is started in a real
-//! terminal, keys are pressed, and what is on the screen replaces what stood in the document. Two
-//! things are put in place of what was drawn, both in the line with the state of the connection:
-//! the name of this machine and the path of the server's socket. A screen that tells the name of
-//! the user or where this repository lies is refused.
+//! The documents say how each is made ([`document`]): the real program is started in a real
+//! terminal, keys are pressed, and what is on the screen replaces what stood in the document, or
+//! becomes an SVG file ([`picture`]). Two things are put in place of what was drawn: the name of
+//! this machine and the path of the server's socket. A screen that has the name of the user or the
+//! path of this repository is refused.
 
 mod document;
+mod picture;
 mod terminal;
 
 use crate::command::{cargo, root, run as run_command, target_dir};
@@ -21,10 +22,9 @@ const DOCUMENTS: [&str; 2] = ["README.md", "docs/top.md"];
 
 /// What is shown instead of the name of this machine.
 const HOST: &str = "host";
-/// What is shown instead of the path of the server's socket.
+/// What is shown instead of the path of the server's socket, which ends in this.
 const SOCKET: &str = "/tmp/ttmem-demo/ttmem.sock";
-/// The line of a screen that has both.
-const STATUS_LINE: usize = 1;
+const SOCKET_NAME: &str = "/ttmem.sock";
 
 /// Builds the program and makes every screen anew.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -37,8 +37,35 @@ pub(crate) fn run() -> anyhow::Result<()> {
         let old = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
         let new = renewed(&old, &ttmem, &privates).with_context(|| format!("in {name}"))?;
         fs::write(&path, new).with_context(|| format!("cannot write {name}"))?;
+        for picture in document::pictures(&old)? {
+            let of = || format!("of the picture {}", picture.name);
+            draw(&picture, &ttmem, &privates).with_context(of)?;
+        }
     }
     Ok(())
+}
+
+/// Draws a picture into the file that it names.
+fn draw(picture: &document::Screen<'_>, ttmem: &Path, privates: &Privates) -> anyhow::Result<()> {
+    println!("{}: ttmem {}", picture.name, picture.arguments);
+    let parts = picture
+        .name
+        .split_once(' ')
+        .and_then(|(file, background)| Some((file, picture::Background::from_name(background)?)));
+    let (file, background) = parts.context("it is not FILE dark or FILE light")?;
+    let variables = match background {
+        picture::Background::Dark => "COLORTERM=truecolor COLORFGBG=15;0",
+        picture::Background::Light => "COLORTERM=truecolor COLORFGBG=0;15",
+    };
+    let terminal = Terminal::start(ttmem, picture, variables)?;
+    terminal.follow(&picture.steps)?;
+    let shown = privates.hidden(&terminal.colours()?)?;
+    let svg = picture::draw(&shown, usize::from(picture.columns), background);
+    let path = root().join(file);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).context("no folder for it")?;
+    }
+    fs::write(&path, svg).with_context(|| format!("cannot write {file}"))
 }
 
 /// A document with new screens.
@@ -48,7 +75,8 @@ fn renewed(old: &str, ttmem: &Path, privates: &Privates) -> anyhow::Result<Strin
     for screen in document::screens(old)? {
         println!("{}: ttmem {}", screen.name, screen.arguments);
         let of = || format!("of the screen {}", screen.name);
-        let terminal = Terminal::start(ttmem, &screen).with_context(of)?;
+        // Without colours, because a document has none: kinds of memory differ by their signs.
+        let terminal = Terminal::start(ttmem, &screen, "NO_COLOR=1").with_context(of)?;
         let drawn = terminal.follow(&screen.steps).with_context(of)?;
         new.push_str(&old[copied..screen.place.start]);
         new.push_str(&privates.hidden(&drawn).with_context(of)?);
@@ -58,7 +86,7 @@ fn renewed(old: &str, ttmem: &Path, privates: &Privates) -> anyhow::Result<Strin
     Ok(new)
 }
 
-/// What no document may tell.
+/// What no document may show.
 #[derive(Debug)]
 struct Privates {
     host: String,
@@ -80,50 +108,63 @@ impl Privates {
         })
     }
 
-    /// A screen that can be shown to everybody.
+    /// A screen that can be shown to everybody, with or without colours.
     fn hidden(&self, drawn: &str) -> anyhow::Result<String> {
         let mut shown = String::with_capacity(drawn.len());
-        for (number, line) in drawn.lines().enumerate() {
-            if number == STATUS_LINE {
-                shown.push_str(&self.status_hidden(line)?);
-            } else {
-                shown.push_str(line.trim_end());
-            }
+        for line in drawn.lines() {
+            shown.push_str(self.line_hidden(line).trim_end());
             shown.push('\n');
         }
-        let is_word = |user: &&String| {
-            let mut words = shown.split(|sign: char| !sign.is_alphanumeric());
-            words.any(|word| word == user.as_str())
-        };
-        let is_told = |path: &&String| path.len() > 1 && shown.contains(path.as_str());
-        let user = self.users.iter().find(is_word);
-        match user.or_else(|| self.paths.iter().find(is_told)) {
-            Some(told) => bail!("{told:?} is on it:\n{shown}"),
+        let names = self.users.iter().chain([&self.host]);
+        let name = names
+            .into_iter()
+            .find(|name| find_word(&shown, name).is_some());
+        let is_shown = |path: &&String| path.len() > 1 && shown.contains(path.as_str());
+        match name.or_else(|| self.paths.iter().find(is_shown)) {
+            Some(private) => bail!("{private:?} is on it:\n{shown}"),
             None => Ok(shown),
         }
     }
 
-    /// The line of state, as wide as it was: two blanks or more stand between its parts.
-    fn status_hidden(&self, line: &str) -> anyhow::Result<String> {
-        let parts = line.split("  ").map(str::trim);
-        let mut facts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        let state = facts.pop().unwrap_or_default();
-        let (mut has_host, mut has_socket) = (false, false);
-        for fact in &mut facts {
-            if *fact == self.host {
-                (*fact, has_host) = (HOST, true);
-            } else if fact.ends_with("/ttmem.sock") {
-                (*fact, has_socket) = (SOCKET, true);
-            }
+    /// A line without the name of this machine and the path of a socket, as wide as it was: its
+    /// widest gap takes the difference.
+    fn line_hidden(&self, line: &str) -> String {
+        let socket = line.find(SOCKET_NAME).map(|end| {
+            let word = line[..end]
+                .rfind(char::is_whitespace)
+                .map_or(0, |at| at + 1);
+            // Colours may stand before it.
+            let slash = line[word..].find('/').unwrap_or(0);
+            word + slash..end + SOCKET_NAME.len()
+        });
+        let mut shown = line.to_owned();
+        if let Some(place) = socket {
+            shown.replace_range(place, SOCKET);
         }
-        if !has_host || !has_socket {
-            bail!("neither host nor socket should be missing in {line:?}");
+        if let Some(at) = find_word(&shown, &self.host) {
+            shown.replace_range(at..at + self.host.len(), HOST);
         }
-        let facts = facts.join("  ");
-        let room = line.trim_end().chars().count();
-        let gap = room.saturating_sub(facts.chars().count() + state.chars().count());
-        Ok(format!("{facts}{}{state}", " ".repeat(gap.max(2))))
+        let gaps = shown.split(|sign| sign != ' ').map(str::len);
+        let gap = " ".repeat(gaps.max().unwrap_or(0));
+        let (before, after) = (line.chars().count(), shown.chars().count());
+        let width = (gap.len() + before).saturating_sub(after).max(2);
+        if gap.len() < 2 || before == after {
+            return shown;
+        }
+        shown.replacen(&gap, &" ".repeat(width), 1)
     }
+}
+
+/// Where a text has a word.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let is_apart = |sign: Option<char>| sign.is_none_or(|sign| !sign.is_alphanumeric());
+    let mut found = text.match_indices(word).map(|(at, _)| at);
+    found.find(|at| {
+        let (before, after) = (&text[..*at], &text[at + word.len()..]);
+        // An escape sequence for a colour ends in a letter.
+        let is_coloured = before.ends_with('m') && before.contains('\u{1b}');
+        (is_apart(before.chars().next_back()) || is_coloured) && is_apart(after.chars().next())
+    })
 }
 
 #[cfg(test)]
@@ -150,15 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_that_tells_more_is_refused() {
+    fn a_screen_that_shows_more_is_refused() {
         let status = "galaxy-17  /tmp/x/ttmem.sock  live";
-        for told in ["/home/lovelace/model.toml", "owner ada", "x=ada"] {
-            let drawn = format!("1 Overview\n{status}\n{told}\n");
-            assert!(privates().hidden(&drawn).is_err(), "{told}");
+        for private in ["/home/lovelace/model.toml", "owner ada", "x=ada"] {
+            let drawn = format!("1 Overview\n{status}\n{private}\n");
+            assert!(privates().hidden(&drawn).is_err(), "{private}");
         }
-        for status in ["galaxy-17  live", "/tmp/x/ttmem.sock  live", ""] {
-            let drawn = format!("1 Overview\n{status}\n");
-            assert!(privates().hidden(&drawn).is_err(), "{status}");
-        }
+    }
+
+    #[test]
+    fn colours_stay_where_they_are() {
+        let status =
+            "\u{1b}[1mgalaxy-17\u{1b}[0m  \u{1b}[2m/tmp/ttmem-Oh1ddf/ttmem.sock\u{1b}[0m     live";
+        let shown = privates().hidden(status).expect("all private is hidden");
+        let expected = "\u{1b}[1mhost\u{1b}[0m  \u{1b}[2m/tmp/ttmem-demo/ttmem.sock\u{1b}[0m            live\n";
+        assert_eq!(shown, expected);
     }
 }

@@ -17,6 +17,14 @@
 //! <!-- end of screen -->
 //! ````
 //!
+//! A picture is made alike, in colour, and kept in a file that the document links to:
+//!
+//! ````text
+//! <!-- picture docs/pictures/overview.svg dark 120x36: ttmem demo
+//! wait live
+//! -->
+//! ````
+//!
 //! Used by `cargo xtask screens`, which makes them, and by the tests that hold them against the
 //! program. Does no I/O.
 
@@ -24,13 +32,15 @@ use anyhow::{Context, bail};
 use std::ops::Range;
 
 const BEGINS: &str = "<!-- screen ";
+const PICTURE_BEGINS: &str = "<!-- picture ";
+const COMMENT_ENDS: &str = "-->\n";
 const TEXT_BEGINS: &str = "-->\n```text\n";
 const ENDS: &str = "```\n<!-- end of screen -->";
 
 /// A screen in a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Screen<'d> {
-    /// What it is called there.
+    /// What it is called there; of a picture, its file and its background.
     pub(crate) name: &'d str,
     /// The size of the terminal.
     pub(crate) columns: u16,
@@ -38,7 +48,7 @@ pub(crate) struct Screen<'d> {
     /// The words behind `ttmem`.
     pub(crate) arguments: &'d str,
     pub(crate) steps: Vec<Step<'d>>,
-    /// Where its text stands in the document.
+    /// Where its text stands in the document; empty of a picture.
     pub(crate) place: Range<usize>,
 }
 
@@ -56,22 +66,39 @@ pub(crate) fn screens(document: &str) -> anyhow::Result<Vec<Screen<'_>>> {
     begins.map(|at| screen(document, at)).collect()
 }
 
+/// The pictures that a document links to, in its order.
+pub(crate) fn pictures(document: &str) -> anyhow::Result<Vec<Screen<'_>>> {
+    let begins = document.match_indices(PICTURE_BEGINS).map(|(at, _)| at);
+    let how = |at: usize| {
+        let begin = at + PICTURE_BEGINS.len();
+        let end = begin + length(document, begin, COMMENT_ENDS)?;
+        how_it_is_made(&document[begin..end], end..end)
+    };
+    begins.map(how).collect()
+}
+
 fn screen(document: &str, at: usize) -> anyhow::Result<Screen<'_>> {
     let begin = at + BEGINS.len();
-    let length = |from: usize, what: &str| {
-        let found = document.get(from..).and_then(|rest| rest.find(what));
-        found.with_context(|| format!("no {what:?} behind byte {at}"))
-    };
-    let how = begin..begin + length(begin, TEXT_BEGINS)?;
+    let how = begin..begin + length(document, begin, TEXT_BEGINS)?;
     let text = how.end + TEXT_BEGINS.len();
-    let place = text..text + length(text, ENDS)?;
+    let place = text..text + length(document, text, ENDS)?;
     if document[how.start..place.end].contains(BEGINS) {
         bail!("the screen at byte {at} does not end before the next one");
     }
-    let mut lines = document[how].lines();
+    how_it_is_made(&document[how], place)
+}
+
+/// Bytes from a place in a document to a text.
+fn length(document: &str, from: usize, to: &str) -> anyhow::Result<usize> {
+    let found = document.get(from..).and_then(|rest| rest.find(to));
+    found.with_context(|| format!("no {to:?} behind byte {from}"))
+}
+
+fn how_it_is_made(how: &str, place: Range<usize>) -> anyhow::Result<Screen<'_>> {
+    let mut lines = how.lines();
     let head = lines.next().unwrap_or_default();
     let parts = head.split_once(": ttmem ").and_then(|(first, arguments)| {
-        let (name, size) = first.split_once(' ')?;
+        let (name, size) = first.rsplit_once(' ')?;
         let (columns, rows) = size.split_once('x')?;
         Some((
             name,
@@ -104,7 +131,7 @@ fn steps<'d>(lines: impl Iterator<Item = &'d str>) -> anyhow::Result<Vec<Step<'d
             _ => bail!("{line:?} is neither `press KEYS` nor `wait TEXT`"),
         }
     }
-    // Keys take a while to show: what to wait for tells when they have.
+    // Keys take a while to show: the text to wait for appears when they have.
     if !matches!(steps.last(), Some(Step::Wait(_))) {
         bail!("its last line does not wait for anything");
     }
@@ -142,7 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_told() {
+    fn a_picture_has_a_file_and_no_text() {
+        let how =
+            "<!-- picture docs/a.svg light 80x24: ttmem top\nwait live\n-->\n![a](docs/a.svg)\n";
+        let found = pictures(how).expect("it is right");
+        let [picture] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!((picture.name, picture.columns), ("docs/a.svg light", 80));
+        assert!(picture.place.is_empty());
+        assert!(pictures("<!-- picture docs/a.svg 80x24: ttmem top\nwait live").is_err());
+        assert_eq!(screens(how).expect("right"), []);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
         for how in [
             "leaks: ttmem demo\nwait a",
             "leaks 100: ttmem demo\nwait a",

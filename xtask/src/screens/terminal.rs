@@ -18,15 +18,17 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts what a screen wants.
-    ///
-    /// Without colours, because a document has none: kinds of memory differ by their signs then.
-    pub(super) fn start(ttmem: &Path, screen: &Screen<'_>) -> anyhow::Result<Self> {
+    /// Starts what a screen wants, with these variables.
+    pub(super) fn start(
+        ttmem: &Path,
+        screen: &Screen<'_>,
+        variables: &str,
+    ) -> anyhow::Result<Self> {
         let terminal = Self {
             folder: SocketFolder::make()?,
         };
         let ttmem = ttmem.display();
-        let command = format!("exec env NO_COLOR=1 '{ttmem}' {}", screen.arguments);
+        let command = format!("exec env {variables} '{ttmem}' {}", screen.arguments);
         let mut start = terminal.tmux();
         start.args(["new-session", "-d", "-s", "screen"]);
         start.args(["-x", &screen.columns.to_string()]);
@@ -49,6 +51,14 @@ impl Terminal {
             }
         }
         Ok(seen)
+    }
+
+    /// What there is to see, with escape sequences for its colours.
+    pub(super) fn colours(&self) -> anyhow::Result<String> {
+        read(
+            self.tmux()
+                .args(["capture-pane", "-e", "-p", "-t", "screen"]),
+        )
     }
 
     fn wait_for(&self, texts: &[&str]) -> anyhow::Result<String> {

@@ -158,6 +158,9 @@ const SOAK: &[&Step] = &[
         fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
     }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
+    &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {
+        ttnn::run_unharmed(&[])
+    }),
     &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])
     }),

@@ -262,9 +262,7 @@ struct span _ZNK2tt8tt_metal6detail11ProgramImpl16circular_buffersEv(
 void _ZN2tt8tt_metal14CircularBufferC1EPKNS0_18CircularBufferImplE(void) {}
 void _ZNK2tt8tt_metal14CircularBuffer18globally_allocatedEv(void) {}
 void _ZNK2tt8tt_metal18CircularBufferImpl7addressEv(void) {}
-void _ZNK2tt8tt_metal18CircularBufferImpl17uses_buffer_indexEj(void) {}
-void _ZNK2tt8tt_metal18CircularBufferImpl9num_pagesEj(void) {}
-void _ZNK2tt8tt_metal18CircularBufferImpl9page_sizeEj(void) {}
+void _ZNK2tt8tt_metal14CircularBuffer4sizeEv(void) {}
 void _ZNK2tt8tt_metal18CircularBufferImpl18is_on_logical_coreERKNS_7xy_pairE(void) {}
 
 /* Their presence tells how dataflow buffers lie in memory. */

@@ -83,6 +83,8 @@ pub(crate) fn event_lost() {
     event(EventKind::EventsLost { count: 1 });
 }
 
+// Who records the commonest events has looked whether tracking is on: the tracker is configured.
+
 /// A buffer was placed on all banks of its class.
 pub(crate) fn buffer_allocated(
     mesh: MeshId,
@@ -94,7 +96,7 @@ pub(crate) fn buffer_allocated(
     operation: TextId,
 ) {
     let id = buffer_id(unique_id);
-    tracker().track(EventKind::BufferAllocated {
+    Tracker.track(EventKind::BufferAllocated {
         mesh,
         buffer: id,
         class: buffer.class,
@@ -180,7 +182,7 @@ fn usual_direction(class: Class) -> Direction {
 
 /// A buffer was given back that had so many parts.
 pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: u32) {
-    tracker().track(EventKind::BufferFreed {
+    Tracker.track(EventKind::BufferFreed {
         mesh,
         buffer: buffer_id(unique_id),
     });
@@ -329,7 +331,7 @@ pub(crate) fn dispatched(
     ran_before: bool,
     path: DispatchPath,
 ) {
-    tracker().track(EventKind::Dispatched {
+    Tracker.track(EventKind::Dispatched {
         mesh,
         program,
         runtime_id,

@@ -88,13 +88,13 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     }
     facts.per_bank_bytes = device.block_bytes(facts.per_bank_bytes);
     device.report_before_use();
-    if facts.may_be_per_core() && report_parts(accessors, buffer, facts, direction, device)? {
+    if facts.may_be_per_core() && report_parts(buffer, facts, direction, device)? {
         return Some(device);
     }
-    let unique_id = accessors.begin(buffer, facts);
-    if accessors.needs_creation() {
-        device.count_allocated(facts.class, facts.per_bank_bytes);
-    }
+    let unique_id = match facts.number {
+        Some(number) => number,
+        None => begin(buffer, &facts, device),
+    };
     note_newest(report::buffer_id(unique_id).0);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
     let operation = creating::current_operation();
@@ -106,10 +106,16 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     Some(device)
 }
 
+/// A number for a buffer that has none of the runtime's, which is counted from now on.
+#[cold]
+fn begin(buffer: Object, facts: &Buffer, device: &OpenDevice) -> u64 {
+    device.count_allocated(facts.class, facts.per_bank_bytes);
+    creation::begin(buffer, facts)
+}
+
 /// Reports a buffer that takes blocks of its cores' own; whether it does.
 #[cold]
 fn report_parts(
-    accessors: &BufferAccessors,
     buffer: Object,
     facts: Buffer,
     direction: Option<Direction>,
@@ -120,7 +126,9 @@ fn report_parts(
     let Some(parts) = parts else {
         return FAMILY.is_on().then_some(false);
     };
-    let unique_id = accessors.begin(buffer, facts);
+    // Such buffers are not counted.
+    let number = facts.number;
+    let unique_id = number.unwrap_or_else(|| creation::begin(buffer, &facts));
     device.has_per_core.set(true);
     note_newest(report::buffer_id(unique_id).0);
     let operation = creating::current_operation();

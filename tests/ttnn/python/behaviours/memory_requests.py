@@ -116,7 +116,7 @@ def memory(rng, form):
         shard = [rng.choice(SIDES) for _ in range(rng.randrange(1, 5))]
         if rng.random() < 0.7:
             shard = [1] * max(len(form.sides) - 2, 0) + fitting(rng, form, grid, way)
-        if rng.random() < 0.98:
+        if rng.random() < 0.998:
             # The runtime divides by them, and dies of it without us.
             shard = [max(side, 1) for side in shard]
         return ttnn.MemoryConfig(kind, ttnn.NdShardSpec(ttnn.Shape(shard), grid))

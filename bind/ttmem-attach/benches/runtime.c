@@ -80,7 +80,10 @@ void ENQUEUE_MESH_WORKLOAD(struct queue *queue, void *workload, bool blocking) {
     (void)workload, (void)blocking;
     static const uint32_t sizes[RINGS] = {1024};
     const struct vector wanted = {sizes, sizes + RINGS, sizes + RINGS};
-    RESERVE_IN_RINGS(&queue->rings, &wanted);
+    /* The real one looks three times: whether there is room, for what, and where. */
+    for (int times = 0; times < 3; times++) {
+        RESERVE_IN_RINGS(&queue->rings, &wanted);
+    }
     FREE_IN_RINGS(&queue->rings, queue->completions);
     TAKE_IN_RINGS(&queue->rings, ++queue->completions);
 }

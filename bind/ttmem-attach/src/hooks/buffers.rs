@@ -5,26 +5,21 @@
 use super::{OnExit, creating, failures, interpose, on_exception, traces};
 use crate::call_context::during;
 use crate::family::{Family, Unsupported};
+use crate::hot::HOT;
 use crate::open_devices::{self, OpenDevice};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, CREATING, Creation};
 use crate::runtime::{Object, TwoWords, per_core};
 use crate::thread::Block;
 use crate::{quiescence, report, thread};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use ttmem_event::{Class, Direction, EventKind};
 
 pub(crate) static FAMILY: Family = Family::new("buffers");
 
-/// The newest buffer that was reported.
-static NEWEST: AtomicU64 = AtomicU64::new(0);
-
-/// Buffers up to this one were this process's parent's when it forked.
-static INHERITED: AtomicU64 = AtomicU64::new(0);
-
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
-    INHERITED.store(newest(), Relaxed);
+    HOT.inherited_buffers.store(newest(), Relaxed);
     creation::BUFFERS.forget();
 }
 
@@ -34,13 +29,14 @@ pub(crate) fn forget() {
 /// older may be noted. What a child then reports of the other one counts there as inherited.
 #[inline]
 fn note_newest(id: u64) {
-    if id > NEWEST.load(Relaxed) {
-        NEWEST.store(id, Relaxed);
+    if id > newest() {
+        HOT.newest_buffer.store(id, Relaxed);
     }
 }
 
+#[inline]
 pub(crate) fn newest() -> u64 {
-    NEWEST.load(Relaxed)
+    HOT.newest_buffer.load(Relaxed)
 }
 
 /// Turns a family off; if that is this one, what was reported of buffers is taken back, and the
@@ -149,7 +145,7 @@ fn report_freed(buffer: Object) -> Option<()> {
     accessors.address(buffer)?;
     let ended = accessors.end(buffer)?;
     let id = report::buffer_id(ended.number).0;
-    if id <= INHERITED.load(Relaxed) {
+    if id <= HOT.inherited_buffers.load(Relaxed) {
         return None;
     }
     // What was reported is on a device that is known; any other may be gone.

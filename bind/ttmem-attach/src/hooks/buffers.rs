@@ -66,10 +66,16 @@ pub(super) fn ok_or_turn_off<T>(
     match read {
         Ok(read) => read,
         Err(reason) => {
-            give_up(family, &reason.to_string());
+            not_as_expected(family, &reason);
             None
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn not_as_expected(family: &Family, reason: &Unsupported) {
+    give_up(family, &reason.to_string());
 }
 
 /// Reports that a buffer was placed, when the allocator's lock is not held.

@@ -7,7 +7,6 @@
 
 use super::bank_sizes::{BANK_SIZES, Key};
 use super::creation::{self, CREATING, Creation};
-use super::field::{Field, part_of};
 use super::{Object, accessors};
 use crate::call_context;
 use crate::family::Unsupported;
@@ -51,57 +50,9 @@ accessors! {
 /// The function by which older runtimes create buffers; without it nothing is known of them.
 const CREATE: &CStr = c"_ZN2tt8tt_metal6Buffer6createEPNS0_7IDeviceEmmNS0_10BufferTypeERKNS0_18BufferShardingArgsESt8optionalIbES8_IN4ttsl10StrongTypeIhNS0_14SubDeviceIdTagEEEE";
 
-/// The same, where each is a field that nothing is done to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fields {
-    part: Option<usize>,
-    page_size: usize,
-    size: usize,
-    buffer_type: usize,
-    buffer_layout: usize,
-    unique_id: usize,
-    device: usize,
-}
-
-impl Fields {
-    /// Where they are; none if one of them is worked out, or they are not in the same part.
-    fn of(common: &Common, asked: &Asked) -> Option<Self> {
-        let page_size = field_of(common.page_size)?;
-        let at = |field: Option<Field>| field.filter(|field| field.part == page_size.part);
-        Some(Self {
-            part: page_size.part,
-            page_size: page_size.at,
-            size: at(field_of(asked.size))?.at,
-            buffer_type: at(field_of(asked.buffer_type))?.at,
-            buffer_layout: at(field_of(asked.buffer_layout))?.at,
-            unique_id: at(field_of(asked.unique_id))?.at,
-            device: at(field_of(asked.device))?.at,
-        })
-    }
-
-    /// A field of a buffer.
-    ///
-    /// # Safety
-    /// The place is that of a field of type `T`.
-    #[inline(always)]
-    unsafe fn get<T: Copy>(&self, buffer: Object, at: usize) -> T {
-        // SAFETY: buffers that hooks are passed are alive.
-        let part = unsafe { part_of(buffer, self.part) };
-        // SAFETY: the runtime's own function returns what is there.
-        unsafe { part.read(at) }
-    }
-}
-
-/// The field that a function of a buffer returns, if that is all that it does.
-fn field_of<T>(function: extern "C-unwind" fn(Object) -> T) -> Option<Field> {
-    // SAFETY: it is a function that takes an object.
-    unsafe { Field::returned_by::<T>(function as *const c_void) }
-}
-
 #[derive(Debug)]
 enum Rest {
-    /// The fields are for all that is asked often.
-    Asked(Asked, Option<Fields>),
+    Asked(Asked),
     Created(Confirmed),
 }
 
@@ -127,10 +78,7 @@ unsafe fn find(
     let common = unsafe { Common::find(&find) }?;
     // SAFETY: the caller vouches for `find`.
     let rest = match unsafe { Asked::find(&find) } {
-        Ok(asked) => {
-            let fields = Fields::of(&common, &asked);
-            Rest::Asked(asked, fields)
-        }
+        Ok(asked) => Rest::Asked(asked),
         Err(_older) => {
             find(CREATE).ok_or(Unsupported::Missing(CREATE))?;
             // SAFETY: the caller vouches for `find`.
@@ -191,7 +139,7 @@ impl BufferAccessors {
     /// nothing else is known.
     pub(crate) fn size_bytes(&self, buffer: Object) -> u64 {
         match &self.rest {
-            Rest::Asked(asked, _fields) => (asked.size)(buffer),
+            Rest::Asked(asked) => (asked.size)(buffer),
             Rest::Created(confirmed) => {
                 let pages = u64::from((confirmed.num_pages)(buffer));
                 (self.common.page_size)(buffer).saturating_mul(pages)
@@ -202,7 +150,7 @@ impl BufferAccessors {
     /// The device object, a mesh or a chip, on which this thread places a buffer.
     pub(crate) fn device(&self, buffer: Object) -> Option<Object> {
         match &self.rest {
-            Rest::Asked(asked, _fields) => Some((asked.device)(buffer)),
+            Rest::Asked(asked) => Some((asked.device)(buffer)),
             Rest::Created(_) => call_context::get(&CREATING).map(|creation| creation.device),
         }
     }
@@ -210,13 +158,7 @@ impl BufferAccessors {
     /// A buffer that is given back; none if it was never reported.
     pub(crate) fn end(&self, buffer: Object) -> Option<Ended> {
         match &self.rest {
-            Rest::Asked(_asked, Some(fields)) => Some(Ended {
-                number: fields.unique_id(buffer),
-                // SAFETY: its function returns an object.
-                device: unsafe { fields.get::<Object>(buffer, fields.device) }.address(),
-                counted: None,
-            }),
-            Rest::Asked(asked, None) => Some(Ended {
+            Rest::Asked(asked) => Some(Ended {
                 number: (asked.unique_id)(buffer),
                 device: (asked.device)(buffer).address(),
                 counted: None,
@@ -234,11 +176,13 @@ impl BufferAccessors {
     /// by the banks of a class that has none.
     #[inline]
     pub(crate) fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Unsupported> {
+        let page_bytes = (self.common.page_size)(buffer);
         let (creation, layout, number) = match &self.rest {
-            Rest::Asked(_asked, Some(fields)) => fields.read(buffer),
-            Rest::Asked(asked, None) => asked.read(buffer, (self.common.page_size)(buffer)),
+            Rest::Asked(asked) => {
+                let (creation, layout) = asked.read(buffer, page_bytes);
+                (creation, layout, Some((asked.unique_id)(buffer)))
+            }
             Rest::Created(confirmed) => {
-                let page_bytes = (self.common.page_size)(buffer);
                 let (creation, layout) = confirmed.read(buffer, page_bytes)?;
                 (creation, layout, None)
             }
@@ -255,7 +199,7 @@ impl BufferAccessors {
             layout: layout.unwrap_or(Layout::Unknown),
             size_bytes: creation.size_bytes,
             per_bank_bytes: 0,
-            page_bytes: creation.page_bytes,
+            page_bytes,
             number,
         }))
     }
@@ -278,42 +222,16 @@ impl BufferAccessors {
     }
 }
 
-impl Fields {
-    #[inline]
-    fn unique_id(&self, buffer: Object) -> u64 {
-        // SAFETY: its function returns a word.
-        unsafe { self.get(buffer, self.unique_id) }
-    }
-
-    #[inline]
-    fn read(&self, buffer: Object) -> (Creation, Option<u32>, Option<u64>) {
-        let creation = Creation {
-            // SAFETY: its function returns an object.
-            device: unsafe { self.get(buffer, self.device) },
-            // SAFETY: its function returns a word.
-            size_bytes: unsafe { self.get(buffer, self.size) },
-            // SAFETY: as above.
-            page_bytes: unsafe { self.get(buffer, self.page_size) },
-            // SAFETY: its function returns half a word.
-            class: unsafe { self.get(buffer, self.buffer_type) },
-        };
-        // SAFETY: as above.
-        let layout = unsafe { self.get(buffer, self.buffer_layout) };
-        (creation, Some(layout), Some(self.unique_id(buffer)))
-    }
-}
-
 impl Asked {
     #[inline]
-    fn read(&self, buffer: Object, page_bytes: u64) -> (Creation, Option<u32>, Option<u64>) {
+    fn read(&self, buffer: Object, page_bytes: u64) -> (Creation, Option<u32>) {
         let creation = Creation {
             device: (self.device)(buffer),
             size_bytes: (self.size)(buffer),
             page_bytes,
             class: (self.buffer_type)(buffer),
         };
-        let layout = (self.buffer_layout)(buffer);
-        (creation, Some(layout), Some((self.unique_id)(buffer)))
+        (creation, Some((self.buffer_layout)(buffer)))
     }
 }
 
@@ -338,13 +256,7 @@ impl Confirmed {
         if !said.confirms(&creation) {
             return Err(Unsupported::Unexpected("a buffer is not what was created"));
         }
-        let layout = creation::layout_of(buffer, &creation);
-        // What it was created with may leave the page to the buffer.
-        let creation = Creation {
-            page_bytes,
-            ..creation
-        };
-        Ok((creation, layout))
+        Ok((creation, creation::layout_of(buffer, &creation)))
     }
 }
 
@@ -382,15 +294,9 @@ impl Said {
 mod tests {
     use super::*;
 
-    /// A function that is no accessor.
-    fn somewhere() -> NonNull<c_void> {
-        let function: fn() = || ();
-        NonNull::new(function as *mut c_void).expect("functions are somewhere")
-    }
-
     /// Finds the accessors of a runtime that lacks those whose names have `missing` in them.
     fn find_without(missing: &str) -> Result<BufferAccessors, Unsupported> {
-        let somewhere = somewhere();
+        let somewhere = NonNull::<u64>::dangling().cast();
         let finder = |name: &CStr| {
             let lacks = name.to_string_lossy().contains(missing);
             (!lacks).then_some(somewhere)
@@ -414,7 +320,7 @@ mod tests {
         assert!(!newer.needs_creation());
         let older = find_without("9unique_id").expect("creation is seen");
         assert!(older.needs_creation());
-        let somewhere = somewhere();
+        let somewhere = NonNull::<u64>::dangling().cast();
         let finder = |name: &CStr| {
             let lacks = name == CREATE || name == c"_ZNK2tt8tt_metal6Buffer9unique_idEv";
             (!lacks).then_some(somewhere)

@@ -19,7 +19,6 @@ pub(crate) mod commands;
 pub(crate) mod creation;
 pub(crate) mod dataflow;
 pub(crate) mod device;
-mod field;
 pub(crate) mod function;
 pub(crate) mod kernel;
 pub(crate) mod per_core;

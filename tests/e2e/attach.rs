@@ -501,6 +501,24 @@ fn every_opening_is_told_whole_and_ends_the_buffers_of_the_one_before() {
 }
 
 #[test]
+fn a_mesh_on_another_host_is_opened_as_without_us() {
+    let Some(stand_in) = StandIn::build(AS_IT_IS) else {
+        return;
+    };
+    let server = TestServer::start(&[]);
+    let mut story = stand_in.begin(&server, "elsewhere");
+    // The stand-in throws if it is asked what only a mesh of this host has.
+    story.expect("open");
+    let pid = story.pid();
+    account(&server, "the other mesh is open", |_status| {
+        events(&server, pid, "mesh_opened").len() == 1
+    });
+    story.go_on();
+    story.expect("closed");
+    assert_eq!(story.end(), "");
+}
+
+#[test]
 fn exceptions_pass_forty_hooks_as_they_were_thrown() {
     let Some(stand_in) = StandIn::build(AS_IT_IS) else {
         return;

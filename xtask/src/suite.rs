@@ -161,6 +161,9 @@ const SOAK: &[&Step] = &[
         bench::run(&["churn"])
     }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
+    &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {
+        ttnn::run_unharmed(&[])
+    }),
     &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])
     }),

@@ -4,6 +4,7 @@
 //! family needs. It can be turned off later, never on again. That it is off is said
 //! once on stderr and in the status.
 
+use crate::hot::{HOT, SOME_OFF};
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -50,19 +51,27 @@ impl Family {
     /// Whether nothing speaks against it so far.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        !self.off.load(Ordering::Relaxed)
+        !self.is_off(HOT.state())
     }
 
     /// Whether a hook of it has anything to do.
     #[inline]
     pub(crate) fn is_tracking(&self) -> bool {
-        self.is_on() && crate::report::is_on()
+        let state = HOT.state();
+        !self.is_off(state) && crate::report::is_on_in(state)
+    }
+
+    /// Whether it is off, given what is said of all: its own flag is on another cache line.
+    #[inline]
+    fn is_off(&self, state: u8) -> bool {
+        state & SOME_OFF != 0 && self.off.load(Ordering::Relaxed)
     }
 
     /// Turns it off for good; the first reason counts.
     #[cold]
     pub(crate) fn turn_off(&self, why: &str) {
         if !self.off.swap(true, Ordering::Relaxed) {
+            HOT.set(SOME_OFF, true);
             let why = self.why.get_or_init(|| why.to_owned());
             warn(&format!("{} are not tracked: {why}", self.name));
         }

@@ -232,7 +232,7 @@ fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
 }
 
 /// Text that can be put on a line of its own, or none if nothing is left.
-fn printable(bytes: &[u8]) -> Option<String> {
+pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let name: String = text
         .chars()

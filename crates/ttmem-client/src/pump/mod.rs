@@ -338,3 +338,50 @@ impl Pump {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::tracker::Tracker;
+    use std::time::Instant;
+
+    /// How often anybody rang for the pump.
+    fn rings() -> u32 {
+        PAGE.client().unwrap().doorbell.read()
+    }
+
+    fn wait_until_the_pump_sleeps() {
+        let begun = Instant::now();
+        while !PAGE.is_pump_asleep() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it never sleeps");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn the_first_event_after_a_pause_wakes_the_pump_once() {
+        let tracker = Tracker::start(Config {
+            socket: Some("/nonexistent/ttmem.sock".into()),
+            ..Config::default()
+        });
+        let event = EventKind::EventsLost { count: 0 };
+        tracker.track(event);
+        if !host::fence_all_threads() {
+            // It wakes up by itself: nobody has to.
+            return;
+        }
+        for _pause in 0..3 {
+            wait_until_the_pump_sleeps();
+            let before = rings();
+            tracker.track(event);
+            assert_eq!(rings(), before + 1);
+            wait_until_the_pump_sleeps();
+            assert_eq!(rings(), before + 1, "without an event nobody rings");
+        }
+        wait_until_the_pump_sleeps();
+        let before = rings();
+        let _defined = tracker.text("something new");
+        assert_eq!(rings(), before + 1);
+    }
+}

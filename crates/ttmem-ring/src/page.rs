@@ -53,7 +53,8 @@ impl Rival {
 /// It starts as zeroes and is alone on its page, so as a static it lies in memory that belongs to
 /// no file.
 #[derive(Debug)]
-#[repr(C, align(4096))]
+// The model checker's stacks are too small for whole pages.
+#[cfg_attr(not(loom), repr(C, align(4096)))]
 pub struct Page<C: 'static> {
     /// For other copies of this library, of whatever version: it stays the first.
     claim: AtomicU32,

@@ -134,6 +134,13 @@ pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     }
 }
 
+/// Whether the other end of a connection has been closed.
+pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let hung_up = PollFlags::RDHUP | PollFlags::HUP;
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().intersects(hung_up)
+}
+
 /// The name under which to show the process `pid`, if `/proc` has one.
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {

@@ -86,6 +86,25 @@ fn a_child_that_exits_at_once_is_known_with_what_it_freed_of_its_parents() {
     assert_eq!(story.end(), Ended::unharmed(5));
 }
 
+#[test]
+fn a_program_that_becomes_another_before_the_server_looks_holds_nothing() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    server.signal("STOP");
+    let story = Story::begin(&program, &["exec", "12"], &server.socket());
+    let comm = format!("/proc/{}/comm", story.pid());
+    wait_until("it is another program", || {
+        std::fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n")
+    });
+    server.signal("CONT");
+    let process = released(&server, story.pid());
+    assert_eq!(process["released"]["buffers"], 12, "{process}");
+    assert_eq!(process["released"]["reason"], "replaced", "{process}");
+}
+
 /// The events of a process have the times at which they were recorded, not those of another clock.
 #[test]
 fn events_that_were_never_sent_have_their_times() {

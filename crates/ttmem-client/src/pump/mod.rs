@@ -366,7 +366,9 @@ mod tests {
             ..Config::default()
         });
         let event = EventKind::EventsLost { count: 0 };
+        let choosing = crate::clock::tests::CHOOSING.lock();
         tracker.track(event);
+        drop(choosing);
         if !host::fence_all_threads() {
             // It wakes up by itself: nobody has to.
             return;

@@ -8,7 +8,9 @@
 mod copies;
 mod descriptors;
 mod ends;
+mod first_call;
 mod forks;
+mod idle;
 mod limits;
 mod signals;
 mod threads;

@@ -6,7 +6,7 @@
 //! ordinary event.
 
 use crate::config::Config;
-use crate::{forward, futex};
+use crate::futex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,8 +33,6 @@ pub(crate) struct Client {
     pub(crate) config: Config,
     /// Random; distinguishes instances of one pid.
     pub(crate) instance: [u8; 16],
-    /// Of a process that began as a fork: the first buffer id of its own.
-    pub(crate) forked: Option<u64>,
     segments: [Published<RingSegment>; MAX_RING_SEGMENTS],
     /// When the last attempt to make more rings failed: trying at every event would cost too much.
     growing: Mutex<Option<Instant>>,
@@ -57,15 +55,10 @@ pub(crate) struct Figures {
 
 impl Client {
     /// Makes the memory of a client.
-    pub(crate) fn create(
-        generation: u32,
-        config: Config,
-        forked: Option<u64>,
-    ) -> Result<Self, CreateMemoryError> {
+    pub(crate) fn create(generation: u32, config: Config) -> Result<Self, CreateMemoryError> {
         let client = Self {
             generation,
             instance: random_instance(),
-            forked,
             segments: std::array::from_fn(|_segment| Published::unset()),
             growing: Mutex::new(None),
             dictionary: Dictionary::new(DictionarySegment::create),
@@ -79,7 +72,7 @@ impl Client {
     }
 
     fn add_segment(&self, number: usize) -> Result<(), CreateMemoryError> {
-        let segment = RingSegment::create(number, self.config.ring_events, forward::own_address())?;
+        let segment = RingSegment::create(number, self.config.ring_events)?;
         self.segments[number].set(Box::leak(Box::new(segment)));
         Ok(())
     }
@@ -123,7 +116,18 @@ impl Client {
         if id == 0 && kind != DefinitionKind::Text {
             self.count_lost_without_ring();
         }
+        if PAGE.must_wake_pump() {
+            self.wake_pump();
+        }
         id
+    }
+
+    /// Wakes a pump that sleeps until somebody does.
+    #[cold]
+    pub(crate) fn wake_pump(&self) {
+        if PAGE.take_sleeper() {
+            self.ring_doorbell();
+        }
     }
 
     /// Counts an event of a thread that has no ring.

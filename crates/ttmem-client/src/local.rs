@@ -80,6 +80,8 @@ pub(crate) fn record(event: &EventKind) {
     if !(ready && local.push(event)) {
         let (time, kind) = (0, *event);
         record_slowly(local, &Event { time, kind }.encode());
+    } else if PAGE.must_wake_pump() {
+        wake_pump();
     }
 }
 
@@ -91,6 +93,17 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
     };
     if !(ready && local.push_together(all)) {
         record_one_by_one(local, all);
+    } else if PAGE.must_wake_pump() {
+        wake_pump();
+    }
+}
+
+/// Wakes the pump, which sleeps because nothing was recorded for long.
+#[cold]
+#[inline(never)]
+fn wake_pump() {
+    if let Some(client) = PAGE.client() {
+        client.wake_pump();
     }
 }
 
@@ -214,5 +227,8 @@ fn push_when_there_is_room(client: &Client, local: &Local, record: &[u8; EVENT_B
     local.leave();
     if !pushed {
         ring.count_lost();
+    }
+    if PAGE.must_wake_pump() {
+        client.wake_pump();
     }
 }

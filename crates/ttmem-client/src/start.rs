@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use ttmem_event::Source;
+use ttmem_event::{BufferId, Event, EventKind, Source};
 use ttmem_ring::memory::CreateMemoryError;
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
@@ -101,9 +101,14 @@ fn try_start() -> Result<u32, StartError> {
         forward::Found::Leader => return Ok(FORWARDING),
         forward::Found::OtherVersion => return Err(StartError::OtherVersion),
     }
+    // In this order: others use what only stays if this copy stays loaded.
+    host::stay(leaving);
+    PAGE.lead();
     let config = CONFIG.get().cloned().unwrap_or_else(Config::from_env);
     IS_LEGACY.store(config.source == Source::Legacy, Ordering::Relaxed);
     clock::choose(config.clock);
+    // Before the memory is made: that takes about as long as the rate needs to be measured.
+    let calibration = clock::Calibration::begin();
     let forked = is_child.then(|| {
         if config.source == Source::Legacy {
             // Addresses say nothing about age: what the child did not allocate is its parent's.
@@ -113,11 +118,25 @@ fn try_start() -> Result<u32, StartError> {
         last.max(HIGHEST_BUFFER.load(Ordering::Relaxed)) + 1
     });
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-    let client: &'static Client = Box::leak(Box::new(Client::create(generation, config, forked)?));
-    host::stay(leaving);
-    pump::spawn(client).map_err(StartError::Thread)?;
+    let client: &'static Client = Box::leak(Box::new(Client::create(generation, config)?));
+    client.dictionary.prepare();
+    if let Some(first_buffer) = forked {
+        report_fork(client, BufferId(first_buffer));
+    }
+    pump::spawn(client, calibration).map_err(StartError::Thread)?;
     PAGE.set_client(client);
     Ok(generation)
+}
+
+/// The first event of a forked child: in a ring like all others, where it outlives the process.
+fn report_fork(client: &Client, first_buffer: BufferId) {
+    let time = clock::ticks();
+    let kind = EventKind::Forked { first_buffer };
+    if let Some(producer) = client.claim_ring() {
+        producer.look_for_room();
+        producer.push(&Event { time, kind }.encode());
+        producer.release();
+    }
 }
 
 fn is_disabled() -> bool {

@@ -226,7 +226,8 @@ impl<'m> Producer<'m> {
     pub fn become_owner(&self, other: &Producer<'m>) {
         self.ring.set(other.ring.take());
         self.head.set(other.head.get());
-        self.room_until.set(other.room_until.get());
+        self.room_until
+            .set(other.room_until.replace(other.head.get()));
     }
 
     /// The ring, if there is one.
@@ -244,9 +245,7 @@ impl<'m> Producer<'m> {
         if head >= self.room_until.get() {
             return false;
         }
-        let Some(ring) = self.ring.get() else {
-            return false;
-        };
+        let ring = self.ring_with_room();
         ring.prefetch(head.wrapping_add(PREFETCHED));
         self.write(&ring, head, record);
         let next = head.wrapping_add(1);
@@ -263,12 +262,10 @@ impl<'m> Producer<'m> {
     pub fn push_together<const COUNT: usize>(&self, records: &[[u8; EVENT_BYTES]; COUNT]) -> bool {
         let head = self.head.get();
         let count = u64::try_from(COUNT).unwrap_or(u64::MAX);
-        if self.room_until.get().saturating_sub(head) < count {
+        if self.room_until.get().saturating_sub(head) < count.max(1) {
             return false;
         }
-        let Some(ring) = self.ring.get() else {
-            return false;
-        };
+        let ring = self.ring_with_room();
         let mut next = head;
         for record in records {
             ring.prefetch(next.wrapping_add(PREFETCHED));
@@ -279,6 +276,17 @@ impl<'m> Producer<'m> {
         // SYNC(publish): whoever sees this head sees the slots.
         ring.control.head.store(next, Ordering::Release);
         true
+    }
+
+    /// The ring, where room beyond the head is known.
+    #[inline(always)]
+    fn ring_with_room(&self) -> Ring<'m> {
+        // SAFETY: without a ring there is no room: `vacant`, `release` and `become_owner` leave
+        // none, and only `look_for_room` finds some, in a ring that is there.
+        #[expect(unsafe_code, reason = "no check twice in the record path")]
+        unsafe {
+            self.ring.get().unwrap_unchecked()
+        }
     }
 
     /// Writes the slot at the head, for which there must be room.

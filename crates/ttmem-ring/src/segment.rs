@@ -27,9 +27,6 @@ pub const LAYOUT_HASH_AT: usize = offset_of!(Header, layout_hash);
 /// Where the header has the version of the layout: four bytes.
 pub const VERSION_AT: usize = offset_of!(Header, version);
 
-/// Where the header says what only its own process understands: an address of the owner's choice.
-pub const OWNER_AT: usize = offset_of!(Header, owner);
-
 /// The first page of a segment.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -41,16 +38,13 @@ pub(crate) struct Header {
     pub(crate) slots_per_ring: u32,
     pub(crate) first_ring: u32,
     pub(crate) leaving: AtomicU32,
-    reserved: u32,
-    owner: u64,
-    padding: [u8; 2000],
+    padding: [u8; 2012],
     pub(crate) controls: [RingControl; RINGS_PER_SEGMENT],
 }
 
 const _: () = {
     assert!(size_of::<Header>() == HEADER_BYTES);
     assert!(offset_of!(Header, leaving) == 32);
-    assert!(OWNER_AT == 40);
     assert!(offset_of!(Header, controls) == 2048);
 };
 
@@ -67,14 +61,10 @@ pub struct RingSegment {
 }
 
 impl RingSegment {
-    /// Makes the segment with this number; `owner` is for others in the same process to find.
+    /// Makes the segment with this number.
     ///
     /// The number of slots per ring is rounded up to a power of two.
-    pub fn create(
-        number: usize,
-        slots_per_ring: usize,
-        owner: u64,
-    ) -> Result<Self, CreateMemoryError> {
+    pub fn create(number: usize, slots_per_ring: usize) -> Result<Self, CreateMemoryError> {
         let slots_per_ring = slots_per_ring.clamp(2, 1 << 20).next_power_of_two();
         let slots = RINGS_PER_SEGMENT * slots_per_ring;
         let fits = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -86,9 +76,7 @@ impl RingSegment {
             slots_per_ring: fits(slots_per_ring),
             first_ring: fits(number * RINGS_PER_SEGMENT),
             leaving: AtomicU32::new(0),
-            reserved: 0,
-            owner,
-            padding: [0; 2000],
+            padding: [0; 2012],
             controls: std::array::from_fn(|_ring| RingControl::new()),
         };
         let (memory, header, slots) = Memory::create(NAME, header, slots)?;
@@ -133,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_publishes_is_in_the_file() {
-        let segment = RingSegment::create(3, 4, 0).unwrap();
+        let segment = RingSegment::create(3, 4).unwrap();
         let rings: Vec<_> = segment.rings().collect();
         assert_eq!(rings.len(), RINGS_PER_SEGMENT);
         let producer = rings[2].claim().unwrap();
@@ -158,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_has_room_again_when_slots_are_given_back() {
-        let segment = RingSegment::create(0, 4, 0).unwrap();
+        let segment = RingSegment::create(0, 4).unwrap();
         let ring = segment.rings().next().unwrap();
         let producer = ring.claim().unwrap();
         let mut consumer = ring.consumer().unwrap();
@@ -191,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_next_owner_goes_on_where_the_last_one_ended() {
-        let segment = RingSegment::create(0, 4, 0).unwrap();
+        let segment = RingSegment::create(0, 4).unwrap();
         let ring = segment.rings().next().unwrap();
         let first = ring.claim().unwrap();
         assert!(first.look_for_room());

@@ -134,6 +134,13 @@ pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
     }
 }
 
+/// Whether the other end of a connection has been closed.
+pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let hung_up = PollFlags::RDHUP | PollFlags::HUP;
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().intersects(hung_up)
+}
+
 /// The name under which to show the process `pid`, if `/proc` has one.
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     let from_arguments = read_proc(pid, "cmdline").and_then(|arguments| {
@@ -232,7 +239,7 @@ fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
 }
 
 /// Text that can be put on a line of its own, or none if nothing is left.
-fn printable(bytes: &[u8]) -> Option<String> {
+pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let name: String = text
         .chars()

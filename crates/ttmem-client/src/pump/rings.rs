@@ -151,7 +151,7 @@ mod tests {
 
     /// Rings of eight slots with a producer each.
     fn rings(count: usize) -> (Rings, Vec<Producer<'static>>) {
-        let segment = RingSegment::create(0, 8, 0).unwrap();
+        let segment = RingSegment::create(0, 8).unwrap();
         let mut rings = Rings::default();
         let mut producers = Vec::new();
         for ring in segment.rings().take(count) {

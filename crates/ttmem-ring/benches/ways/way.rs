@@ -47,8 +47,7 @@ pub(crate) struct Rings<C> {
 impl<C> Rings<C> {
     pub(crate) fn new() -> Self {
         Self {
-            segment: RingSegment::create(0, DEFAULT_SLOTS, 0)
-                .expect("there is room for one segment"),
+            segment: RingSegment::create(0, DEFAULT_SLOTS).expect("there is room for one segment"),
             clock: PhantomData,
         }
     }

@@ -4,6 +4,7 @@ use super::collected::Collected;
 use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::ProcessCommand;
+use crate::peer;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use ttmem_event::wire::{
@@ -138,7 +139,9 @@ impl ClientProtocol {
                     start_time: None,
                     instance: Some(hello.instance),
                     uid: 0,
-                    name: hello.name.into(),
+                    name: peer::printable(hello.name.as_bytes())
+                        .unwrap_or_default()
+                        .into(),
                     source: hello.source,
                     visible_devices: hello.visible_devices.into(),
                 };

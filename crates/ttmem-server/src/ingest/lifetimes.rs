@@ -4,7 +4,7 @@ use super::client::ClientProgress;
 use super::poll::Token;
 use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
-use super::{Closed, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
+use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::Note;
@@ -46,7 +46,14 @@ impl Ingest {
         claimed_pid: u32,
         now: Instant,
     ) -> Result<(), String> {
-        let peer = self.peer(number)?;
+        let mut peer = self.peer(number)?;
+        // While its connection is open, a process runs the program that made it.
+        let session = self.sessions.get(&number);
+        let ended_early = session.is_some_and(|session| peer::has_hung_up(&session.stream));
+        if ended_early {
+            peer.image = None;
+        }
+        let image = peer.image;
         let key = ProcessKey::of(&peer, identity.instance, number);
         for replaced in self.processes.replaced_by(&key) {
             let sessions = self.sessions_of(replaced);
@@ -73,8 +80,12 @@ impl Ingest {
         for session in earlier {
             self.close(session, None);
         }
-        let entry = self.processes.get_mut(process);
-        let progress = entry.map_or_else(ClientProgress::default, |entry| entry.progress);
+        let mut progress = ClientProgress::default();
+        if let Some(entry) = self.processes.get_mut(process) {
+            entry.image = entry.image.or(image);
+            entry.ended_early = ended_early && entry.image.is_none();
+            progress = entry.progress;
+        }
         let Some(session) = self.sessions.get_mut(&number) else {
             return Ok(());
         };
@@ -186,6 +197,7 @@ impl Ingest {
             0 => ProcessState::Detached,
             _some => ProcessState::Live,
         };
+        let ended_early = entry.ended_early;
         self.send_for(process, ProcessCommand::State(state, connections));
         if connections == 0 {
             self.check_for_exec(process);
@@ -193,6 +205,19 @@ impl Ingest {
             for delay in EXEC_CHECKS {
                 self.set_timer(Instant::now() + delay, Timer::ExecCheck(process));
             }
+            if ended_early {
+                self.set_timer(Instant::now() + EARLY_END, Timer::EarlyEnd(process));
+            }
+        }
+    }
+
+    /// Lets a client go that was replaced before it was known which program it ran.
+    ///
+    /// If it is only late, it comes back with all that it holds.
+    pub(super) fn check_early_end(&mut self, process: ProcessNumber) {
+        let entry = self.processes.get_mut(process);
+        if entry.is_some_and(|entry| entry.ended_early && entry.sessions.is_empty()) {
+            self.depart(process, Departure::Replaced);
         }
     }
 

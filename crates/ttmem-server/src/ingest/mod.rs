@@ -50,6 +50,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// and once more on a machine that is busy.
 const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
+/// How long a process may take to come back whose connection ended before it was known which program
+/// it runs: a client that lives is back after two seconds at most.
+const EARLY_END: Duration = Duration::from_secs(5);
+
 /// How long no connections are accepted after that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -131,6 +135,7 @@ enum Timer {
     MessagePause(SessionNumber),
     Handshake(SessionNumber),
     ExecCheck(ProcessNumber),
+    EarlyEnd(ProcessNumber),
     ResumeAccepting,
 }
 
@@ -221,6 +226,7 @@ impl Ingest {
                 Timer::MessagePause(number) => self.end_message_pause(number, now),
                 Timer::Handshake(number) => self.end_handshake(number),
                 Timer::ExecCheck(process) => self.check_for_exec(process),
+                Timer::EarlyEnd(process) => self.check_early_end(process),
                 Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
             }
         }

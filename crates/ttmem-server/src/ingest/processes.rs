@@ -71,6 +71,8 @@ pub(super) struct ProcessEntry {
     pub(super) pidfd: Option<OwnedFd>,
     /// Changes when its program is replaced by exec.
     pub(super) image: Option<ProgramImage>,
+    /// Whether its connection had ended before anybody looked which program it runs.
+    pub(super) ended_early: bool,
     pub(super) progress: ClientProgress,
     /// What a client recorded, for when it can no longer send it.
     pub(super) memory: HandedMemory,
@@ -114,6 +116,7 @@ impl Processes {
             sessions: Vec::new(),
             pidfd: peer.pidfd,
             image: peer.image,
+            ended_early: false,
             progress: ClientProgress::default(),
             memory: HandedMemory::default(),
         };

@@ -133,6 +133,12 @@ pub(crate) fn is_there(program: &str) -> bool {
     there
 }
 
+/// How many threads a process has.
+pub(crate) fn threads_of(pid: u32) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    tasks.map_or(0, Iterator::count)
+}
+
 /// A program in the middle of its story; killed when the test is done with it.
 #[derive(Debug)]
 pub(crate) struct Story {
@@ -183,8 +189,6 @@ impl Story {
                 command.env_remove(name);
             }
         }
-        // A busy machine may keep the pump from running for longer than the default.
-        command.env("TTMEM_FULL_RING_WAIT_MS", "20000");
         command.env("TTMEM_SOCKET", socket);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(stderr.reopen().expect("the file twice"));

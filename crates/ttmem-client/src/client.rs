@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::room::{self, NoRoom, Room};
 use crate::{forward, futex};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use ttmem_event::wire::DefinitionKind;
 use ttmem_ring::dictionary::{Dictionary, DictionarySegment, SEGMENT_BYTES};
@@ -23,8 +23,8 @@ use ttmem_ring::segment::{RingSegment, Shape};
 /// What every tracker call looks at.
 pub(crate) static PAGE: Page<Client> = Page::undecided();
 
-/// How long a thread waits for one that does nothing: the pump, or a thread that adds rings.
-const STUCK: Duration = Duration::from_secs(1);
+/// How long a thread waits for another that adds rings, which takes that one far less than this.
+const GROWING: Duration = Duration::from_secs(1);
 
 /// Events of a ring in the tightest surroundings; with fewer, tracking is off.
 const FEWEST_EVENTS: usize = 256;
@@ -53,8 +53,6 @@ pub(crate) struct Client {
     pub(crate) room: Room,
     /// Why a thread was not given a ring, the first time.
     refusal: OnceLock<NoRoom>,
-    /// How often the pump has looked at the rings.
-    looks: AtomicU32,
     pub(crate) dictionary: Dictionary,
     pub(crate) doorbell: Doorbell,
     pub(crate) flush: Flush,
@@ -89,7 +87,6 @@ impl Client {
             ring_events: first.slots_per_ring,
             room,
             refusal: OnceLock::new(),
-            looks: AtomicU32::new(0),
             dictionary: Dictionary::new(dictionary_segment),
             doorbell: Doorbell::default(),
             flush: Flush::default(),
@@ -119,7 +116,7 @@ impl Client {
 
     /// How long a thread may wait for its first ring.
     pub(crate) fn first_ring_wait(&self) -> Duration {
-        self.config.full_ring_wait.min(STUCK)
+        self.config.full_ring_wait.min(GROWING)
     }
 
     fn try_claim_ring(&self, deadline: Deadline) -> Result<Producer<'static>, NoRoom> {
@@ -187,11 +184,6 @@ impl Client {
         self.refusal.get().copied()
     }
 
-    /// The pump looks at the rings: whoever waits for it need not give up.
-    pub(crate) fn note_look(&self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The id of a definition; 0 when there is no room for it.
     ///
     /// A text that is missing is a name that is missing. Cores, a device or a mesh that are missing
@@ -217,21 +209,14 @@ impl Client {
     }
 
     /// Waits until the pump has made room in a thread's ring; false when it took too long.
-    ///
-    /// As long as it may, while the pump is at work; not for one that does nothing.
     pub(crate) fn wait_for_room(&self, producer: &Producer<'static>, ring: &Ring<'static>) -> bool {
         let deadline = Deadline::after(self.config.full_ring_wait);
-        let looks = || self.looks.load(Ordering::Relaxed);
-        let (mut seen, mut patience) = (looks(), Deadline::after(STUCK));
         loop {
             if !producer.announce_waiting() {
                 return true;
             }
             self.ring_doorbell();
-            if patience.left().is_zero() && looks() != seen {
-                (seen, patience) = (looks(), Deadline::after(STUCK));
-            }
-            let left = deadline.left().min(patience.left());
+            let left = deadline.left();
             if left.is_zero() {
                 return false;
             }

@@ -22,8 +22,8 @@ pub struct Config {
     pub visible_devices: Option<String>,
     /// Events that are kept while the server is slow or away; beyond it, history is elided.
     pub history_events: usize,
-    /// How long a thread whose ring is full waits before its event is lost: while the pump is at
-    /// work, and a second at most for a pump that does nothing.
+    /// How long a thread whose ring is full waits for the pump before its event is lost. One that
+    /// has waited in vain does not wait again before there is room.
     pub full_ring_wait: Duration,
     /// Events that fit into the rings of the first eight threads; rings of further ones are
     /// shorter.
@@ -55,7 +55,8 @@ impl Default for Config {
             visible_devices: None,
             // 32 MiB: five seconds at a hundred thousand events per second.
             history_events: 512 << 10,
-            // The pump needs seconds when thousands of threads have filled their rings.
+            // Far longer than the pump takes: with a million live buffers a table of its account
+            // grows for a tenth of a second, and a busy machine makes that half a second.
             full_ring_wait: Duration::from_secs(10),
             ring_events: DEFAULT_SLOTS,
             // Eight thousand threads.

@@ -108,7 +108,7 @@ mod tests {
     fn room(available: fn() -> Option<u64>) -> Room {
         Room {
             available,
-            ..Room::new(10 * MIB as u64)
+            ..Room::new(12 * MIB as u64)
         }
     }
 
@@ -116,9 +116,9 @@ mod tests {
     fn the_budget_is_what_rings_have_at_one_time() {
         let room = room(|| None);
         assert_eq!(room.take(6 * MIB), Ok(()));
-        let refused = Err(NoRoom::Budget(10 * MIB as u64));
-        assert_eq!(room.take(5 * MIB), refused);
-        assert_eq!(room.take(4 * MIB), Ok(()));
+        let refused = Err(NoRoom::Budget(12 * MIB as u64));
+        assert_eq!(room.take(7 * MIB), refused);
+        assert_eq!(room.take(6 * MIB), Ok(()));
         assert_eq!(room.take(1), refused);
         room.give_back(5 * MIB);
         assert_eq!(room.take(5 * MIB), Ok(()));
@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn a_look_is_good_for_a_part_of_what_is_left() {
         let room = room(|| Some(MARGIN_BYTES + (4 << 20)));
-        assert_eq!(room.take(0), Ok(()));
+        assert_eq!(room.take(1), Ok(()));
         let room = Room {
             available: || Some(0),
             ..room
         };
-        assert_eq!(room.take(MIB), Ok(()), "of the credit");
+        assert_eq!(room.take(MIB - 1), Ok(()), "of the credit");
         assert_eq!(room.take(1), Err(NoRoom::ControlGroup(0)));
     }
 }

@@ -312,6 +312,81 @@ mod tests {
         assert_eq!(bytes[slot + 64], 0);
     }
 
+    /// What a segment really takes.
+    fn allocated_bytes(segment: &RingSegment) -> usize {
+        let stat = rustix::fs::fstat(segment.memory().descriptor().unwrap()).unwrap();
+        usize::try_from(stat.st_blocks).unwrap() * 512
+    }
+
+    #[test]
+    fn each_segment_has_twice_as_many_rings_and_their_numbers_go_on() {
+        let mut next = 0;
+        for number in 0..MAX_RING_SEGMENTS {
+            let shape = Shape::of(number, 5000).unwrap();
+            assert_eq!((shape.first_ring, shape.rings), (next, 8 << number));
+            let slots = [8192, 4096, 2048, 1024];
+            let slots = slots.get(number).copied().unwrap_or(1024);
+            assert_eq!(shape.slots_per_ring, slots);
+            next += shape.rings;
+        }
+        assert_eq!(next, crate::MAX_RINGS);
+        assert_eq!(Shape::of(MAX_RING_SEGMENTS, 5000), None);
+        // The first has all its memory, and so have rings that share a page.
+        assert_eq!(Shape::of(0, 64).unwrap().allocated_bytes(), 4096 * 9);
+        assert_eq!(
+            Shape::of(1, 32).unwrap().allocated_bytes(),
+            4096 * 2 + 16 * 32 * 64
+        );
+        assert_eq!(Shape::of(1, 64).unwrap().allocated_bytes(), 4096 * 2);
+        assert_eq!(Shape::of(1, 0).unwrap().slots_per_ring, 2);
+        assert_eq!(Shape::of(0, usize::MAX).unwrap().slots_per_ring, 1 << 20);
+    }
+
+    #[test]
+    fn a_ring_of_a_later_segment_has_memory_while_it_is_needed() {
+        let shape = Shape::of(1, 128).unwrap();
+        let segment = RingSegment::create(shape, 0).unwrap();
+        let header = allocated_bytes(&segment);
+        assert_eq!(header, shape.allocated_bytes());
+        assert!(segment.claim().is_none(), "no ring has memory yet");
+        let mut consumer = segment.rings().next().unwrap().consumer().unwrap();
+        for round in 0..3 {
+            let empty = segment.claim_empty().unwrap();
+            assert_eq!(empty.bytes(), 128 * 64);
+            let producer = empty.allocate().unwrap();
+            assert_eq!(allocated_bytes(&segment), header + 128 * 64);
+            assert!(producer.look_for_room());
+            assert!(producer.push(&[round; EVENT_BYTES]));
+            consumer.look();
+            let give_back = |consumer: &mut Consumer<'static>| segment.give_back(0, consumer);
+            assert_eq!(give_back(&mut consumer), None, "a thread owns it");
+            producer.release();
+            assert_eq!(give_back(&mut consumer), None, "an event is in it");
+            assert_eq!(consumer.peek(), Some([round; EVENT_BYTES]));
+            consumer.advance();
+            assert_eq!(give_back(&mut consumer), None, "the event is kept");
+            consumer.free(consumer.position());
+            assert_eq!(segment.give_back(1, &mut consumer), None, "another ring");
+            assert_eq!(segment.give_back(0, &mut consumer), Some(true));
+            assert_eq!(allocated_bytes(&segment), header);
+        }
+        // Claimed and not used, it is there for others.
+        drop(segment.claim_empty());
+        let claimed: Vec<_> = std::iter::from_fn(|| segment.claim_empty()).collect();
+        assert_eq!(claimed.len(), 16);
+    }
+
+    #[test]
+    fn rings_of_the_first_segment_keep_their_memory() {
+        let segment = RingSegment::create(Shape::of(0, 128).unwrap(), 0).unwrap();
+        let mut consumer = segment.rings().next().unwrap().consumer().unwrap();
+        let before = allocated_bytes(&segment);
+        assert_eq!(segment.give_back(0, &mut consumer), None);
+        assert!(segment.claim_empty().is_none());
+        assert!(segment.claim().is_some());
+        assert_eq!(allocated_bytes(&segment), before);
+    }
+
     #[test]
     fn a_full_ring_has_room_again_when_slots_are_given_back() {
         let segment = RingSegment::create(Shape::of(0, 4).unwrap(), 0).unwrap();

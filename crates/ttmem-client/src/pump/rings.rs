@@ -24,8 +24,8 @@ const NO_TIME: u64 = 1 << 34;
 /// How long a ring that no thread owns keeps its memory, for the next thread to find.
 const UNOWNED: Duration = Duration::from_secs(1);
 
-/// Rings whose memory is given back in one turn: a few milliseconds.
-const GIVEN_BACK_AT_ONCE: usize = 256;
+/// Rings whose memory is given back in one turn: some milliseconds.
+const GIVEN_BACK_AT_ONCE: usize = 1024;
 
 /// All rings of the process.
 #[derive(Debug, Default)]
@@ -138,7 +138,6 @@ impl Rings {
 
     /// Looks what was published, in rings old and new.
     pub(super) fn look(&mut self, client: &Client) {
-        client.note_look();
         for segment in client.segments().skip(self.segments) {
             self.segments += 1;
             self.add(segment);

@@ -142,6 +142,7 @@ int main(int count, char **arguments) {
         passing(first);
     } else if (is_mode(arguments, "leaving")) {
         leaving(first);
+        reach("left");
     } else {
         pthread_t *threads = start_together(first);
         settle();

@@ -318,3 +318,31 @@ fn random_instance() -> [u8; 16] {
     }
     instance
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::room::MARGIN_BYTES;
+
+    /// Slots of the first rings, where so much is left.
+    fn first_slots(budget: u64, available: fn() -> Option<u64>) -> Result<usize, NoRoom> {
+        let shape = first_shape(8192, &Room::within(budget, available));
+        shape.map(|shape| shape.slots_per_ring)
+    }
+
+    #[test]
+    fn where_there_is_little_room_rings_are_shorter_and_at_last_there_are_none() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(first_slots(512 * MIB, || None), Ok(8192));
+        assert_eq!(first_slots(4 * MIB, || None), Ok(4096), "and a header");
+        assert_eq!(first_slots(MIB, || None), Ok(1024));
+        assert_eq!(first_slots(1000, || None), Err(NoRoom::Budget(1000)));
+        let tight = || Some(MARGIN_BYTES + MIB);
+        assert_eq!(first_slots(512 * MIB, tight), Ok(1024));
+        let tighter = || Some(MARGIN_BYTES + (136 << 10));
+        assert_eq!(first_slots(512 * MIB, tighter), Ok(256));
+        let too_tight = || Some(MARGIN_BYTES + (100 << 10));
+        let refused = Err(NoRoom::ControlGroup(MARGIN_BYTES + (100 << 10)));
+        assert_eq!(first_slots(512 * MIB, too_tight), refused);
+    }
+}

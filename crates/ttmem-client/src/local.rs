@@ -211,6 +211,10 @@ fn claim(client: &'static Client, local: &Local) -> bool {
     // ended here would leave others waiting.
     let _uninterrupted = host::SignalsBlocked::begin();
     let _uncancelled = host::Uncancelled::begin();
+    if local.generation.get() == client.generation {
+        // One that came just before has claimed a ring for this thread.
+        return true;
+    }
     local.inside.store(false, Ordering::Relaxed);
     let Some(producer) = client.claim_ring(longest) else {
         local.refused.set(Some((client.generation, Instant::now())));

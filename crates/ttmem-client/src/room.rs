@@ -8,7 +8,7 @@ use crate::cgroup;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is left to the program: tracking stops short of a limit by this much.
-const MARGIN_BYTES: u64 = 16 << 20;
+pub(crate) const MARGIN_BYTES: u64 = 16 << 20;
 
 /// Bytes that one look at the control group is good for, if it has them.
 const CREDIT_BYTES: u64 = 4 << 20;
@@ -39,11 +39,16 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(budget: u64) -> Self {
+        Self::within(budget, cgroup::available_bytes)
+    }
+
+    /// The same where `available` says how much is left to the process.
+    pub(crate) fn within(budget: u64, available: fn() -> Option<u64>) -> Self {
         Self {
             budget,
             rings: AtomicU64::new(0),
             credit: AtomicU64::new(0),
-            available: cgroup::available_bytes,
+            available,
         }
     }
 
@@ -106,10 +111,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn room(available: fn() -> Option<u64>) -> Room {
-        Room {
-            available,
-            ..Room::new(12 * MIB as u64)
-        }
+        Room::within(12 * MIB as u64, available)
     }
 
     #[test]

@@ -133,12 +133,6 @@ pub(crate) fn is_there(program: &str) -> bool {
     there
 }
 
-/// How many threads a process has.
-pub(crate) fn threads_of(pid: u32) -> usize {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    tasks.map_or(0, Iterator::count)
-}
-
 /// A program in the middle of its story; killed when the test is done with it.
 #[derive(Debug)]
 pub(crate) struct Story {

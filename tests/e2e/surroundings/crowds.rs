@@ -52,6 +52,8 @@ fn the_memory_of_threads_that_ended_is_given_back_and_used_again() {
     let Some((server, _workshop, mut story)) = begin("crowds.c", &["leaving", "700"]) else {
         return;
     };
+    story.reaches("left");
+    story.go_on();
     assert_eq!(story.reaches("counted"), [0], "events lost");
     assert_holds(&server, story.pid(), 2 * 700);
     assert_eq!(story.end(), Ended::unharmed(0));
@@ -66,12 +68,10 @@ fn without_a_server_memory_is_given_back_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("ttmem.sock");
     let mut story = Story::begin(&program, &["leaving", "600"], &socket);
-    // It waits there until a server has everything.
-    crate::support::wait_until("all threads have come and gone twice", || {
-        crate::support::c_program::threads_of(story.pid()) == 2
-    });
+    story.reaches("left");
     let server = TestServer::start_in(folder, &[]);
     assert_eq!(server.socket(), socket);
+    story.go_on();
     assert_eq!(story.reaches("counted"), [0], "events lost");
     assert_holds(&server, story.pid(), 2 * 600);
     assert_eq!(story.end(), Ended::unharmed(0));

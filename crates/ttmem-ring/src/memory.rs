@@ -279,12 +279,10 @@ impl Memory {
         if piece.end > self.bytes {
             return false;
         }
+        let place = self.base.as_ptr().wrapping_add(piece.start);
         // SAFETY: within the mapping, and the caller sees to it that nobody uses the piece.
         #[expect(unsafe_code, reason = "gives memory back")]
-        let given_back = unsafe {
-            let place = self.base.add(piece.start).as_ptr();
-            rustix::mm::madvise(place.cast(), piece.len(), advice)
-        };
+        let given_back = unsafe { rustix::mm::madvise(place.cast(), piece.len(), advice) };
         given_back.is_ok()
     }
 
@@ -294,10 +292,10 @@ impl Memory {
         if at + bytes > self.bytes {
             return Err(Errno::RANGE);
         }
+        let place = self.base.as_ptr().wrapping_add(at);
         // SAFETY: within the mapping; what is there stays as it is.
         #[expect(unsafe_code, reason = "allocates memory")]
         unsafe {
-            let place = self.base.add(at).as_ptr();
             rustix::mm::madvise(place.cast(), bytes, Advice::LinuxPopulateWrite)
         }
     }

@@ -18,7 +18,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use ttmem_event::Event;
-use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter, RingPosition};
 use ttmem_ledger::{Anomaly, Departure};
 use ttmem_ring::recovery::{

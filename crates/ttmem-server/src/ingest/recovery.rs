@@ -216,11 +216,11 @@ impl HandedMemory {
         let header = segment.read_header(header_bytes).ok()?;
         let header = RingHeader::read(&header, segment.bytes).ok()?;
         found.leaving |= number == 0 && header.leaving;
-        // Segments that overlap are not those of a client.
-        found.ring_count += header.marks.len();
-        if found.ring_count > MAX_RINGS {
+        // Segments that overlap are not those of a client, and would have no end.
+        if header.first_ring < found.next_ring {
             return None;
         }
+        found.next_ring = header.first_ring + u32::try_from(header.marks.len()).ok()?;
         let numbered = (header.first_ring..).zip(header.marks.iter().enumerate());
         for (ring_number, (ring, marks)) in numbered {
             found.lost_events = found.lost_events.saturating_add(marks.lost_events);
@@ -256,8 +256,8 @@ impl HandedMemory {
 #[derive(Debug, Default)]
 struct Found {
     rings: Vec<Vec<u8>>,
-    /// Rings of all segments, with events or without.
-    ring_count: usize,
+    /// The number after the last ring of the segments so far.
+    next_ring: u32,
     events: u64,
     /// Events that left their ring and never came.
     gone_events: u64,

@@ -221,7 +221,7 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     let segments = [
         honest,
         // The wrong place, a head beyond all slots, a record that is no event, no segment at all.
-        handed(SegmentKind::Rings, 1, &rings(5, 0, 0, &[])),
+        handed(SegmentKind::Rings, 1, &rings(0, 0, 0, &[])),
         handed(SegmentKind::Rings, 2, &rings(2, 0, 5, &[])),
         handed(
             SegmentKind::Rings,

@@ -6,6 +6,7 @@
 //! its own, its stdout has its own lines only, its stderr is empty.
 
 mod copies;
+mod crowds;
 mod descriptors;
 mod ends;
 mod first_call;

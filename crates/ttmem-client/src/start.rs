@@ -4,7 +4,7 @@
 //! run. Nothing here may use a lock that a fork could leave locked: a child that
 //! tracks starts a client of its own through the same door.
 
-use crate::client::{Client, PAGE};
+use crate::client::{Client, CreateClientError, PAGE};
 use crate::config::Config;
 use crate::{clock, forward, host, pump};
 use rustix::io::Errno;
@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_event::{BufferId, Event, EventKind, Source};
-use ttmem_ring::memory::CreateMemoryError;
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
 /// What the program said; a child of a fork inherits it.
@@ -35,7 +34,7 @@ enum StartError {
     #[error("this system cannot wipe memory at a fork: {0}")]
     Wipe(Errno),
     #[error(transparent)]
-    Memory(#[from] CreateMemoryError),
+    Memory(#[from] CreateClientError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     #[error("another ttmem of another version tracks this process")]
@@ -132,7 +131,7 @@ fn try_start() -> Result<u32, StartError> {
 fn report_fork(client: &Client, first_buffer: BufferId) {
     let time = clock::ticks();
     let kind = EventKind::Forked { first_buffer };
-    if let Some(producer) = client.claim_ring() {
+    if let Some(producer) = client.claim_ring(client.first_ring_wait()) {
         producer.look_for_room();
         producer.push(&Event { time, kind }.encode());
         producer.release();

@@ -175,6 +175,10 @@ impl Pump {
         let merged = self
             .rings
             .merge(horizon, self.most(requested), &mut self.history);
+        if merged.events > 0 {
+            // Before anything that takes long: threads may wait for room.
+            self.rings.free(self.client, &self.history);
+        }
         let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
         self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
         self.note_flush(requested, merged.complete);
@@ -183,7 +187,7 @@ impl Pump {
         }
         self.link
             .turn(self.client, &mut self.history, &mut self.definitions);
-        self.rings.free(&self.history);
+        self.rings.free(self.client, &self.history);
         let ended = self.finish_flush();
         self.publish_figures();
         Turn {
@@ -274,7 +278,7 @@ impl Pump {
             let horizon = crate::clock::horizon();
             self.rings.look(self.client);
             self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
-            self.rings.free(&self.history);
+            self.rings.free(self.client, &self.history);
             std::thread::sleep(SHORTEST_SLEEP);
         }
         let state = maker.join().ok();

@@ -12,7 +12,7 @@ use ttmem_event::wire::{
 };
 use ttmem_event::{Definition, Event, EventKind};
 use ttmem_ledger::{Anomaly, ProcessIdentity};
-use ttmem_ring::recovery::MAX_RINGS;
+use ttmem_ring::MAX_RINGS;
 
 /// The most that one client may send as its whole state: eight million live entries.
 const MAX_RESYNC_BYTES: usize = 512 << 20;

@@ -18,19 +18,19 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use ttmem_event::Event;
-use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter, RingPosition};
 use ttmem_ledger::{Anomaly, Departure};
 use ttmem_ring::recovery::{
-    DICTIONARY_HEADER_BYTES, MAX_RINGS, Merged, RING_HEADER_BYTES, RingHeader, published_bytes,
+    DICTIONARY_HEADER_BYTES, Merged, RING_HEADER_START_BYTES, RingHeader, published_bytes,
 };
-use ttmem_ring::{MAX_DICTIONARY_SEGMENTS, MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
+use ttmem_ring::{MAX_DICTIONARY_SEGMENTS, MAX_RING_SEGMENTS, MAX_RINGS};
 
-/// The longest ring segment: eight rings of a million events.
-const MAX_RING_SEGMENT_BYTES: u64 =
-    RING_HEADER_BYTES as u64 + RINGS_PER_SEGMENT as u64 * (1 << 20) * EVENT_BYTES as u64;
+/// Bytes of all ring segments of a process, as long as they claim to be: most of a long one is
+/// not allocated.
+const MAX_RING_BYTES: u64 = 16 << 30;
 
-const MAX_DICTIONARY_SEGMENT_BYTES: u64 = 16 << 20;
+/// Bytes of all dictionary segments of a process.
+const MAX_DICTIONARY_BYTES: u64 = 128 << 20;
 
 /// Events that are read of one dead process; what it left beyond that is counted as lost.
 const MAX_EVENTS: u64 = 1 << 20;
@@ -67,7 +67,7 @@ pub(super) struct HandedSegment {
 enum KeepSegmentError {
     #[error("it is number {0} of its kind, more than are kept")]
     Number(usize),
-    #[error("{0} bytes are more than any may have")]
+    #[error("with {0} bytes they are more than a process may have")]
     TooLarge(u64),
     #[error("not a memfd: {0}")]
     NoMemory(rustix::io::Errno),
@@ -86,16 +86,18 @@ struct Segment {
 }
 
 impl Segment {
-    fn check(handed: HandedSegment) -> Result<Self, KeepSegmentError> {
+    /// Checks a segment, beside which its process has others of its kind with so many bytes.
+    fn check(handed: HandedSegment, others: u64) -> Result<Self, KeepSegmentError> {
         let (most, most_bytes) = match handed.kind {
-            SegmentKind::Rings => (MAX_RING_SEGMENTS, MAX_RING_SEGMENT_BYTES),
-            SegmentKind::Dictionary => (MAX_DICTIONARY_SEGMENTS, MAX_DICTIONARY_SEGMENT_BYTES),
+            SegmentKind::Rings => (MAX_RING_SEGMENTS, MAX_RING_BYTES),
+            SegmentKind::Dictionary => (MAX_DICTIONARY_SEGMENTS, MAX_DICTIONARY_BYTES),
         };
         if handed.number >= most {
             return Err(KeepSegmentError::Number(handed.number));
         }
-        if handed.bytes > most_bytes {
-            return Err(KeepSegmentError::TooLarge(handed.bytes));
+        let all = others.saturating_add(handed.bytes);
+        if all > most_bytes {
+            return Err(KeepSegmentError::TooLarge(all));
         }
         // Only memory files have seals that can be asked for.
         let seals = rustix::fs::fcntl_get_seals(&handed.descriptor);
@@ -161,7 +163,12 @@ impl HandedMemory {
     /// Keeps a segment; after a reconnect each takes the place of the same one before.
     fn keep(&mut self, handed: HandedSegment) -> Result<(), KeepSegmentError> {
         let key = (handed.kind, handed.number);
-        self.segments.insert(key, Segment::check(handed)?);
+        let others = self.segments.iter().filter(|(other, _segment)| {
+            let (kind, _number) = **other;
+            kind == handed.kind && **other != key
+        });
+        let others = others.map(|(_other, segment)| segment.bytes).sum();
+        self.segments.insert(key, Segment::check(handed, others)?);
         Ok(())
     }
 
@@ -204,15 +211,21 @@ impl HandedMemory {
 
     /// Reads the rings of a segment; `None` if it is not a valid ring segment.
     fn collect(&self, number: usize, segment: &Segment, found: &mut Found) -> Option<()> {
-        let header = segment.read_header(RING_HEADER_BYTES).ok()?;
-        let header = RingHeader::read(&header, number, segment.bytes).ok()?;
+        let start = segment.read_header(RING_HEADER_START_BYTES).ok()?;
+        let header_bytes = RingHeader::bytes_of(&start, segment.bytes).ok()?;
+        let header = segment.read_header(header_bytes).ok()?;
+        let header = RingHeader::read(&header, segment.bytes).ok()?;
         found.leaving |= number == 0 && header.leaving;
-        for (ring, marks) in header.marks.iter().enumerate() {
+        // Segments that overlap are not those of a client, and would have no end.
+        if header.first_ring < found.next_ring {
+            return None;
+        }
+        found.next_ring = header.first_ring + u32::try_from(header.marks.len()).ok()?;
+        let numbered = (header.first_ring..).zip(header.marks.iter().enumerate());
+        for (ring_number, (ring, marks)) in numbered {
             found.lost_events = found.lost_events.saturating_add(marks.lost_events);
-            let drained = u32::try_from(number * RINGS_PER_SEGMENT + ring)
-                .ok()
-                .and_then(|ring| self.drained.get(&ring));
-            let Ok(unread) = header.unread(ring, drained.copied().unwrap_or(0)) else {
+            let drained = self.drained.get(&ring_number).copied();
+            let Ok(unread) = header.unread(ring, drained.unwrap_or(0)) else {
                 found.malformed += 1;
                 continue;
             };
@@ -220,7 +233,7 @@ impl HandedMemory {
             let count = unread.events();
             if found.events + count > MAX_EVENTS {
                 gone = gone.saturating_add(count);
-            } else {
+            } else if count > 0 {
                 let [first, second] = unread.pieces;
                 match (segment.read(first), segment.read(second)) {
                     (Ok(mut records), Ok(rest)) => {
@@ -243,6 +256,8 @@ impl HandedMemory {
 #[derive(Debug, Default)]
 struct Found {
     rings: Vec<Vec<u8>>,
+    /// The number after the last ring of the segments so far.
+    next_ring: u32,
     events: u64,
     /// Events that left their ring and never came.
     gone_events: u64,

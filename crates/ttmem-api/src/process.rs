@@ -33,8 +33,11 @@ pub struct Process {
     pub state: ProcessState,
     /// How its figures are known.
     pub source: Source,
-    /// Events were lost: its totals cannot be trusted.
+    /// Its figures may not be all that it has: there is a reason in `incomplete_reasons`.
     pub incomplete: bool,
+    /// Why it is incomplete; empty if it is not.
+    #[serde(default)]
+    pub incomplete_reasons: Vec<IncompleteReason>,
     /// It is sending its live set anew; its figures are those from before.
     pub resyncing: bool,
     /// Events that never reached the ledger.
@@ -55,6 +58,31 @@ pub struct Process {
     pub devices: Vec<ProcessDevice>,
     /// What it held when it ended; `null` while it lives.
     pub released: Option<Released>,
+}
+
+/// A reason why the figures of a process may not be all that it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IncompleteReason {
+    /// The reason: `events_lost`, `not_tracked`.
+    pub reason: String,
+    /// How many events it concerns; 1 where nothing is counted.
+    pub count: u64,
+    /// The reason in words, where it has some of its own.
+    pub detail: Option<String>,
+}
+
+impl IncompleteReason {
+    /// The reason in words, with its count.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match (self.reason.as_str(), self.count, &self.detail) {
+            ("events_lost", 1, _) => "1 event was lost".to_owned(),
+            ("events_lost", count, _) => format!("{count} events were lost"),
+            (_reason, _count, Some(detail)) => detail.clone(),
+            // A newer server's.
+            (reason, count, None) => format!("{reason} ({count})"),
+        }
+    }
 }
 
 /// Buffers that outlived the mesh they lay on.

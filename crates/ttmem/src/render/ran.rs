@@ -212,6 +212,12 @@ impl Page<'_, Report> {
         };
         let kinds = report.anomaly_kinds.iter();
         text.push_str(&self.kinds(kinds.map(|(kind, times)| (kind.as_str(), *times))));
+        for process in &report.processes {
+            for reason in &process.incomplete_reasons {
+                let line = self.of_process(process, &format!("INCOMPLETE, {}", reason.text()));
+                text.push_str(&self.paint.warning(&line));
+            }
+        }
         text.push_str(&self.unknown());
         text
     }

@@ -184,11 +184,8 @@ impl Page<'_, Snapshot> {
 
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
-    if process.incomplete {
-        notes.push(format!(
-            "INCOMPLETE, {} lost: its totals cannot be trusted",
-            counted(process.lost_events, "event")
-        ));
+    for reason in &process.incomplete_reasons {
+        notes.push(format!("INCOMPLETE, {}", reason.text()));
     }
     if process.resyncing {
         notes.push("resyncing, its figures are those from before it reconnected".to_owned());

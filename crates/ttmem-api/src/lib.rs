@@ -14,6 +14,7 @@
 
 mod address;
 pub mod client;
+mod deceptive;
 mod device;
 mod device_key;
 mod events;
@@ -36,6 +37,7 @@ mod vocabulary;
 
 pub use address::{Address, HttpUrl, ParseHttpUrlError};
 pub use client::{ApiClient, ApiRequestError};
+pub use deceptive::{escape_json, escaped_json_growth, is_deceptive};
 pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage, Device,
     DeviceDetail, KernelUsage, PeakBytes, PeakContents, PeakGroup, PrefetchUsage,

@@ -23,7 +23,7 @@ fn any_text_survives_and_none_steers_a_terminal() {
     let mut line = String::new();
     let reason = all.clone();
     write_note(&mut line, 0, &Note::LogFailed { reason });
-    assert!(!line.trim_end().contains(char::is_control));
+    assert!(!line.trim_end().contains(ttmem_api::is_deceptive));
     assert_eq!(parse(&line)["reason"], all);
 }
 

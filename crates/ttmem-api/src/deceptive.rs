@@ -48,7 +48,9 @@ pub fn escaped_json_growth(text: &str) -> usize {
     if text.is_ascii() && !text.contains('\u{7f}') {
         return 0;
     }
-    let deceptive = text.chars().filter(|each| *each >= '\u{7f}' && is_deceptive(*each));
+    let deceptive = text
+        .chars()
+        .filter(|each| *each >= '\u{7f}' && is_deceptive(*each));
     deceptive
         .map(|each| 6 * each.len_utf16() - each.len_utf8())
         .sum()

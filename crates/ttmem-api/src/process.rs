@@ -75,13 +75,16 @@ impl IncompleteReason {
     /// The reason in words, with its count.
     #[must_use]
     pub fn text(&self) -> String {
-        match (self.reason.as_str(), self.count, &self.detail) {
-            ("events_lost", 1, _) => "1 event was lost".to_owned(),
-            ("events_lost", count, _) => format!("{count} events were lost"),
-            (_reason, _count, Some(detail)) => detail.clone(),
-            // A newer server's.
-            (reason, count, None) => format!("{reason} ({count})"),
-        }
+        let count = self.count;
+        let (one, many) = match self.reason.as_str() {
+            "events_lost" => ("event lost", "events lost"),
+            other => {
+                // One that has no words here is a newer server's.
+                let detail = self.detail.clone();
+                return detail.unwrap_or_else(|| format!("{other} ({count})"));
+            }
+        };
+        format!("{count} {}", if count == 1 { one } else { many })
     }
 }
 
@@ -136,7 +139,8 @@ pub struct Released {
     pub bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `goodbye`, `died`, `replaced`, `forgotten`.
+    /// Why: `goodbye`, `ended`, `replaced`, `forgotten`. `ended` is without a goodbye; whether
+    /// that was an exit or a signal only its parent knows.
     pub reason: String,
 }
 

@@ -50,6 +50,13 @@ pub(crate) struct Peer {
     pub(crate) image: Option<ProgramImage>,
 }
 
+impl Peer {
+    /// Whether it has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.pidfd.as_ref().is_some_and(is_alive)
+    }
+}
+
 /// What distinguishes a program from the one that replaces it by exec.
 ///
 /// Where the kernel put its code, its stack and its environment: at random for every program

@@ -147,7 +147,7 @@ fn process() -> Process {
             kernels: 1,
             bytes: 1,
             time: TIME,
-            reason: "died".into(),
+            reason: "ended".into(),
         }),
     }
 }

@@ -16,7 +16,10 @@ pub(super) fn status(
 ) -> Result<()> {
     let snapshot = patiently(|| client.snapshot())?;
     if options.json {
-        output.print(&format!("{}\n", escape_json(serde_json::to_string_pretty(&snapshot)?)))?;
+        output.print(&format!(
+            "{}\n",
+            escape_json(serde_json::to_string_pretty(&snapshot)?)
+        ))?;
     } else {
         output.print(&render::status(&snapshot, screen.width, screen.color))?;
     }

@@ -278,7 +278,7 @@ fn troubled() -> Snapshot {
         kernels: 0,
         bytes: 3 * GIB,
         time: ago(30),
-        reason: "died".into(),
+        reason: "ended".into(),
     });
     let mut snapshot = snapshot(
         devices,

@@ -109,7 +109,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         kernels: 2,
         bytes: 3 << 20,
         time: Timestamp::from_unix_nanos(0),
-        reason: "died".into(),
+        reason: "ended".into(),
     });
     second.lost_events = 7;
     second.incomplete_reasons = vec![
@@ -131,11 +131,11 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     for line in [
         "ttmem: python model.py ended with code 0 after 12.3 s",
         "2 processes tracked",
-        "  pid 200 python: INCOMPLETE, 7 events were lost",
+        "  pid 200 python: INCOMPLETE, 7 events lost",
         "  pid 200 python: INCOMPLETE, scratchpads are not tracked: no `x`",
         "still held at close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
-        "  pid 200 python: ended (died) with 3 buffers, 2 kernels: 3.0 MiB",
+        "  pid 200 python: ended and held 3 buffers, 2 kernels: 3.0 MiB",
         "still running: 1 process, no longer tracked",
         "anomalies 0, lost 7 events, elided 0 events",
     ] {

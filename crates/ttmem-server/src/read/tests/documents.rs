@@ -323,7 +323,7 @@ fn processes_live_detached_and_gone() {
     }
     ledger.set_connections(live, 2);
     ledger.set_state(detached, ttmem_ledger::ProcessState::Detached);
-    ledger.depart(gone, Departure::Died, 9).unwrap();
+    ledger.depart(gone, Departure::Ended, 9).unwrap();
 
     let snapshot = snapshot_of(ledger);
     let [live, detached, gone] = snapshot.processes.as_slice() else {
@@ -341,7 +341,7 @@ fn processes_live_detached_and_gone() {
         reasons.collect::<Vec<_>>().join("; ")
     };
     let not_tracked = "not_tracked: scratchpads are not tracked: no `x`\u{202e}";
-    let both = format!("events_lost: 2 events were lost; {not_tracked}");
+    let both = format!("events_lost: 2 events lost; {not_tracked}");
     assert_eq!(reasons(live), both);
     let leaks = live.leak_candidates;
     assert_eq!((leaks.buffers, leaks.bytes), (1, 2 * 12 * 2048));
@@ -358,7 +358,7 @@ fn processes_live_detached_and_gone() {
     assert_eq!((released.buffers, released.bytes), (1, 2 * 12 * 2048));
     assert_eq!(
         (released.reason.as_str(), released.time.unix_nanos()),
-        ("died", 9)
+        ("ended", 9)
     );
 
     let server = &snapshot.server;

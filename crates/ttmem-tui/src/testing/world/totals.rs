@@ -323,7 +323,7 @@ impl World {
                 kernels: 30,
                 bytes: 512 * MIB,
                 time: ago(20),
-                reason: "died".to_owned(),
+                reason: "ended".to_owned(),
             }),
         }
     }

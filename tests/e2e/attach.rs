@@ -301,7 +301,21 @@ fn a_missing_symbol_turns_off_its_family_alone_and_is_said_once() {
     let said = assert_dispatches(&server, &stand_in, false);
     assert_eq!(
         said,
-        "ttmem: prefetcher caches are not tracked: no _ZN2tt8tt_metal22RingbufferCacheManagerC1Eiii\n"
+        "ttmem: prefetcher caches are not tracked: no `RingbufferCacheManager::RingbufferCacheManager`\n"
+    );
+    let last = account(&server, "it has ended", |status| {
+        list(&status["processes"])
+            .iter()
+            .all(|process| process["state"] == "exited")
+    });
+    let process = &list(&last["processes"])[0];
+    assert_eq!(process["incomplete"], true, "{process}");
+    let reasons = list(&process["incomplete_reasons"]);
+    assert_eq!(reasons.len(), 1, "{process}");
+    assert_eq!(reasons[0]["reason"], "not_tracked");
+    assert_eq!(
+        reasons[0]["detail"],
+        "prefetcher caches are not tracked: no `RingbufferCacheManager::RingbufferCacheManager`"
     );
 }
 

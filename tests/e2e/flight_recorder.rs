@@ -257,7 +257,7 @@ fn what_was_never_sent_is_found_with_its_definitions() {
     let (pid, process) = killed(&server, "unsent");
     assert_eq!(process["released"]["buffers"], 4);
     assert_eq!(process["released"]["bytes"], 4 * 12 * BANK_BYTES);
-    assert_eq!(process["released"]["reason"], "died");
+    assert_eq!(process["released"]["reason"], "ended");
     assert_eq!(
         (&process["lost_events"], &process["anomalies"]),
         (&0.into(), &0.into())

@@ -72,6 +72,16 @@ pub(crate) fn event_lost() {
     event(EventKind::EventsLost { count: 1 });
 }
 
+/// From here on something is not reported: the process is incomplete, and readers see why.
+pub(crate) fn not_tracked(what: &str, why: &str) {
+    // A panic of ours ends here, and the host goes on.
+    let _contained = std::panic::catch_unwind(|| {
+        let tracker = tracker();
+        let (what, why) = (tracker.text(what), tracker.text(why));
+        tracker.track(EventKind::NotTracked { what, why });
+    });
+}
+
 // Who records the commonest events has looked whether tracking is on: the tracker is configured.
 
 /// A buffer was placed on all banks of its class.

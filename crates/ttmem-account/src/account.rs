@@ -16,6 +16,7 @@ use crate::pages::{Pages, PagesView};
 use crate::program::Program;
 use crate::residency::{Trace, TraceKey};
 use crate::totals::GaugeKind;
+use crate::untracked::Untracked;
 use crate::{Map, Set};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct AccountFacts {
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
     pub anomalies: Anomalies,
+    /// What it does not report, each once.
+    pub untracked: Vec<Untracked>,
     pub devices: Vec<HeldDevice>,
     pub meshes: Vec<Mesh>,
     pub definitions: Arc<Definitions>,

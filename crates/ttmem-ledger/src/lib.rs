@@ -34,7 +34,8 @@ pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ComputeL1,
-    ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh, PagesView, Peak,
-    PeakSet, Released, Totals, config_ring, peak_composition as peak, program, totals,
+    ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh, NotTracked,
+    PagesView, Peak, PeakSet, Released, Totals, config_ring, peak_composition as peak, program,
+    totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

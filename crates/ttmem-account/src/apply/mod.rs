@@ -25,6 +25,7 @@ use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
 use crate::peak_composition::PeakEntry;
 use crate::totals::{GaugeKind, PeakSet};
+use crate::untracked::Untracked;
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
 
@@ -103,6 +104,10 @@ impl<O: Observer> Apply<'_, O> {
             }
             EventKind::StackNoted { buffer, stack, .. } => {
                 self.note_stack(buffer, stack);
+                self.happened(kind)
+            }
+            EventKind::NotTracked { what, why } => {
+                self.account.facts.note_untracked(Untracked { what, why });
                 self.happened(kind)
             }
             EventKind::LegacyAllocated { .. }

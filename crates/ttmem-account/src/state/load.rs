@@ -171,6 +171,9 @@ impl<O: Observer> Loader<'_, O> {
             let beyond = (*count).min(MAX_COUNT).saturating_sub(known);
             facts.anomalies.add(*anomaly, beyond);
         }
+        for untracked in &head.untracked {
+            facts.note_untracked(*untracked);
+        }
         let slots = 0..u32::try_from(facts.devices.len()).unwrap_or(u32::MAX);
         self.peaks.resize(slots.len(), Vec::new());
         for slot in slots {

@@ -205,7 +205,7 @@ fn damage(state: &mut [u8], mutations: &[(usize, u8)]) {
 fn any_departure() -> impl Strategy<Value = Departure> {
     prop_oneof![
         Just(Departure::Goodbye),
-        Just(Departure::Died),
+        Just(Departure::Ended),
         Just(Departure::Replaced),
         Just(Departure::Forgotten),
     ]

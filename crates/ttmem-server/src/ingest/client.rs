@@ -1,12 +1,14 @@
 //! The new protocol: frames of a client become commands for the ledger thread.
 
 use super::collected::Collected;
+use super::rate::{Allowance, Rate};
 use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::ProcessCommand;
 use crate::peer;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
@@ -24,6 +26,15 @@ pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 /// that only a frame cut in two can leave one waiting.
 const MAX_DESCRIPTORS: usize = 2;
 
+/// Frames without events that a client may send: far more than any that has something to report.
+///
+/// Those of a newer client that this server does not know are among them. Each is little to read,
+/// and little to send: without a limit they would keep this thread busy for nothing.
+const EMPTY_FRAMES: Rate = Rate {
+    burst: 8192,
+    interval: Duration::from_micros(20),
+};
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ClientError {
     #[error(transparent)]
@@ -34,6 +45,8 @@ pub(super) enum ClientError {
     Misplaced(&'static str),
     #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
     ResyncTooLarge,
+    #[error("too many frames without events in a short time")]
+    TooManyEmptyFrames,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -82,6 +95,7 @@ pub(super) struct ClientProtocol {
     handed: [usize; 2],
     /// By ring: what is received with the next events or resync end.
     draining: BTreeMap<u32, u64>,
+    empty_frames: Allowance,
 }
 
 /// The state a client is sending, kept aside until it is complete.
@@ -128,8 +142,16 @@ impl ClientProtocol {
     pub(super) fn read_frames(
         &mut self,
         collected: &mut Collected,
+        now: Instant,
     ) -> Result<FrameOutcome, ClientError> {
         while let Some(frame) = self.reader.next_frame()? {
+            let is_empty = matches!(
+                frame,
+                Frame::Unknown(_) | Frame::Flush | Frame::Clock(_) | Frame::Drained(_)
+            );
+            if is_empty && !self.empty_frames.take(EMPTY_FRAMES, now) {
+                return Err(ClientError::TooManyEmptyFrames);
+            }
             let Some(progress) = &mut self.progress else {
                 let Frame::Hello(hello) = frame else {
                     return Err(ClientError::MissingHello);

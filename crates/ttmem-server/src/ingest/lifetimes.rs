@@ -159,8 +159,32 @@ impl Ingest {
 
     /// The peer ended the connection: what it sent before counts.
     pub(super) fn end(&mut self, number: SessionNumber) {
-        let reason = self.finish_legacy(number);
+        let reason = self.finish_legacy(number, true);
         self.close(number, reason);
+    }
+
+    /// The peer sends nothing more; an old client that only ended its own side is answered first.
+    pub(super) fn end_of_input(&mut self, number: SessionNumber) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let is_legacy = matches!(session.protocol, Protocol::Legacy(_));
+        if !is_legacy || !session.may_be_answered() {
+            return self.end(number);
+        }
+        session.half_closed = true;
+        if let Some(reason) = self.finish_legacy(number, false) {
+            return self.close(number, Some(reason));
+        }
+        self.close_if_answered(number);
+    }
+
+    /// Closes a connection whose peer waited for nothing but the answers that it has now.
+    pub(super) fn close_if_answered(&mut self, number: SessionNumber) {
+        let session = self.sessions.get(&number);
+        if session.is_some_and(|session| session.half_closed && session.is_answered()) {
+            self.close(number, None);
+        }
     }
 
     pub(super) fn close(&mut self, number: SessionNumber, reason: Closed) {
@@ -192,7 +216,12 @@ impl Ingest {
         let connections = entry.connections();
         let state = match connections {
             0 if !entry.pidfd.as_ref().is_some_and(peer::is_alive) => {
-                return self.depart(process, Departure::Died);
+                let unread = self.take_unread(process);
+                if unread.is_empty() {
+                    return self.depart(process, Departure::Ended);
+                }
+                // The last of them leads here again, and none is left then.
+                return self.drain_all(unread, Instant::now());
             }
             0 => ProcessState::Detached,
             _some => ProcessState::Live,
@@ -241,10 +270,46 @@ impl Ingest {
 
     /// Reads all that a dead process sent before, then releases what it held.
     pub(super) fn process_died(&mut self, process: ProcessNumber, now: Instant) {
-        for number in self.sessions_of(process) {
+        self.take_unread(process);
+        let sessions = self.sessions_of(process);
+        self.drain_all(sessions, now);
+        self.depart(process, Departure::Ended);
+    }
+
+    fn drain_all(&mut self, sessions: Vec<SessionNumber>, now: Instant) {
+        for number in sessions {
             self.drain(number, now);
         }
-        self.depart(process, Departure::Died);
+    }
+
+    /// Takes over the connections of an old client that ended before they were first read: nothing
+    /// but its pid shows whose they were.
+    fn take_unread(&mut self, process: ProcessNumber) -> Vec<SessionNumber> {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return Vec::new();
+        };
+        let (Some(pid), None) = (entry.key.pid(), entry.key.instance()) else {
+            return Vec::new();
+        };
+        let sessions = self.sessions.iter();
+        let unread = sessions.filter(|(_number, session)| {
+            session.pid == Some(pid)
+                && session.process.is_none()
+                && matches!(session.protocol, Protocol::Unknown | Protocol::Legacy(_))
+                && matches!(session.peek(), (ReadOutcome::Bytes(_), 1..=12))
+                && peer::identify(&session.stream).is_ok_and(|peer| peer.is_gone())
+        });
+        let mut unread: Vec<SessionNumber> = unread.map(|(number, _session)| *number).collect();
+        unread.sort_unstable();
+        for number in &unread {
+            if let Some(session) = self.sessions.get_mut(number)
+                && matches!(session.protocol, Protocol::Unknown)
+            {
+                session.protocol = Protocol::Legacy(Box::default());
+            }
+            self.attach(*number, process);
+        }
+        unread
     }
 
     /// Reads what a dead process left in a connection, and ends it.
@@ -258,7 +323,7 @@ impl Ingest {
         if !held {
             return self.end(number);
         }
-        self.finish_legacy(number);
+        self.finish_legacy(number, true);
         if let Some(session) = self.sessions.get_mut(&number) {
             session.protocol = Protocol::Orphaned;
             session.outstanding = 0;

@@ -9,11 +9,13 @@
 
 mod client;
 mod collected;
+mod dump_requests;
 mod legacy;
 mod lifetimes;
 mod poll;
 mod processes;
 mod protocols;
+mod rate;
 mod recovery;
 mod session;
 
@@ -24,6 +26,7 @@ use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
+use dump_requests::DumpRequests;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Poller, Token};
@@ -56,6 +59,9 @@ const EARLY_END: Duration = Duration::from_secs(5);
 
 /// How long no connections are accepted after that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long accepting must not have failed before a shortage is over.
+const ACCEPT_FAILURES_OVER: Duration = Duration::from_secs(10);
 
 /// Connections beyond the limit that are kept just long enough to be refused properly.
 const SURPLUS: usize = 64;
@@ -127,6 +133,15 @@ pub(crate) struct Ingest {
     segments: usize,
     max_segments: usize,
     segment_limit_logged: bool,
+    dump_requests: DumpRequests,
+    accept_failures: Option<AcceptFailures>,
+}
+
+/// Failures to accept connections, from the first to the last of one shortage.
+#[derive(Debug)]
+struct AcceptFailures {
+    count: u64,
+    last: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,6 +180,8 @@ impl Ingest {
             segments: 0,
             max_segments: max_segments(),
             segment_limit_logged: false,
+            dump_requests: DumpRequests::default(),
+            accept_failures: None,
         })
     }
 
@@ -203,6 +220,7 @@ impl Ingest {
                         return self.close(number, Some(error.to_string()));
                     }
                     self.update_interest(number);
+                    self.close_if_answered(number);
                 }
                 // If the other end is gone, reading shows it.
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
@@ -303,7 +321,10 @@ impl Ingest {
                 return;
             };
             let stream = match listener.accept() {
-                Ok((stream, _address)) => stream,
+                Ok((stream, _address)) => {
+                    self.end_accept_failures(now);
+                    stream
+                }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
@@ -336,10 +357,35 @@ impl Ingest {
 
     /// Out of descriptors: trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        let reason = format!("cannot accept connections for a moment: {error}");
-        self.config.log.error(reason);
+        self.end_accept_failures(now);
+        match &mut self.accept_failures {
+            Some(failures) => {
+                failures.count += 1;
+                failures.last = now;
+            }
+            none => {
+                *none = Some(AcceptFailures {
+                    count: 1,
+                    last: now,
+                });
+                let reason = format!("cannot accept connections for now: {error}");
+                self.config.log.error(reason);
+            }
+        }
         self.set_listener_interest(EventFlags::empty());
         self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
+    }
+
+    /// Logs the end of a shortage: not before it is over for a while, or each descriptor that
+    /// comes free would begin and end one.
+    fn end_accept_failures(&mut self, now: Instant) {
+        let is_over = |failures: &mut AcceptFailures| {
+            now.duration_since(failures.last) >= ACCEPT_FAILURES_OVER
+        };
+        if let Some(AcceptFailures { count, .. }) = self.accept_failures.take_if(is_over) {
+            let reason = format!("connections are accepted again; that failed {count} times");
+            self.config.log.error(reason);
+        }
     }
 
     fn count_refusal(&self) {
@@ -374,6 +420,7 @@ impl Ingest {
                         self.close(number, Some(error.to_string()));
                     } else if matches!(session.protocol, Protocol::Legacy(_)) {
                         self.handle_legacy(number);
+                        self.close_if_answered(number);
                     } else {
                         self.update_interest(number);
                     }

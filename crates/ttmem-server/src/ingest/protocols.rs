@@ -43,7 +43,7 @@ impl Ingest {
                 self.receive(number, &buffer[..count], now);
             }
             ReadOutcome::Empty => {}
-            ReadOutcome::End => self.end(number),
+            ReadOutcome::End => self.end_of_input(number),
         }
         self.buffer = buffer;
     }
@@ -143,6 +143,7 @@ impl Ingest {
                 outstanding: session.outstanding,
                 numbering: self.config.server.buffer_types,
                 time: unix_nanos(),
+                now: Instant::now(),
             };
             let mut collected = Collected {
                 process: session.process,
@@ -151,7 +152,7 @@ impl Ingest {
             let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
             };
-            let pause = legacy.handle(&requester, &mut collected);
+            let pause = legacy.handle(&requester, &mut self.dump_requests, &mut collected);
             self.dispatch(number, collected);
             match pause {
                 Pause::Done | Pause::Answers => break,
@@ -184,7 +185,7 @@ impl Ingest {
                 ..Collected::default()
             };
             let resync_bytes = client.resync_bytes();
-            let outcome = client.read_frames(&mut collected);
+            let outcome = client.read_frames(&mut collected, now);
             self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
             if let (Some(process), Some(progress)) = (process, client.progress) {
                 // Once for a read, however many frames came.
@@ -237,13 +238,13 @@ impl Ingest {
     }
 
     /// Handles the last requests of an old client; an incomplete one is the reason it returns.
-    pub(super) fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
+    pub(super) fn finish_legacy(&mut self, number: SessionNumber, peer_gone: bool) -> Closed {
         let session = self.sessions.get_mut(&number)?;
         let Protocol::Legacy(legacy) = &mut session.protocol else {
             return None;
         };
         let left_over = legacy.finish().err().map(|error| error.to_string());
-        legacy.peer_gone = true;
+        legacy.peer_gone |= peer_gone;
         self.handle_legacy(number);
         left_over
     }

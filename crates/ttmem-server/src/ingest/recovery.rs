@@ -332,13 +332,13 @@ impl Ingest {
         departure: Departure,
     ) -> Departure {
         self.segments -= memory.segments.len();
-        if !matches!(departure, Departure::Died | Departure::Replaced) {
+        if !matches!(departure, Departure::Ended | Departure::Replaced) {
             return departure;
         }
         let mut send = |command| self.send_for(process, command);
         let left_in_order = memory.recover(clock, &mut send);
         match departure {
-            Departure::Died if left_in_order => Departure::Goodbye,
+            Departure::Ended if left_in_order => Departure::Goodbye,
             other => other,
         }
     }

@@ -5,6 +5,7 @@ use super::legacy::LegacyProtocol;
 use crate::ledger_thread::ProcessNumber;
 use crate::peer;
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::{self, IoSliceMut};
@@ -39,6 +40,8 @@ pub(super) struct Session {
     pub(super) process: Option<ProcessNumber>,
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
+    /// Its peer sends nothing more, but waits for answers.
+    pub(super) half_closed: bool,
     pub(super) outstanding: u32,
     pub(super) last_read: Option<Instant>,
     pub(super) interest: EventFlags,
@@ -61,6 +64,7 @@ impl Session {
             protocol: Protocol::Unknown,
             process: None,
             surplus,
+            half_closed: false,
             outstanding: 0,
             last_read: None,
             interest: EventFlags::IN,
@@ -137,13 +141,29 @@ impl Session {
         Ok(())
     }
 
+    /// Whether its peer, which sends nothing more, may still read.
+    pub(super) fn may_be_answered(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        polled.is_ok() && !fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Whether everything is answered that its peer asked.
+    pub(super) fn is_answered(&self) -> bool {
+        let held_back = match &self.protocol {
+            Protocol::Legacy(legacy) => legacy.is_held_back(),
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
+        };
+        self.outstanding == 0 && !held_back && self.unsent.is_empty()
+    }
+
     /// Whether it may be read: not before its earlier questions are answered.
     pub(super) fn is_readable(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
             Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
-        self.outstanding < MAX_OUTSTANDING && !held_back
+        self.outstanding < MAX_OUTSTANDING && !held_back && !self.half_closed
     }
 
     pub(super) fn wanted_interest(&self) -> EventFlags {

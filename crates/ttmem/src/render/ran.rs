@@ -50,13 +50,10 @@ impl Page<'_, Report> {
     fn title(&self) -> String {
         let report = self.document;
         let ran = &report.ran;
-        let how = match ran.ended {
-            Ended::Exited(code) => format!("ended with code {code}"),
-            Ended::Killed(signal) => format!("was ended by signal {signal}"),
-        };
         let title = format!(
-            "{} {how} after {:.1} s",
+            "{} {} after {:.1} s",
             clip(&report.command_line(), COMMAND_WIDTH),
+            how(ran.ended),
             ran.took.as_secs_f64()
         );
         let mut text = self.paint.heading(&sentence("ttmem: ", &title, self.width));
@@ -151,7 +148,8 @@ impl Page<'_, Report> {
             (released.bytes > 0).then_some((process, released))
         });
         for (process, released) in released {
-            let given = format!("ended ({}) with {}", released.reason, held_at_end(released));
+            let how = self.how_ended(process, released);
+            let given = format!("{how} and held {}", held_at_end(released));
             text.push_str(&self.of_process(process, &given));
         }
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
@@ -166,6 +164,19 @@ impl Page<'_, Report> {
             text.push_str(&self.paint.warning(&line));
         }
         text
+    }
+
+    /// How a process ended, as far as it is known: of the program itself, whose parent we are, all.
+    fn how_ended(&self, process: &Process, released: &Released) -> String {
+        let ran = &self.document.ran;
+        let is_program = process.pid.map(i64::from) == Some(ran.pid.into());
+        match released.reason.as_str() {
+            "ended" | "goodbye" if is_program => how(ran.ended),
+            "goodbye" => "ended".to_owned(),
+            "replaced" => "was replaced by another program".to_owned(),
+            "forgotten" => "was forgotten on request".to_owned(),
+            other => other.to_owned(),
+        }
     }
 
     fn of_process(&self, process: &Process, what: &str) -> String {
@@ -212,6 +223,12 @@ impl Page<'_, Report> {
         };
         let kinds = report.anomaly_kinds.iter();
         text.push_str(&self.kinds(kinds.map(|(kind, times)| (kind.as_str(), *times))));
+        for process in &report.processes {
+            for reason in &process.incomplete_reasons {
+                let line = self.of_process(process, &format!("INCOMPLETE, {}", reason.text()));
+                text.push_str(&self.paint.warning(&line));
+            }
+        }
         text.push_str(&self.unknown());
         text
     }
@@ -241,6 +258,13 @@ impl Page<'_, Report> {
         }
         text.push_str(&self.unknown());
         text
+    }
+}
+
+fn how(ended: Ended) -> String {
+    match ended {
+        Ended::Exited(code) => format!("ended with code {code}"),
+        Ended::Killed(signal) => format!("was ended by signal {signal}"),
     }
 }
 

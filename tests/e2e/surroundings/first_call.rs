@@ -231,10 +231,6 @@ fn served_by(workshop: &Workshop, user: u32) -> (bool, Value) {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a test that cannot run where it is says so"
-)]
 fn only_a_server_of_a_trusted_user_is_given_memory() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can start a server as another user");

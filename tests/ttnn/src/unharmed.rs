@@ -111,7 +111,7 @@ fn add(tally: &mut Tally, plain: &Outcome, tracked: &Outcome, first: u32, end: u
     let answered = plain.result().lines().filter(answers).count();
     let granted = |line: &&str| line.contains(&format!("{IS_ANSWERED}{GRANTED}"));
     let granted = plain.result().lines().filter(granted).count();
-    let last = plain.result().lines().filter_map(asked).last();
+    let last = plain.result().lines().filter_map(asked).next_back();
     tally.requests += u32::try_from(answered).unwrap_or(u32::MAX);
     tally.granted += u32::try_from(granted).unwrap_or(u32::MAX);
     let next = match (plain.succeeded(), last) {

@@ -47,8 +47,10 @@ impl<S: Sync> Registry<S> {
     /// Makes this thread the one that adds a segment; `None` while another does.
     pub fn begin_growing(&self) -> Option<Growing<'_, S>> {
         // SYNC(grow): the segments that others added are there.
-        let is_taken = self.is_growing.swap(true, Ordering::Acquire);
-        (!is_taken).then(|| Growing(self))
+        self.is_growing
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        Some(Growing(self))
     }
 }
 

@@ -182,7 +182,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     }
     let position = |ring, position| RingPosition { ring, position };
     // Positions never go back, and rings that cannot be are not remembered.
-    memory.drain_to([position(0, 3), position(0, 1), position(512, 9)]);
+    memory.drain_to([position(0, 3), position(0, 1), position(65_528, 9)]);
     assert_eq!(memory.drained.len(), 1);
     let (left_in_order, commands) = commands(&memory);
     assert!(!left_in_order);

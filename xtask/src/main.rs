@@ -60,7 +60,7 @@ single checks:
   worst [CASE...]             instructions per event as everything else grows; fails where they grow too
 
 measurements:
-  bench SUBJECT [--quick]     server, client, top or api, as JSON
+  bench SUBJECT [--quick]     server, client, top, api or fair, as JSON
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
 
 other:

@@ -102,11 +102,11 @@ const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
 const BENCHES: Step = Step::new(
     "benches",
     Whole,
-    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
+    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client, top and fair alike",
     || {
         run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
         // `api` runs with the tests.
-        for subject in ["server", "client", "top"] {
+        for subject in ["server", "client", "top", "fair"] {
             bench::run(&[subject, "--quick"])?;
         }
         Ok(())

@@ -255,17 +255,18 @@ pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmen
 /// overtakes the one before it. Records that are no events are passed over and
 /// counted.
 #[derive(Debug)]
-pub struct Merged<'a> {
-    rings: Vec<&'a [[u8; EVENT_BYTES]]>,
+pub struct Merged<R> {
+    /// Each ring, and how many of its records were passed.
+    rings: Vec<(R, usize)>,
     /// The next event of each ring that has one, the earliest on top.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     malformed: u64,
 }
 
-impl<'a> Merged<'a> {
+impl<R: AsRef<[u8]>> Merged<R> {
     /// Merges rings, each given as whole records; bytes after the last whole one are left out.
-    pub fn new(rings: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let rings: Vec<_> = rings.into_iter().map(|ring| ring.as_chunks().0).collect();
+    pub fn new(rings: impl IntoIterator<Item = R>) -> Self {
+        let rings: Vec<_> = rings.into_iter().map(|ring| (ring, 0)).collect();
         let mut merged = Self {
             next: BinaryHeap::with_capacity(rings.len()),
             rings,
@@ -283,28 +284,33 @@ impl<'a> Merged<'a> {
         self.malformed
     }
 
+    /// The first record of a ring that was not passed.
+    fn first(&self, ring: usize) -> Option<&[u8; EVENT_BYTES]> {
+        let (ring, passed) = self.rings.get(ring)?;
+        ring.as_ref().as_chunks().0.get(*passed)
+    }
+
     /// Finds a ring's next event and puts it among those of the others.
     fn queue_next(&mut self, ring: usize) {
-        while let Some(record) = self.rings[ring].first() {
+        while let Some(record) = self.first(ring) {
             match Event::decode(record) {
                 Ok(event) => return self.next.push(Reverse((event.time, ring))),
                 Err(_no_event) => {
                     self.malformed += 1;
-                    self.rings[ring] = &self.rings[ring][1..];
+                    self.rings[ring].1 += 1;
                 }
             }
         }
     }
 }
 
-impl Iterator for Merged<'_> {
+impl<R: AsRef<[u8]>> Iterator for Merged<R> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
         let Reverse((_time, ring)) = self.next.pop()?;
-        let (record, rest) = self.rings[ring].split_first()?;
-        let event = Event::decode(record).ok()?;
-        self.rings[ring] = rest;
+        let event = Event::decode(self.first(ring)?).ok()?;
+        self.rings[ring].1 += 1;
         self.queue_next(ring);
         Some(event)
     }

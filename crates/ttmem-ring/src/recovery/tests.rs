@@ -272,7 +272,7 @@ fn records(events: &[(u64, u64)]) -> Vec<u8> {
 }
 
 fn merge(rings: &[Vec<u8>]) -> (Vec<(u64, u64)>, u64) {
-    let mut merged = Merged::new(rings.iter().map(Vec::as_slice));
+    let mut merged = Merged::new(rings.iter());
     let events = merged.by_ref().map(|event| match event.kind {
         EventKind::EventsLost { count } => (event.time, count),
         other => panic!("nobody wrote {other:?}"),

@@ -4,7 +4,7 @@ use super::collected::Collected;
 use super::rate::{Allowance, Rate};
 use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::ProcessCommand;
+use crate::ledger_thread::{ProcessCommand, definition_bytes};
 use crate::peer;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -175,7 +175,7 @@ impl ClientProtocol {
                     let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
                     match &mut self.resync {
                         Some(resync) => {
-                            resync.grow(definitions.iter().map(memory_bytes).sum())?;
+                            resync.grow(definitions.iter().map(definition_bytes).sum())?;
                             resync.definitions.extend(definitions);
                         }
                         None => collected.push_for_process(ProcessCommand::Define(definitions)),
@@ -320,14 +320,4 @@ impl ClientProgress {
             }
         }
     }
-}
-
-/// What a definition costs while it is kept aside.
-fn memory_bytes(definition: &Definition) -> usize {
-    let beside = match definition {
-        Definition::Text { text, .. } => text.len(),
-        Definition::Mesh(mesh) => size_of_val(mesh.devices.as_slice()),
-        Definition::Cores { .. } | Definition::Device(_) => 0,
-    };
-    size_of::<Definition>() + beside
 }

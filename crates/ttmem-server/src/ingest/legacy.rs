@@ -121,6 +121,11 @@ impl LegacyProtocol {
                 | RequestKind::KernelLoad
                 | RequestKind::KernelUnload => {
                     if collected.process.is_none() {
+                        // What it asked before it had a lane of its own comes before its report.
+                        let asked = requester.outstanding + collected.answers > 0;
+                        if asked && !self.peer_gone {
+                            break Pause::Answers;
+                        }
                         break Pause::Identity(request.process_id);
                     }
                     let time = requester.time;

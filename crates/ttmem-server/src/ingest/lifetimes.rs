@@ -6,7 +6,7 @@ use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
 use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, Lane, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::Note;
 use crate::peer::{self, Peer};
 use rustix::event::epoll::EventFlags;
@@ -142,13 +142,16 @@ impl Ingest {
             identity.name = peer.name.as_str().into();
         }
         self.processes.insert(process, key, peer);
-        self.send(Command::Join(process, identity, claimed_pid));
+        let join = Command::Join(process, identity, claimed_pid);
+        self.send(Lane::Process(process), join);
         Ok(process)
     }
 
     fn attach(&mut self, number: SessionNumber, process: ProcessNumber) {
         if let Some(session) = self.sessions.get_mut(&number) {
             session.process = Some(process);
+            // It was held, if at all, for another lane; the next command finds out about this one.
+            session.set_held(false);
         }
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
@@ -356,12 +359,14 @@ impl Ingest {
     pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
         if let Some((departure, _sessions)) = self.remove_process(process, departure) {
             self.send_for(process, ProcessCommand::Depart(departure, unix_nanos()));
+            self.config.ledger.retire(process);
         }
     }
 
     /// The ledger let a process go on request; if it reports again it is a new one.
     pub(super) fn forget(&mut self, process: ProcessNumber) {
         let removed = self.remove_process(process, Departure::Forgotten);
+        self.config.ledger.retire(process);
         for number in removed.map_or(Vec::new(), |(_departure, sessions)| sessions) {
             let session = self.sessions.get(&number);
             if session.is_some_and(|session| matches!(session.protocol, Protocol::Client(_))) {
@@ -381,12 +386,14 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
-        let clock = &entry.progress.clock;
-        let departure = self.recover(process, &entry.memory, clock, departure);
+        let clock = entry.progress.clock;
+        let departure = self.recover(process, entry.memory, clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;
+                session.set_held(false);
             }
+            self.update_interest(*number);
         }
         Some((departure, entry.sessions))
     }

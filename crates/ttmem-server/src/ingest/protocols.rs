@@ -4,9 +4,9 @@ use super::client::{FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
 use super::collected::Collected;
 use super::legacy::{Pause, Requester};
 use super::session::{Protocol, ReadOutcome};
-use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, MESSAGE_PAUSE, Timer};
+use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, Source, Timer};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, SessionNumber};
+use crate::ledger_thread::{Command, Lane, SessionNumber};
 use crate::{peer, read};
 use std::time::Instant;
 use ttmem_event::wire::{Frame, MAGIC, RefusalCode};
@@ -35,11 +35,23 @@ impl Ingest {
             // Its earlier questions come first; what it sent stays in the socket.
             return self.update_interest(number);
         }
+        let source = session.pid.map_or(Source::Session(number), Source::Pid);
+        let read = self.read_from.get(&source).copied().unwrap_or(0);
+        if read >= self.read_share {
+            // Others have their turn; what it sent is still there in the next round.
+            return;
+        }
+        let room = self.config.ledger.room(self.lane(number));
+        let window = room.min(self.read_share - read).max(LEAST_READ_BYTES);
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let outcome = session.read(&mut buffer);
+        let outcome = session.read(&mut buffer[..window]);
         match outcome {
             ReadOutcome::Bytes(count) => {
                 self.bytes_this_round += count;
+                *self.read_from.entry(source).or_default() += count;
                 self.receive(number, &buffer[..count], now);
             }
             ReadOutcome::Empty => {}
@@ -232,8 +244,10 @@ impl Ingest {
         for note in collected.notes {
             self.config.log.note(note);
         }
+        let lane = collected.process.map(Lane::Process);
+        let lane = lane.unwrap_or_else(|| self.lane(number));
         for command in collected.commands {
-            self.send(command);
+            self.send(lane, command);
         }
     }
 

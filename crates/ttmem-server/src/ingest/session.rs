@@ -43,6 +43,8 @@ pub(super) struct Session {
     /// Its peer sends nothing more, but waits for answers.
     pub(super) half_closed: bool,
     pub(super) outstanding: u32,
+    /// Whether it is not read because its process has more waiting than there is room for.
+    held: bool,
     pub(super) last_read: Option<Instant>,
     pub(super) interest: EventFlags,
     unsent: Vec<u8>,
@@ -66,6 +68,7 @@ impl Session {
             surplus,
             half_closed: false,
             outstanding: 0,
+            held: false,
             last_read: None,
             interest: EventFlags::IN,
             unsent: Vec::new(),
@@ -141,6 +144,11 @@ impl Session {
         Ok(())
     }
 
+    /// True if that is a change.
+    pub(super) fn set_held(&mut self, held: bool) -> bool {
+        std::mem::replace(&mut self.held, held) != held
+    }
+
     /// Whether its peer, which sends nothing more, may still read.
     pub(super) fn may_be_answered(&self) -> bool {
         let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
@@ -157,13 +165,13 @@ impl Session {
         self.outstanding == 0 && !held_back && self.unsent.is_empty()
     }
 
-    /// Whether it may be read: not before its earlier questions are answered.
+    /// Whether it may be read: not before its earlier questions are answered, and there is room.
     pub(super) fn is_readable(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
             Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
-        self.outstanding < MAX_OUTSTANDING && !held_back && !self.half_closed
+        self.outstanding < MAX_OUTSTANDING && !held_back && !self.half_closed && !self.held
     }
 
     pub(super) fn wanted_interest(&self) -> EventFlags {

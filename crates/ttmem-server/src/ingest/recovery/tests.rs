@@ -70,10 +70,11 @@ fn refusal(handed: HandedSegment) -> KeepSegmentError {
         .expect_err("no segment")
 }
 
-fn commands(memory: &HandedMemory) -> (bool, Vec<ProcessCommand>) {
-    let mut commands = Vec::new();
-    let left_in_order = memory.recover(&Clock::UNIX_NANOS, &mut |command| commands.push(command));
-    (left_in_order, commands)
+fn commands(memory: HandedMemory) -> (bool, Vec<ProcessCommand>) {
+    let left_in_order = memory.left_in_order();
+    let mut recovery = Recovery::new(memory, Clock::UNIX_NANOS);
+    let commands = std::iter::from_fn(|| recovery.next().map(|(command, _units)| command));
+    (left_in_order, commands.collect())
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     // Positions never go back, and rings that cannot be are not remembered.
     memory.drain_to([position(0, 3), position(0, 1), position(65_528, 9)]);
     assert_eq!(memory.drained.len(), 1);
-    let (left_in_order, commands) = commands(&memory);
+    let (left_in_order, commands) = commands(memory);
     assert!(!left_in_order);
     let [
         ProcessCommand::Define(definitions),
@@ -193,7 +194,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
             lost_events,
             ..
         },
-        ProcessCommand::Recovered(events),
+        ProcessCommand::Events(Reports { events, .. }),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");
@@ -236,11 +237,11 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     for segment in segments {
         memory.keep(segment).expect("a sealed memory");
     }
-    let (left_in_order, commands) = commands(&memory);
+    let (left_in_order, commands) = commands(memory);
     assert!(left_in_order, "segment 0 says that it left in order");
     let [
         ProcessCommand::Define(definitions),
-        ProcessCommand::Recovered(events),
+        ProcessCommand::Events(Reports { events, .. }),
         ProcessCommand::Refuse(anomaly, count),
     ] = commands.as_slice()
     else {
@@ -292,7 +293,7 @@ fn rings_of_segments_that_overlap_are_not_read_without_end() {
         };
         memory.keep(segment).expect("a sealed memory");
     }
-    let (_left, commands) = commands(&memory);
+    let (_left, commands) = commands(memory);
     // Two segments too many, and a record of zeroes in the first.
     let [ProcessCommand::Refuse(Anomaly::Malformed, 3)] = commands.as_slice() else {
         panic!("{commands:?}");
@@ -324,7 +325,7 @@ fn what_is_read_of_one_process_has_a_bound() {
         descriptor: sparse,
     };
     memory.keep(segment).expect("a sealed memory");
-    let (_left, commands) = commands(&memory);
+    let (_left, commands) = commands(memory);
     let [
         ProcessCommand::Lost { gone_events, .. },
         ProcessCommand::Refuse(_, count),

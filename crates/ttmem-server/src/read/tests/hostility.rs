@@ -177,10 +177,8 @@ fn forgetting_needs_a_known_process_of_the_same_user() {
 
 #[test]
 fn a_server_that_stops_says_so() {
-    let (commands, queue) = bounded(1);
-    drop(queue);
-    let (ledger, publisher) = LedgerHandle::to(commands);
-    drop(publisher);
+    let (ledger, queue, publisher) = LedgerHandle::new(wake());
+    drop((queue, publisher));
     let state = state(ledger, facts);
     let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();

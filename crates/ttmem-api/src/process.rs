@@ -33,8 +33,11 @@ pub struct Process {
     pub state: ProcessState,
     /// How its figures are known.
     pub source: Source,
-    /// Events were lost: its totals cannot be trusted.
+    /// Something that it reported is not part of its figures: its totals cannot be trusted.
     pub incomplete: bool,
+    /// Why it is incomplete; empty if it is not.
+    #[serde(default)]
+    pub incomplete_reasons: Vec<IncompleteReason>,
     /// It is sending its live set anew; its figures are those from before.
     pub resyncing: bool,
     /// Events that never reached the ledger.
@@ -55,6 +58,55 @@ pub struct Process {
     pub devices: Vec<ProcessDevice>,
     /// What it held when it ended; `null` while it lives.
     pub released: Option<Released>,
+}
+
+/// Why figures of a process are not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IncompleteReason {
+    /// The reason: `events_lost`, `limit_reached`, `devices_refused`, `messages_dropped`,
+    /// `connections_refused`, `resyncs_refused`, `frames_refused`, `stalled`.
+    pub reason: String,
+    /// How many events, entries, devices, messages, connections, states or frames it concerns.
+    pub count: u64,
+}
+
+impl IncompleteReason {
+    /// The reason in words, with its count.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let count = self.count;
+        let (one, many) = match self.reason.as_str() {
+            "events_lost" => ("event lost", "events lost"),
+            "limit_reached" => (
+                "entry beyond what a process may have",
+                "entries beyond what a process may have",
+            ),
+            "devices_refused" => (
+                "report of a device refused: its share of the devices is used up",
+                "reports of devices refused: its share of the devices is used up",
+            ),
+            "messages_dropped" => (
+                "message dropped: its share of the clients is used up",
+                "messages dropped: its share of the clients is used up",
+            ),
+            "connections_refused" => (
+                "connection refused: its share of the clients is used up",
+                "connections refused: its share of the clients is used up",
+            ),
+            "resyncs_refused" => (
+                "state refused: its share of the memory is used up",
+                "states refused: its share of the memory is used up",
+            ),
+            "frames_refused" => (
+                "frame refused: its share of the memory is used up",
+                "frames refused: its share of the memory is used up",
+            ),
+            "stalled" => ("message broken off", "messages broken off"),
+            // A newer server's.
+            other => return format!("{other} ({count})"),
+        };
+        format!("{count} {}", if count == 1 { one } else { many })
+    }
 }
 
 /// Buffers that outlived the mesh they lay on.

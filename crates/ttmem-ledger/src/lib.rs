@@ -17,10 +17,12 @@ mod device;
 mod effect;
 mod follower;
 pub mod geometry;
+mod incomplete;
 mod intervals;
 mod ledger;
 mod peak_composition;
 mod process;
+mod shares;
 mod tables;
 mod view;
 
@@ -28,9 +30,11 @@ pub use audit::AuditError;
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use geometry::Geometry;
+pub use incomplete::{IncompleteReason, IncompleteReasons};
 pub use ledger::{Ledger, Limits, Resync};
 pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
+pub use shares::{Holder, Shares};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ComputeL1,

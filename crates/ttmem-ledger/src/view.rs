@@ -1,6 +1,7 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
 use crate::device::Device;
+use crate::incomplete::IncompleteReasons;
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -134,6 +135,7 @@ pub struct DepartedView {
     pub exit: Exit,
     pub claimed_pid: Option<i64>,
     pub lost_events: u64,
+    pub incomplete: IncompleteReasons,
     pub elided_events: u64,
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from.
@@ -149,6 +151,7 @@ impl DepartedView {
             exit,
             claimed_pid: facts.claimed_pid,
             lost_events: account.lost_events,
+            incomplete: IncompleteReasons::of_process(facts, account),
             elided_events: account.elided_events,
             anomalies: account.anomalies.total(),
             inherited_frees: account.inherited_frees,

@@ -118,6 +118,7 @@ fn process() -> Process {
         state: ProcessState::Exited,
         source: Source::Legacy,
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,
@@ -213,8 +214,8 @@ fn the_document_has_the_documented_names() {
     );
     assert_eq!(
         keys(process),
-        "pid instance name uid start_time state source incomplete resyncing lost_events \
-         elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
+        "pid instance name uid start_time state source incomplete incomplete_reasons \
+         resyncing lost_events elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
          released"
     );
     assert_eq!(

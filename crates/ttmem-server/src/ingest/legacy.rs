@@ -36,6 +36,8 @@ pub(super) struct Requester {
     pub(super) session: SessionNumber,
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
+    /// Whether its reports are dropped; its questions are answered.
+    pub(super) is_dropped: bool,
     pub(super) numbering: BufferTypeNumbering,
     pub(super) time: u64,
 }
@@ -105,6 +107,11 @@ impl LegacyProtocol {
                 | RequestKind::KernelUnload => {
                     if collected.process.is_none() {
                         break Pause::Identity(request.process_id);
+                    }
+                    if requester.is_dropped {
+                        collected.dropped += 1;
+                        self.requests.pop_front();
+                        continue;
                     }
                     let time = requester.time;
                     if let Some(kind) = event_of(&request, requester.numbering) {

@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt;
 use ttmem_event::Event;
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter, RingPosition};
-use ttmem_ledger::{Anomaly, Departure};
+use ttmem_ledger::{Anomaly, Departure, Holder};
 use ttmem_ring::recovery::{
     DICTIONARY_HEADER_BYTES, MAX_RINGS, Merged, RING_HEADER_BYTES, RingHeader, published_bytes,
 };
@@ -282,20 +282,21 @@ impl Ingest {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
-        let is_new = entry.memory.is_new(&handed);
-        if is_new && self.segments >= self.max_segments {
+        let (is_new, holder) = (entry.memory.is_new(&handed), entry.holder);
+        if is_new && !self.shares.segments.take(holder, 1) {
             if !std::mem::replace(&mut self.segment_limit_logged, true) {
-                let most = self.max_segments;
+                let pid = OrUnknown(entry.key.pid());
                 self.config.log.error(format!(
-                    "{most} descriptors of clients' memory are the most that are kept: what \
-                     further clients do not send before they die is lost"
+                    "process {pid}, or its user, has its share of the descriptors of clients' \
+                     memory: what it does not send before it dies is lost"
                 ));
             }
             return;
         }
         match entry.memory.keep(handed) {
-            Ok(()) => self.segments += usize::from(is_new),
+            Ok(()) => {}
             Err(error) => {
+                self.shares.segments.give_back(holder, is_new.into());
                 entry.memory.refused += 1;
                 if entry.memory.refused == 1 {
                     let pid = OrUnknown(entry.key.pid());
@@ -312,11 +313,13 @@ impl Ingest {
     pub(super) fn recover(
         &mut self,
         process: ProcessNumber,
+        holder: Holder,
         memory: &HandedMemory,
         clock: &Clock,
         departure: Departure,
     ) -> Departure {
-        self.segments -= memory.segments.len();
+        let segments = &mut self.shares.segments;
+        segments.give_back(holder, memory.segments.len() as u64);
         if !matches!(departure, Departure::Died | Departure::Replaced) {
             return departure;
         }

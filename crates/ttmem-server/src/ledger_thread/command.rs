@@ -5,7 +5,9 @@ use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync};
+use ttmem_ledger::{
+    Anomaly, Departure, Holder, IncompleteReason, ProcessIdentity, ProcessState, Released, Resync,
+};
 
 /// A process, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,8 +76,10 @@ pub(crate) enum ProcessCommand {
     },
     /// It sends its whole state; until that is complete the old view stays.
     ResyncBegan,
-    /// Its whole state, to replace what is known.
-    Resync(Resync),
+    /// Its whole state, to replace what is known, and the memory that it takes.
+    Resync(Resync, ResyncMemory),
+    /// Something that it sent was refused, so many times.
+    Incomplete(IncompleteReason, u64),
     /// How it ended, and when.
     Depart(Departure, u64),
 }
@@ -106,4 +110,13 @@ pub(crate) enum Answer {
     Bytes(SessionNumber, Vec<u8>),
     /// A process was forgotten on request: its number means nothing any more.
     Forgotten(ProcessNumber),
+    /// A state is in the ledger, or will never be: its memory is free.
+    Resynced(ResyncMemory),
+}
+
+/// Memory of a state that waits to be taken over, and who is charged with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ResyncMemory {
+    pub(crate) holder: Holder,
+    pub(crate) bytes: u64,
 }

@@ -10,7 +10,7 @@ mod command;
 mod published;
 
 pub(crate) use command::{
-    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, SessionNumber,
+    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, ResyncMemory, SessionNumber,
 };
 
 use crate::hardware::{KnownDevice, info_of};
@@ -127,7 +127,7 @@ impl LedgerHandle {
 pub(crate) struct LedgerThreadConfig {
     pub(crate) devices: Vec<KnownDevice>,
     pub(crate) log: LogHandle,
-    /// Where answers to sessions go; must have room for all that can be outstanding.
+    /// Where answers to sessions go; sending must not wait.
     pub(crate) answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
     pub(crate) wake: Arc<OwnedFd>,
@@ -241,8 +241,19 @@ impl LedgerThread {
                 self.release(process, departure, time);
             }
             Command::Process(process, command) => {
+                let memory = match &command {
+                    ProcessCommand::Resync(_state, memory) => Some(*memory),
+                    _other => None,
+                };
                 if let Some(slot) = self.slots.get(&process) {
                     self.update_process(*slot, command);
+                }
+                if let Some(memory) = memory {
+                    self.answer(Answer::Resynced(memory));
+                }
+                for (slot, reason) in self.ledger.take_newly_incomplete() {
+                    let pid = self.pid(slot);
+                    self.note(Note::ProcessIncomplete { pid, reason });
                 }
             }
             Command::Acknowledge(session, next_sequence) => {
@@ -315,7 +326,10 @@ impl LedgerThread {
                 }
             }
             ProcessCommand::ResyncBegan => self.ledger.set_resyncing(slot, true),
-            ProcessCommand::Resync(resync) => self.ledger.resync(slot, &resync),
+            ProcessCommand::Resync(resync, _memory) => self.ledger.resync(slot, &resync),
+            ProcessCommand::Incomplete(reason, count) => {
+                self.ledger.mark_incomplete(slot, reason, count);
+            }
             // Its slot is given up: see `execute`.
             ProcessCommand::Depart(..) => {}
         }
@@ -533,8 +547,8 @@ impl LedgerThread {
     }
 
     fn answer(&mut self, answer: Answer) {
-        // Full cannot be: sessions stop reading before they could ask for more than fits.
-        let _full = self.config.answers.try_send(answer);
+        // Sessions stop reading before many are outstanding, so this never grows large.
+        let _stopped = self.config.answers.send(answer);
         self.answered = true;
     }
 

@@ -6,13 +6,13 @@
 use super::device::{Listed, Listings, device};
 use super::vocabulary;
 use ttmem_api::{
-    Anomalies, DeviceDetail, HexId, LeakCandidates, Mark, PeakBytes, Process, ProcessDevice,
-    Released, SCHEMA, Server, Snapshot, Timestamp,
+    Anomalies, DeviceDetail, HexId, IncompleteReason, LeakCandidates, Mark, PeakBytes, Process,
+    ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, PeakSet, ProcessIdentity,
-    ProcessView, View,
+    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, PeakSet,
+    ProcessIdentity, ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -192,10 +192,12 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         let device = view.devices.get(*device as usize)?;
         Some(process_device(device, &held.totals))
     });
+    let reasons = incomplete_reasons(&IncompleteReasons::of_process(facts, account));
     Process {
         state: vocabulary::process_state(facts.state),
         resyncing: facts.resyncing,
-        incomplete: account.lost_events > 0,
+        incomplete: !reasons.is_empty(),
+        incomplete_reasons: reasons,
         lost_events: account.lost_events,
         elided_events: account.elided_events,
         claimed_pid: facts.claimed_pid,
@@ -241,9 +243,11 @@ pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
 }
 
 fn departed(departed: &DepartedView) -> Process {
+    let reasons = incomplete_reasons(&departed.incomplete);
     Process {
         state: ttmem_api::ProcessState::Exited,
-        incomplete: departed.lost_events > 0,
+        incomplete: !reasons.is_empty(),
+        incomplete_reasons: reasons,
         lost_events: departed.lost_events,
         elided_events: departed.elided_events,
         claimed_pid: departed.claimed_pid,
@@ -253,6 +257,14 @@ fn departed(departed: &DepartedView) -> Process {
         released: Some(released_at(&departed.exit)),
         ..identified(&departed.identity)
     }
+}
+
+fn incomplete_reasons(reasons: &IncompleteReasons) -> Vec<IncompleteReason> {
+    let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
+        reason: reason.name().to_owned(),
+        count,
+    });
+    reasons.collect()
 }
 
 fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {
@@ -291,6 +303,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         state: ttmem_api::ProcessState::Exited,
         source: vocabulary::source(identity.source),
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,

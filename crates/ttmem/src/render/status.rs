@@ -185,9 +185,11 @@ impl Page<'_, Snapshot> {
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
     if process.incomplete {
+        let reasons = process.incomplete_reasons.iter();
+        let reasons: Vec<String> = reasons.map(|reason| reason.text()).collect();
         notes.push(format!(
-            "INCOMPLETE, {} lost: its totals cannot be trusted",
-            counted(process.lost_events, "event")
+            "INCOMPLETE, its totals cannot be trusted: {}",
+            reasons.join(", ")
         ));
     }
     if process.resyncing {

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ttmem_api::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process, ProcessDevice,
-    ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    IncompleteReason, KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process,
+    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
@@ -175,7 +175,15 @@ fn legacy_device(id: u32) -> Device {
     }
 }
 
-pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
+pub(crate) fn reasons(reasons: &[(&str, u64)]) -> Vec<IncompleteReason> {
+    let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
+        reason: (*reason).to_owned(),
+        count: *count,
+    });
+    reasons.collect()
+}
+
+fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
     Process {
         pid: Some(pid),
         instance: Some(format!("{pid:032x}")),
@@ -185,6 +193,7 @@ pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         state: ProcessState::Live,
         source: Source::Attached,
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,
@@ -236,6 +245,7 @@ fn troubled() -> Snapshot {
     let mut incomplete = process(4001, "python", &devices[..2]);
     incomplete.incomplete = true;
     incomplete.lost_events = 12;
+    incomplete.incomplete_reasons = reasons(&[("events_lost", 12), ("devices_refused", 3)]);
     incomplete.anomalies = 3;
     let mut resyncing = process(4002, "demo_of_a_model_with_a_long_name", &devices[2..4]);
     resyncing.resyncing = true;
@@ -288,6 +298,7 @@ fn galaxy() -> Snapshot {
     let mut incomplete = self::process(4005, "pytest", &devices[9..10]);
     incomplete.incomplete = true;
     incomplete.lost_events = 1;
+    incomplete.incomplete_reasons = reasons(&[("events_lost", 1)]);
     snapshot(devices, vec![process, incomplete])
 }
 

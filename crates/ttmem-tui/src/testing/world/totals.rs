@@ -4,9 +4,9 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
-    CoreType, Device, HexId, KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes,
-    PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot,
-    Source,
+    CoreType, Device, HexId, IncompleteReason, KernelUsage, LeakCandidates, Mark, MemoryClass,
+    PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
+    Snapshot, Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -278,6 +278,14 @@ impl World {
             state,
             source: Source::Attached,
             incomplete: self.busy && place % 5 == 2,
+            incomplete_reasons: if self.busy && place % 5 == 2 {
+                vec![IncompleteReason {
+                    reason: "events_lost".to_owned(),
+                    count: 12,
+                }]
+            } else {
+                Vec::new()
+            },
             resyncing: self.busy && place == 4,
             lost_events: if self.busy && place % 5 == 2 { 12 } else { 0 },
             elided_events: 0,

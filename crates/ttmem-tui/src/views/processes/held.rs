@@ -66,9 +66,8 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
         let text = format!("{}, {} released", released.reason, bytes(released.bytes));
         remark(text, Ink::Faint, false);
     }
-    if process.incomplete {
-        let lost = counted(process.lost_events, "event");
-        remark(format!("{lost} lost"), Ink::Warning, false);
+    for reason in &process.incomplete_reasons {
+        remark(reason.text(), Ink::Warning, false);
     }
     if process.resyncing {
         remark("figures from before".to_owned(), Ink::Warning, false);

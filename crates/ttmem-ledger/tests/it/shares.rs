@@ -1,7 +1,7 @@
 //! The table of devices is divided among processes and users.
 
 use crate::world::{Board, Process, World, identity, mesh};
-use ttmem_event::{Definition, EventKind, MeshId, Source};
+use ttmem_event::{Definition, DeviceId, EventKind, Source};
 use ttmem_ledger::{Anomaly, Departure, IncompleteReason, Limits};
 
 const DEVICES: usize = 512;
@@ -107,7 +107,9 @@ fn a_state_that_is_taken_over_whole_makes_a_process_complete_again() {
     let mut world = world();
     let greedy = process_of(&mut world, 1000);
     let taken = take_devices(&mut world, greedy, 1024);
-    let opened = |id| EventKind::DeviceOpened { mesh: MeshId(id) };
+    let opened = |id| EventKind::DeviceOpened {
+        device: DeviceId(id),
+    };
     let state = |count: u32| -> (Vec<_>, Vec<_>) {
         let unique = |id: u32| (u64::from(greedy.0) << 32) + u64::from(id);
         let definitions = (0..count).flat_map(|id| [device(id, unique(id)), mesh(id, &[id])]);

@@ -1,16 +1,16 @@
 //! Dividing a bounded resource among processes and users.
 //!
 //! One rule for every table and every pool of memory that processes share: whoever takes something
-//! must leave something. A user may have at most seven times what is left for other users, so one
-//! alone never has more than seven eighths. A process may have at most what its user could still take
-//! for other processes, so one alone never has more than half of that. Both limits move: the more
-//! holders there are, the less each may have, and a newcomer finds room. Where many have much, a small
-//! minimum is left: a process below it is refused only when less than a sixteenth is free, and that
+//! must leave something, and the more holders there are, the more. The first user may have seven times
+//! what is left for others, so seven eighths; the n-th, 7/n times. Of what a user may take, the first
+//! process may have as much as it leaves, so half; the n-th, 1/n times. After n processes that took all
+//! they could, 1/(n + 1) is left, and the next one gets 1/(n + 2) of it. Where that is very little a
+//! minimum counts: a process below it is refused only when less than a sixteenth is free, and that
 //! sixteenth is for users who are below it themselves.
 
 use std::collections::HashMap;
 
-/// What a user may have, as a multiple of what is left for others.
+/// What a lone user may have, as a multiple of what is left for others.
 const USER_FACTOR: u64 = 7;
 
 /// The part that only users below the minimum can take, as a divisor.
@@ -133,11 +133,15 @@ impl Shares {
         let user = self.users.get(&holder.uid);
         let of_user = user.map_or(0, |user| user.used);
         let of_process = user.and_then(|user| user.processes.get(&holder.process));
+        let users = self.users.len() as u64 + u64::from(user.is_none());
+        let processes = user.map_or(0, |user| user.processes.len());
+        let processes = processes as u64 + u64::from(of_process.is_none());
         let of_process = of_process.copied().unwrap_or(0);
-        // Taking x leaves the user with of_user + x <= 7 * (free - x).
-        let for_user = (USER_FACTOR * free).saturating_sub(of_user) / (USER_FACTOR + 1);
-        // Taking x leaves the process with of_process + x <= for_user - x.
-        let for_process = for_user.saturating_sub(of_process) / 2;
+        // Taking x leaves the user with of_user + x <= 7 * (free - x) / users.
+        let for_user = (USER_FACTOR * free).saturating_sub(users * of_user);
+        let for_user = for_user / (USER_FACTOR + users);
+        // Taking x leaves the process with of_process + x <= (for_user - x) / processes.
+        let for_process = for_user.saturating_sub(processes * of_process) / (1 + processes);
         let missing = self.minimum.saturating_sub(of_process);
         let missing = missing.min(free.saturating_sub(self.limit / LAST_PART));
         let missing_of_user = self.minimum.saturating_sub(of_user).min(free);
@@ -176,7 +180,7 @@ mod tests {
             shares.used() <= LIMIT * 7 / 8,
             "an eighth is for other users"
         );
-        assert!(take_all(&mut shares, holder(1, 1)) >= LIMIT / 8 * 7 / 16);
+        assert!(take_all(&mut shares, holder(1, 1)) >= LIMIT / 8 / 3);
     }
 
     #[test]
@@ -287,9 +291,10 @@ mod tests {
                 }
             }
             let free = LIMIT - shares.used();
-            // Of another user: half of seven eighths of what is left, and the minimum in any case.
+            // Of another user: half of what it may take, and the minimum in any case.
             let room = shares.room(holder(9, 0));
-            let share = (free * 7 / 16).max(minimum.min(free));
+            let users = shares.users.len() as u64 + 1;
+            let share = (free * 7 / (7 + users) / 2).max(minimum.min(free));
             prop_assert!(room + 1 >= share && room > 0, "{room}, not {share} of {free}");
             prop_assert!(shares.clone().take(holder(9, 0), room));
             // Of a known user: the minimum, unless only the last part is left.
@@ -300,8 +305,8 @@ mod tests {
             }
         }
 
-        /// Of a user alone on the machine every process has what all of them would get, one more
-        /// included, halved for those who come after it.
+        /// After n processes of a lone user, in whatever order they took what they could, 1/(n + 1) of
+        /// what it may have is left, and the next gets 1/(n + 2) of it.
         #[test]
         fn processes_of_one_user_leave_room_for_the_next(
             amounts in proptest::collection::vec((0..20_u64, 1..LIMIT), 1..300),
@@ -314,9 +319,10 @@ mod tests {
                 }
             }
             let known = shares.users.values().next().map_or(0, |user| user.processes.len());
-            let share = LIMIT * 7 / 16 / (u64::try_from(known).unwrap() + 1);
+            let known = known as u64;
+            let share = LIMIT * 7 / 8 / (known + 1) / (known + 2);
             let room = shares.room(holder(0, 99));
-            prop_assert!(room + 2 >= share, "{room}, not {share} beside {known}");
+            prop_assert!(room + 1 >= share, "{room}, not {share} beside {known}");
         }
     }
 }

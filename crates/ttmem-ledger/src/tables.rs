@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_account::{Anomaly, Pages};
 
-/// Devices that a process is refused last: those of the largest machine.
-const MIN_DEVICES: u64 = 32;
+/// Devices that a process is refused last: those of a usual machine.
+const MIN_DEVICES: u64 = 8;
 
 /// All devices, found by their keys.
 #[derive(Debug, Default)]

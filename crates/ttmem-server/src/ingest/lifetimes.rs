@@ -26,12 +26,10 @@ impl Ingest {
                 self.admit_client(number);
             }
             Err(reason) => {
-                let Some(session) = self.sessions.get_mut(&number) else {
-                    return;
-                };
-                session.protocol = Protocol::Dropped;
-                let pid = session.pid;
+                let pid = self.sessions.get(&number).and_then(|session| session.pid);
                 self.count_refusal(pid, &reason);
+                self.drop_reports(number);
+                self.update_interest(number);
             }
         }
     }
@@ -275,10 +273,7 @@ impl Ingest {
             return self.end(number);
         }
         self.finish_legacy(number);
-        if let Some(session) = self.sessions.get_mut(&number) {
-            session.protocol = Protocol::Dropped;
-            session.outstanding = 0;
-        }
+        self.drop_reports(number);
         self.update_interest(number);
     }
 

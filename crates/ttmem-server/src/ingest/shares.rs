@@ -117,19 +117,33 @@ impl SilentSessions {
 
 impl Ingest {
     /// Takes a descriptor for a connection, for which a silent one of the same process or user may
-    /// have to go; false if none can.
+    /// have to go; false if there is none.
     pub(super) fn admit_connection(&mut self, holder: Holder) -> bool {
-        while !self.shares.connections.take(holder, 1) {
-            let Some(oldest) = self.silent.oldest_for(holder) else {
-                return false;
-            };
-            let pid = self.sessions.get(&oldest).and_then(|session| session.pid);
-            let reason = "its process or user has its share of the connections: the oldest silent one \
-                          was closed";
-            self.count_refusal(pid, reason);
-            self.close(oldest, None);
+        if self.shares.connections.take(holder, 1) {
+            return true;
         }
-        true
+        let Some(oldest) = self.silent.oldest_for(holder) else {
+            return false;
+        };
+        let pid = self.sessions.get(&oldest).and_then(|session| session.pid);
+        let reason = "its process or user has its share of the connections: the oldest silent one was \
+                      closed";
+        self.count_refusal(pid, reason);
+        self.close(oldest, None);
+        // One for one: a share that has become smaller costs nobody more than that.
+        self.shares.connections.take_unshared(holder, 1)
+    }
+
+    /// An old client is served no more: its place is for others.
+    pub(super) fn drop_reports(&mut self, number: SessionNumber) {
+        if let Some(session) = self.sessions.get_mut(&number) {
+            if session.service == Service::Served {
+                self.shares.clients.give_back(session.holder, 1);
+            }
+            session.service = Service::Dropped;
+            session.protocol = Protocol::Dropped;
+            session.outstanding = 0;
+        }
     }
 
     /// Whether the reports of a connection are taken: decided once, when its process is known.

@@ -72,14 +72,15 @@ impl Pool {
     }
 
     fn take(&self, holder: Option<Holder>) -> Option<Permit> {
-        let mut shares = lock(&self.shares);
         let is_granted = match holder {
-            Some(holder) => shares.take(holder, 1),
-            None => shares.take_unshared(NOBODY, 1),
+            Some(holder) => lock(&self.shares).take(holder, 1),
+            None => lock(&self.shares).take_unshared(NOBODY, 1),
         };
-        let holder = holder.unwrap_or(NOBODY);
-        let pool = self.clone();
-        is_granted.then_some(Permit { holder, pool })
+        // Not before it is known: a permit that is dropped is given back.
+        is_granted.then(|| Permit {
+            holder: holder.unwrap_or(NOBODY),
+            pool: self.clone(),
+        })
     }
 }
 

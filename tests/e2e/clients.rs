@@ -630,8 +630,13 @@ fn a_server_without_descriptors_waits_for_some_and_goes_on() {
     wait_until("the server accepts connections", || {
         UnixStream::connect(&socket).is_ok()
     });
+    // Silent connections would go for new ones; readers that have begun to ask do not.
     let many: Vec<_> = (0..60)
-        .map(|_| UnixStream::connect(&socket).expect("a queue"))
+        .map(|_| {
+            let mut reader = UnixStream::connect(&socket).expect("a queue");
+            reader.write_all(b"G").expect("a socket takes a byte");
+            reader
+        })
         .collect();
     let log = || fs::read_to_string(folder.path().join("out.log")).expect("text");
     wait_until("the shortage is told", || {

@@ -66,7 +66,7 @@ words! {
         "whether the charged bytes were compared with the runtime's own allocator statistics: equal, \
          different, or never compared"
     Incomplete "incomplete"
-        "something that this process reported was lost or refused: its figures may be wrong from then on"
+        "reports of this process were lost or refused: its figures may be wrong"
     Anomaly "anomalies"
         "what did not add up, by kind and count: a free of something never allocated, two buffers at \
          one place"

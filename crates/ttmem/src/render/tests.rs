@@ -175,7 +175,7 @@ fn legacy_device(id: u32) -> Device {
     }
 }
 
-pub(crate) fn reasons(reasons: &[(&str, u64)]) -> Vec<IncompleteReason> {
+fn reasons(reasons: &[(&str, u64)]) -> Vec<IncompleteReason> {
     let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
         reason: (*reason).to_owned(),
         count: *count,
@@ -183,7 +183,7 @@ pub(crate) fn reasons(reasons: &[(&str, u64)]) -> Vec<IncompleteReason> {
     reasons.collect()
 }
 
-fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
+pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
     Process {
         pid: Some(pid),
         instance: Some(format!("{pid:032x}")),

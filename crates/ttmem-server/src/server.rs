@@ -130,6 +130,10 @@ impl Server {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags);
         let wake = Arc::new(wake.map_err(|error| system("the wake-up")(error.into()))?);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "sessions are not read while several of their answers are outstanding"
+        )]
         let (answers, answered) = crossbeam_channel::unbounded();
         let noted_devices = devices
             .iter()

@@ -4,11 +4,11 @@ use crate::world::{Board, Process, World, identity, mesh};
 use ttmem_event::{Definition, DeviceId, EventKind, Source};
 use ttmem_ledger::{Anomaly, Departure, IncompleteReason, Limits};
 
-const DEVICES: usize = 512;
+const DEVICES: u32 = 512;
 
 fn world() -> World {
     World::with_limits(Limits {
-        devices: DEVICES,
+        devices: DEVICES as usize,
         ..Limits::default()
     })
 }
@@ -55,12 +55,12 @@ fn whoever_comes_after_those_who_took_all_they_could_gets_its_devices() {
             (process, take_devices(&mut world, process, 1024))
         })
         .collect();
-    assert_eq!(greedy[0].1 as usize, DEVICES * 7 / 16);
+    assert_eq!(greedy[0].1, DEVICES * 7 / 16);
     for (process, _taken) in &greedy {
         assert_eq!(refused(&world, *process), 1);
     }
     let taken: u32 = greedy.iter().map(|(_process, taken)| taken).sum();
-    assert!(taken as usize <= DEVICES / 16 * 15, "{taken}");
+    assert!(taken <= DEVICES / 16 * 15, "{taken}");
     for uid in [1000, 1001] {
         let honest = process_of(&mut world, uid);
         assert_eq!(take_devices(&mut world, honest, 8), 8, "user {uid}");
@@ -71,7 +71,7 @@ fn whoever_comes_after_those_who_took_all_they_could_gets_its_devices() {
         world.depart(process, Departure::Died);
     }
     let next = process_of(&mut world, 1000);
-    assert!(take_devices(&mut world, next, 1024) as usize >= DEVICES / 5);
+    assert!(take_devices(&mut world, next, 1024) >= DEVICES / 5);
     world.view();
 }
 
@@ -91,12 +91,12 @@ fn a_device_that_several_use_is_charged_once_and_to_one_who_uses_it() {
     }
     // The other has them now, and as many less of its own.
     world.depart(first, Departure::Goodbye);
-    let most = DEVICES as u32 * 7 / 16;
+    let most = DEVICES * 7 / 16;
     let own = (100..1024).take_while(|id| {
         let unique = u64::from(*id) << 32;
         define(&mut world, second, *id, unique).is_ok()
     });
-    assert_eq!(own.count() as u32, most - 100);
+    assert_eq!(u32::try_from(own.count()), Ok(most - 100));
     world.depart(second, Departure::Goodbye);
     let third = process_of(&mut world, 1000);
     assert_eq!(take_devices(&mut world, third, 1024), most, "all are free");

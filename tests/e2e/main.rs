@@ -26,6 +26,7 @@ mod recipes;
 mod run;
 mod run_top;
 mod screens;
+mod shares;
 mod signals;
 mod sockets;
 mod support;

@@ -1,16 +1,11 @@
-//! Many processes and many connections, some dying, and more than are allowed.
+//! Many processes and many connections, some dying.
 
-use crate::support::client::Client;
 use crate::support::old_client::{OldClient, request};
 use crate::support::random::Random;
 use crate::support::server::TestServer;
 use crate::support::wait_until;
 use crate::support::workload::{Part, Plan, Workload};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use ttmem_event::Source;
 use ttmem_event::legacy::{Generation, RequestKind, Totals};
-use ttmem_event::wire::{Frame, FrameReader, Hello, Preamble, RefusalCode};
 
 const PROCESSES: u64 = 200;
 
@@ -153,84 +148,4 @@ fn one_process_may_have_500_connections() {
         server.process(std::process::id())["connections"] == 1
     });
     assert_eq!(clients[0].totals(0).dram, 5000);
-}
-
-#[test]
-fn more_clients_than_allowed_are_refused_and_readers_still_get_in() {
-    let server = TestServer::start(&["--max-clients", "4"]);
-    let mut clients: Vec<OldClient> = (1..=4)
-        .map(|id| {
-            let mut client = OldClient::connect(&server.socket(), Generation::G4);
-            client.send(&request(RequestKind::Alloc, 0, 100, 0, id));
-            client.totals(0);
-            client
-        })
-        .collect();
-    // An old client can only be closed: its protocol has no words for it.
-    let mut fifth = UnixStream::connect(server.socket()).expect("the server listens");
-    fifth
-        .set_read_timeout(Some(crate::support::WATCHDOG))
-        .expect("a timeout");
-    let mut bytes = Vec::new();
-    request(RequestKind::Alloc, 0, 100, 0, 5).encode(Generation::G4, &mut bytes);
-    fifth
-        .write_all(&bytes)
-        .expect("it is read before it is closed");
-    let mut answer = Vec::new();
-    let _reset = fifth.read_to_end(&mut answer);
-    assert!(answer.is_empty());
-
-    let (code, reason) = refusal(&server);
-    assert_eq!(code, RefusalCode::Full);
-    assert_eq!(reason, "the server serves 4 clients at most");
-
-    let status = server.status();
-    assert_eq!(status["server"]["clients_limit"], 4);
-    assert_eq!(status["server"]["clients_refused"], 2);
-    assert_eq!(clients[0].totals(0).dram, 400, "the four go on");
-    wait_until("the log says so", || {
-        server
-            .log()
-            .contains("Connection refused: 4 clients are the most (--max-clients)")
-    });
-    clients.pop();
-    wait_until("there is room again", || {
-        server.status()["server"]["clients"] == 3
-    });
-    let client = Client::connect(&server.socket(), [9; 16]);
-    assert!(client.welcome.needs_resync);
-}
-
-/// Introduces itself as a client of the new protocol and is refused.
-fn refusal(server: &TestServer) -> (RefusalCode, String) {
-    let mut stream = UnixStream::connect(server.socket()).expect("the server listens");
-    stream
-        .set_read_timeout(Some(crate::support::WATCHDOG))
-        .expect("a timeout");
-    let mut bytes = Preamble::OURS.encode().to_vec();
-    let hello = Hello {
-        instance: [1; 16],
-        pid: 1,
-        source: Source::Client,
-        name: "sixth",
-        visible_devices: "",
-    };
-    Frame::put_hello(&mut bytes, &hello);
-    stream
-        .write_all(&bytes)
-        .expect("it is read before it is closed");
-    let mut reader = FrameReader::default();
-    let mut buffer = [0; 4096];
-    loop {
-        if let Some(frame) = reader.next_frame().expect("frames") {
-            let refused = match frame {
-                Frame::Refused { code, reason } => Some((code, reason.to_owned())),
-                _other => None,
-            };
-            return refused.expect("the first frame is the refusal");
-        }
-        let count = stream.read(&mut buffer).expect("the reason arrives");
-        assert!(count > 0, "closed without a reason");
-        reader.push(&buffer[..count]);
-    }
 }

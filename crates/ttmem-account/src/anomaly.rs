@@ -69,6 +69,8 @@ anomalies! {
     LimitReached "limit_reached",
     /// A record that is no event, or one that this sender may not send: refused.
     Malformed "malformed",
+    /// A device for which its process has no room left among all devices: refused.
+    NoRoom "no_room",
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -63,9 +63,11 @@ pub struct Process {
 /// A reason why the figures of a process may not be all that it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IncompleteReason {
-    /// The reason: `events_lost`, `not_tracked`.
+    /// The reason: `events_lost`, `not_tracked`, `limit_reached`, `devices_refused`,
+    /// `messages_dropped`, `connections_refused`, `resyncs_refused`, `frames_refused`, `stalled`.
     pub reason: String,
-    /// How many events it concerns; 1 where nothing is counted.
+    /// How many events, entries, devices, messages, connections, states or frames it concerns; 1
+    /// where nothing is counted.
     pub count: u64,
     /// The reason in words, where it has some of its own.
     pub detail: Option<String>,
@@ -78,6 +80,31 @@ impl IncompleteReason {
         let count = self.count;
         let (one, many) = match self.reason.as_str() {
             "events_lost" => ("event lost", "events lost"),
+            "limit_reached" => (
+                "entry beyond what a process may have",
+                "entries beyond what a process may have",
+            ),
+            "devices_refused" => (
+                "report of a device refused: its share of the devices is used up",
+                "reports of devices refused: its share of the devices is used up",
+            ),
+            "messages_dropped" => (
+                "message dropped: its share of the clients is used up",
+                "messages dropped: its share of the clients is used up",
+            ),
+            "connections_refused" => (
+                "connection refused: its share of the clients is used up",
+                "connections refused: its share of the clients is used up",
+            ),
+            "resyncs_refused" => (
+                "state refused: its share of the memory is used up",
+                "states refused: its share of the memory is used up",
+            ),
+            "frames_refused" => (
+                "frame refused: its share of the memory is used up",
+                "frames refused: its share of the memory is used up",
+            ),
+            "stalled" => ("message broken off", "messages broken off"),
             other => {
                 // One that has no words here is a newer server's.
                 let detail = self.detail.clone();

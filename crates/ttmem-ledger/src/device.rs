@@ -1,6 +1,7 @@
 //! A physical device: who it is, what is on it, and what its peaks were.
 
 use crate::peak_composition::DepartedAtPeak;
+use crate::shares::Holder;
 use std::sync::Arc;
 use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacated};
 use ttmem_event::catalogue::Arch;
@@ -54,6 +55,8 @@ pub struct Device {
     pub(crate) changed: bool,
     /// Processes that use it.
     pub(crate) references: u32,
+    /// Which of them is charged with it.
+    pub(crate) charged: Option<Holder>,
     /// The capacities it was configured with; a configured device stays.
     pub(crate) configured: Option<[Option<Capacity>; Class::COUNT]>,
 }
@@ -72,6 +75,7 @@ impl Device {
             announced_l1_peak: 0,
             changed: false,
             references: 0,
+            charged: None,
             configured: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::shares::Holder;
 use crate::tables::DeviceTable;
 use std::sync::Arc;
 use ttmem_account::{
@@ -27,7 +28,7 @@ pub(crate) struct Follower<'a> {
     pub(crate) anomalies: &'a mut Anomalies,
     pub(crate) effects: Option<&'a mut Vec<Effect>>,
     pub(crate) omitted_effects: &'a mut u64,
-    pub(crate) device_limit: usize,
+    pub(crate) uid: u32,
     pub(crate) order: u64,
     /// Whether what is booked is no part of the devices yet.
     pub(crate) aside: bool,
@@ -145,10 +146,13 @@ impl Observer for Follower<'_> {
             unique_id,
             ..DeviceFacts::default()
         };
-        let index = self.table.find_or_add(key, facts, self.device_limit)?;
+        let holder = Holder {
+            uid: self.uid,
+            process: self.process.into(),
+        };
+        let index = self.table.refer(key, facts, holder)?;
         let source = self.source;
         let device = self.table.change(index);
-        device.references += 1;
         // Of several kinds of sources the best is named: their numbers are in that order.
         let known = device.source.map_or(source, |known| known.min(source));
         device.source = Some(known);

@@ -3,8 +3,10 @@
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::follower::Follower;
+use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
+use crate::shares::Holder;
 use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, VecDeque};
@@ -49,7 +51,7 @@ pub struct Leaving {
 ///
 /// The same inputs in the same order give the same state: there is no clock and
 /// no I/O in here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
     pub(crate) limits: Limits,
     pub(crate) table: DeviceTable,
@@ -62,17 +64,36 @@ pub struct Ledger {
     revision: u64,
     pub(crate) omitted_effects: u64,
     pub(crate) work: u64,
+    pub(crate) newly_incomplete: Vec<(u32, IncompleteReason)>,
     /// What the last view had, for the next one.
     device_views: Pages<Arc<Device>>,
     process_views: ProcessViews,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
 }
 
 impl Ledger {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
+            table: DeviceTable::new(limits.devices),
             limits,
-            ..Self::default()
+            processes: Vec::new(),
+            free_slots: Vec::new(),
+            departed: Arc::default(),
+            anomalies: Anomalies::default(),
+            marks: Arc::default(),
+            events: 0,
+            revision: 0,
+            omitted_effects: 0,
+            newly_incomplete: Vec::new(),
+            work: 0,
+            device_views: Pages::default(),
+            process_views: ProcessViews::default(),
         }
     }
 
@@ -86,10 +107,7 @@ impl Ledger {
                 id: facts.logical_id,
             },
         };
-        let capacities = facts.capacities;
-        if let Ok(index) = self.table.find_or_add(key, || facts, self.limits.devices) {
-            self.table.change(index).configured = Some(capacities);
-        }
+        self.table.configure(key, facts);
     }
 
     /// A process appears; its slot is its name in every later call.
@@ -203,15 +221,33 @@ impl Ledger {
         let rows = process.account.rows();
         let resident = residents(process.account.facts(), &rows);
         let held = process.account.facts().devices.iter();
+        let holder = process.holder(index);
+        let mut uncharged = 0;
         for ((index, held), resident) in process.devices.iter().zip(held).zip(&resident) {
+            uncharged += usize::from(self.table.release(*index, holder));
             let device = self.table.change(*index);
             device.totals.subtract(held.totals);
-            device.references -= 1;
             for (core_type, programs) in CoreType::ALL.into_iter().zip(resident) {
                 for resident in programs {
                     let left = Arc::make_mut(device.vacated.get_or_insert_default());
                     left.leave(core_type, &resident.cores, resident.time, resident.time);
                 }
+            }
+        }
+        if uncharged > 0 {
+            self.transfer_devices(holder, uncharged);
+        }
+    }
+
+    /// Charges others with so many devices that a process was charged with and they still use.
+    fn transfer_devices(&mut self, from: Holder, mut count: usize) {
+        for (index, process) in (0..).zip(&self.processes) {
+            let Some(process) = process.as_ref().filter(|_process| count > 0) else {
+                continue;
+            };
+            let to = process.holder(index);
+            for device in &process.devices {
+                count -= usize::from(self.table.transfer(*device, from, to));
             }
         }
     }
@@ -424,7 +460,7 @@ impl Ledger {
             anomalies: &mut self.anomalies,
             effects,
             omitted_effects: &mut self.omitted_effects,
-            device_limit: self.limits.devices,
+            uid: process.facts.identity.uid,
             order: self.events,
             aside: false,
         };
@@ -433,6 +469,19 @@ impl Ledger {
         self.work += process.account.work() - before;
         if let Err(anomaly) = &outcome {
             self.anomalies.count(*anomaly);
+            let reason = match anomaly {
+                Anomaly::NoRoom => {
+                    let refused = &mut process.facts.refused;
+                    refused.add(IncompleteReason::DevicesRefused, 1);
+                    IncompleteReason::DevicesRefused
+                }
+                Anomaly::LimitReached => IncompleteReason::LimitReached,
+                _other => return outcome,
+            };
+            let reasons = IncompleteReasons::of_process(&process.facts, process.account.facts());
+            if reasons.of(reason) == 1 {
+                self.newly_incomplete.push((index, reason));
+            }
         }
         outcome
     }
@@ -443,6 +492,24 @@ impl Ledger {
         if let Some(process) = self.process_mut(index) {
             process.account.refuse(anomaly, count);
         }
+    }
+
+    /// Something of a process was refused: its figures are not complete until it sends its state anew.
+    pub fn mark_incomplete(&mut self, index: u32, reason: IncompleteReason, count: u64) {
+        let Some(process) = self.process_mut(index) else {
+            return;
+        };
+        let refused = &mut process.facts.refused;
+        let is_new = refused.of(reason) == 0;
+        refused.add(reason, count);
+        if is_new && count > 0 {
+            self.newly_incomplete.push((index, reason));
+        }
+    }
+
+    /// Which processes have become incomplete since this was last asked, and why.
+    pub fn take_newly_incomplete(&mut self) -> Vec<(u32, IncompleteReason)> {
+        std::mem::take(&mut self.newly_incomplete)
     }
 
     /// Sets a mark: peaks are kept from here on as well.

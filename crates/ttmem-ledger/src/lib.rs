@@ -17,11 +17,13 @@ mod device;
 mod effect;
 mod follower;
 pub mod geometry;
+mod incomplete;
 mod intervals;
 mod ledger;
 mod peak_composition;
 mod process;
 mod resync;
+mod shares;
 mod tables;
 mod view;
 
@@ -29,10 +31,12 @@ pub use audit::AuditError;
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use geometry::Geometry;
+pub use incomplete::{IncompleteReason, IncompleteReasons};
 pub use ledger::{Leaving, Ledger, Limits};
 pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use resync::{Resync, Resyncing};
+pub use shares::{Holder, Shares};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     Account, AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity,

@@ -1,5 +1,7 @@
 //! A tracked process: who it is, and its account.
 
+use crate::incomplete::IncompleteReasons;
+use crate::shares::Holder;
 use std::sync::Arc;
 use ttmem_account::{Account, Released};
 use ttmem_event::Source;
@@ -74,6 +76,8 @@ pub struct ProcessFacts {
     pub claimed_pid: Option<i64>,
     /// Whether it is sending its whole state anew.
     pub resyncing: bool,
+    /// What was refused since it last sent its whole state.
+    pub refused: IncompleteReasons,
 }
 
 #[derive(Debug)]
@@ -94,9 +98,18 @@ impl Process {
                 connections: 0,
                 claimed_pid: None,
                 resyncing: false,
+                refused: IncompleteReasons::default(),
             },
             account,
             devices: Vec::new(),
+        }
+    }
+
+    /// As whom it takes devices; `index` is its slot.
+    pub(crate) fn holder(&self, index: u32) -> Holder {
+        Holder {
+            uid: self.facts.identity.uid,
+            process: index.into(),
         }
     }
 }

@@ -5,10 +5,11 @@
 //! uses devices, but books nothing on them.
 
 use crate::follower::Follower;
+use crate::incomplete::IncompleteReason;
 use crate::ledger::{Leaving, Ledger};
 use crate::process::Process;
 use ttmem_account::state::Loading;
-use ttmem_account::{Account, GaugeKind};
+use ttmem_account::{Account, Anomaly, GaugeKind};
 use ttmem_event::Definition;
 use ttmem_event::wire::Clock;
 
@@ -34,6 +35,7 @@ pub struct Resync {
 pub struct Resyncing {
     /// The process as it will be, without its account: that is in its stage.
     fresh: Process,
+    index: u32,
     stage: Stage,
 }
 
@@ -64,7 +66,11 @@ impl Ledger {
         let mut fresh = Process::new(known.facts.identity.clone());
         let account = Box::new(std::mem::take(&mut fresh.account));
         let stage = Stage::Defining(account, 0);
-        Some(Resyncing { fresh, stage })
+        Some(Resyncing {
+            fresh,
+            index,
+            stage,
+        })
     }
 
     /// Goes on for so many work units; true when the new state is in place.
@@ -94,7 +100,7 @@ impl Ledger {
                     match self.begin_leaving(index) {
                         Some(leaving) => Stage::Leaving(latest, Box::new(leaving)),
                         None => {
-                            self.leave_devices(&going.fresh.devices);
+                            self.leave_devices(index, &going.fresh);
                             Stage::Done
                         }
                     }
@@ -169,7 +175,7 @@ impl Ledger {
             anomalies: &mut self.anomalies,
             effects: None,
             omitted_effects: &mut self.omitted_effects,
-            device_limit: self.limits.devices,
+            uid: fresh.facts.identity.uid,
             order: self.events,
             aside: true,
         };
@@ -189,7 +195,7 @@ impl Ledger {
         let mut fresh = std::mem::replace(fresh, Process::new(identity));
         let slot = self.processes.get_mut(index as usize);
         let Some(old) = slot.and_then(Option::take) else {
-            return self.leave_devices(&fresh.devices);
+            return self.leave_devices(index, &fresh);
         };
         self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
@@ -197,6 +203,7 @@ impl Ledger {
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
         self.book_all(&mut fresh, latest);
         let account = &mut fresh.account;
+        let refused_devices = account.facts().anomalies.of(Anomaly::NoRoom);
         account.take_over(&old.account, resync.lost_events, resync.elided_events);
         for (anomaly, count) in account.facts().anomalies.iter() {
             let known = old.account.facts().anomalies.of(anomaly);
@@ -205,6 +212,7 @@ impl Ledger {
         self.restore_marks(&mut fresh, &old);
         self.restore_devices(index, &mut fresh, &old, &peaks_before);
         self.processes[index as usize] = Some(fresh);
+        self.mark_incomplete(index, IncompleteReason::DevicesRefused, refused_devices);
     }
 
     /// Adds a process's holdings to the devices.
@@ -231,12 +239,14 @@ impl Ledger {
 
     /// What was aside uses no device any more.
     pub fn abandon_resync(&mut self, going: &Resyncing) {
-        self.leave_devices(&going.fresh.devices);
+        self.leave_devices(going.index, &going.fresh);
     }
 
-    fn leave_devices(&mut self, devices: &[u32]) {
-        for device in devices {
-            self.table.change(*device).references -= 1;
+    fn leave_devices(&mut self, index: u32, fresh: &Process) {
+        let holder = fresh.holder(index);
+        for device in &fresh.devices {
+            // What is left in the ledger of this process is charged as before.
+            let _still_charged = self.table.release(*device, holder);
         }
     }
 }

@@ -1,15 +1,22 @@
 //! The devices of a ledger and its processes as views have them, and which of them changed.
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
+use crate::shares::{Holder, Shares};
 use crate::view::ProcessView;
 use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_account::{Anomaly, Pages};
 
+/// Devices that a process is refused last: those of a usual machine.
+const MIN_DEVICES: u64 = 8;
+
 /// All devices, found by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceTable {
     pub(crate) devices: Vec<Device>,
+    limit: usize,
+    /// Who is charged with the devices that are in use.
+    shares: Shares,
     index: HashMap<DeviceKey, u32>,
     /// Devices that changed since a view was last taken: those marked so.
     changed: Vec<u32>,
@@ -53,31 +60,99 @@ impl ProcessViews {
 }
 
 impl DeviceTable {
-    /// The device with this key, made from `facts` if it is new.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            shares: Shares::new(limit as u64, MIN_DEVICES),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a device that stays, whoever uses it.
+    pub(crate) fn configure(&mut self, key: DeviceKey, facts: DeviceFacts) {
+        let capacities = facts.capacities;
+        if let Ok(index) = self.find_or_add(key, || facts) {
+            let before = self.change(index).configured.replace(capacities);
+            self.shares.reserve(u64::from(before.is_none()));
+        }
+    }
+
+    /// The device with this key for one more process to use, made from `facts` if it is new.
     ///
-    /// When the table is full, a device that no process uses any more makes room.
-    pub(crate) fn find_or_add(
+    /// The first of those who use a device at a time is charged with it.
+    pub(crate) fn refer(
         &mut self,
         key: DeviceKey,
         facts: impl FnOnce() -> DeviceFacts,
-        limit: usize,
+        holder: Holder,
+    ) -> Result<u32, Anomaly> {
+        let known = self.index.get(&key).copied();
+        let known_device = known.map(|index| &self.devices[index as usize]);
+        let is_charged = known_device
+            .is_some_and(|device| device.charged.is_some() || device.configured.is_some());
+        if !is_charged && !self.shares.take(holder, 1) {
+            return Err(Anomaly::NoRoom);
+        }
+        let index = match known {
+            Some(index) => index,
+            None => self.find_or_add(key, facts).inspect_err(|_full| {
+                self.shares.give_back(holder, 1);
+            })?,
+        };
+        let device = self.change(index);
+        device.references += 1;
+        if !is_charged {
+            device.charged = Some(holder);
+        }
+        Ok(index)
+    }
+
+    /// A process no longer uses a device; true if somebody else has to be charged with it.
+    pub(crate) fn release(&mut self, index: u32, holder: Holder) -> bool {
+        let device = self.change(index);
+        device.references -= 1;
+        let is_charged = device.charged == Some(holder);
+        if is_charged && device.references == 0 {
+            device.charged = None;
+            self.shares.give_back(holder, 1);
+            return false;
+        }
+        is_charged
+    }
+
+    /// Charges a process with a device that it uses, if `from` is charged with it.
+    pub(crate) fn transfer(&mut self, index: u32, from: Holder, to: Holder) -> bool {
+        let device = &mut self.devices[index as usize];
+        if device.charged != Some(from) {
+            return false;
+        }
+        device.charged = Some(to);
+        self.shares.transfer(from, to, 1);
+        true
+    }
+
+    /// When the table is full, a device that no process uses any more makes room.
+    fn find_or_add(
+        &mut self,
+        key: DeviceKey,
+        facts: impl FnOnce() -> DeviceFacts,
     ) -> Result<u32, Anomaly> {
         if let Some(index) = self.index.get(&key) {
             return Ok(*index);
         }
         let device = Device::new(key.clone(), facts());
-        let index = if self.devices.len() < limit {
+        let index = if self.devices.len() < self.limit {
             self.devices.push(device);
             self.devices.len() - 1
         } else {
             let unused = |device: &Device| device.references == 0 && device.configured.is_none();
             let index = self.devices.iter().position(unused);
-            let index = index.ok_or(Anomaly::LimitReached)?;
+            let index = index.ok_or(Anomaly::NoRoom)?;
             self.index.remove(&self.devices[index].key);
             self.devices[index] = device;
             index
         };
-        let index = u32::try_from(index).map_err(|_many| Anomaly::LimitReached)?;
+        let index = u32::try_from(index).map_err(|_many| Anomaly::NoRoom)?;
         self.index.insert(key, index);
         self.change(index);
         Ok(index)

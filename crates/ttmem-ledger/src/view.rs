@@ -1,6 +1,7 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
 use crate::device::Device;
+use crate::incomplete::IncompleteReasons;
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -136,6 +137,7 @@ pub struct DepartedView {
     pub claimed_pid: Option<i64>,
     pub lost_events: u64,
     pub not_tracked: Vec<NotTracked>,
+    pub incomplete: IncompleteReasons,
     pub elided_events: u64,
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from.
@@ -152,6 +154,7 @@ impl DepartedView {
             claimed_pid: facts.claimed_pid,
             lost_events: account.lost_events,
             not_tracked: account.not_tracked(),
+            incomplete: IncompleteReasons::of_process(facts, account),
             elided_events: account.elided_events,
             anomalies: account.anomalies.total(),
             inherited_frees: account.inherited_frees,

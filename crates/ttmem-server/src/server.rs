@@ -2,7 +2,7 @@
 
 use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
-use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
+use crate::ingest::{Ingest, IngestConfig, Traffic};
 use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
@@ -130,7 +130,11 @@ impl Server {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags);
         let wake = Arc::new(wake.map_err(|error| system("the wake-up")(error.into()))?);
-        let (answers, answered) = crossbeam_channel::bounded(answer_capacity(config.max_clients));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "sessions are not read while several of their answers are outstanding"
+        )]
+        let (answers, answered) = crossbeam_channel::unbounded();
         let noted_devices = devices
             .iter()
             .map(|device| (&device.facts).into())

@@ -66,8 +66,8 @@ words! {
         "whether the charged bytes were compared with the runtime's own allocator statistics: equal, \
          different, or never compared"
     Incomplete "incomplete"
-        "the figures of this process may not be all that it has: events were lost, or something is \
-         not tracked"
+        "the figures of this process may not be all that it has: reports were lost or refused, or \
+         something is not tracked"
     Anomaly "anomalies"
         "what did not add up, by kind and count: a free of something never allocated, two buffers at \
          one place"

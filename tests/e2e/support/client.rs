@@ -33,16 +33,8 @@ impl Client {
     pub(crate) fn connect_as(socket: &Path, instance: [u8; 16], source: Source) -> Self {
         let mut stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_read_timeout(Some(WATCHDOG)).expect("a timeout");
-        let mut bytes = Preamble::OURS.encode().to_vec();
-        let hello = Hello {
-            instance,
-            pid: std::process::id(),
-            source,
-            name: "e2e",
-            visible_devices: "",
-        };
-        Frame::put_hello(&mut bytes, &hello);
-        Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);
+        let mut bytes = Vec::new();
+        put_greeting_as(&mut bytes, instance, source);
         stream.write_all(&bytes).expect("the server reads");
         let welcome = Welcome {
             version: 0,
@@ -109,6 +101,24 @@ impl Client {
             self.reader.push(&buffer[..count]);
         }
     }
+}
+
+/// What a client sends first.
+pub(crate) fn put_greeting(bytes: &mut Vec<u8>, instance: [u8; 16]) {
+    put_greeting_as(bytes, instance, Source::Client);
+}
+
+fn put_greeting_as(bytes: &mut Vec<u8>, instance: [u8; 16], source: Source) {
+    bytes.extend_from_slice(&Preamble::OURS.encode());
+    let hello = Hello {
+        instance,
+        pid: std::process::id(),
+        source,
+        name: "e2e",
+        visible_devices: "",
+    };
+    Frame::put_hello(bytes, &hello);
+    Frame::put_clock(bytes, &Clock::UNIX_NANOS);
 }
 
 /// One n150 and a mesh over it.

@@ -3,6 +3,7 @@
 pub(crate) mod c_program;
 pub(crate) mod client;
 pub(crate) mod flight;
+pub(crate) mod hogs;
 pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
 pub(crate) mod random;

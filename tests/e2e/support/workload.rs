@@ -5,10 +5,11 @@
 //! until it is killed.
 
 use super::WATCHDOG;
-use super::hostile_traffic;
 use super::old_client::{OldClient, request};
+use super::{hogs, hostile_traffic};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,10 +51,18 @@ pub(crate) enum Part {
     Inherit,
     /// Sends so many (`buffers`) hostile messages; `size` is the seed.
     Attack,
+    /// Connects so often (`buffers`) and sends nothing.
+    Silent,
+    /// Defines so many (`buffers`) devices.
+    Devices,
+    /// Sends so many MiB (`buffers`) of a state that does not end.
+    State,
+    /// Begins a frame of 1 MiB on so many (`buffers`) connections; says how many were refused.
+    Frames,
 }
 
 impl Part {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 11] = [
         Self::Hold,
         Self::Churn,
         Self::DieAtOnce,
@@ -61,6 +70,10 @@ impl Part {
         Self::DieInTeardown,
         Self::Inherit,
         Self::Attack,
+        Self::Silent,
+        Self::Devices,
+        Self::State,
+        Self::Frames,
     ];
 
     fn name(self) -> &'static str {
@@ -72,6 +85,10 @@ impl Part {
             Self::DieInTeardown => "die-in-teardown",
             Self::Inherit => "inherit",
             Self::Attack => "attack",
+            Self::Silent => "silent",
+            Self::Devices => "devices",
+            Self::State => "state",
+            Self::Frames => "frames",
         }
     }
 }
@@ -98,8 +115,25 @@ impl Workload {
         workload
     }
 
+    /// Starts one that takes so much of something, and waits until it has.
+    pub(crate) fn hog(part: Part, socket: &Path, count: u64) -> Self {
+        let plan = Plan {
+            socket: socket.to_owned(),
+            generation: Generation::G4,
+            device: 0,
+            buffers: count,
+            size: 0,
+        };
+        Self::start_as(part, &plan)
+    }
+
     /// Starts one and does not wait for it.
     pub(crate) fn spawn(part: Part, plan: &Plan) -> Self {
+        Self::spawn_as(part, plan, None)
+    }
+
+    /// Starts one as a user, which only the superuser may.
+    pub(crate) fn spawn_as(part: Part, plan: &Plan, uid: Option<u32>) -> Self {
         let text = format!(
             "{} {} {} {} {} {}",
             part.name(),
@@ -109,7 +143,11 @@ impl Workload {
             plan.size,
             plan.socket.display()
         );
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        if let Some(uid) = uid {
+            command.uid(uid);
+        }
+        let mut child = command
             .args(["--exact", "workload_process", "--nocapture"])
             .env(ASKED, text)
             .stdin(Stdio::piped())
@@ -160,9 +198,13 @@ impl Workload {
 
     /// The child that a [`Part::Inherit`] started.
     pub(crate) fn heir(&self) -> u32 {
+        self.number()
+    }
+
+    /// The number that it said when it was ready.
+    pub(crate) fn number(&self) -> u32 {
         let word = self.ready.split_whitespace().last();
-        word.and_then(|word| word.parse().ok())
-            .expect("the pid of its child")
+        word.and_then(|word| word.parse().ok()).expect("a number")
     }
 
     /// Waits for it to end by itself.
@@ -193,6 +235,10 @@ pub(crate) fn run_if_asked() {
     if part == Part::Attack {
         hostile_traffic::attack(&plan.socket, plan.size, plan.buffers);
         say(READY);
+        return;
+    }
+    if let Some(_held) = take_all(part, &plan) {
+        std::thread::sleep(WATCHDOG * 4);
         return;
     }
     let mut client = OldClient::connect(&plan.socket, plan.generation);
@@ -247,13 +293,34 @@ pub(crate) fn run_if_asked() {
             churn_until_told(&mut client, &plan);
             say(SETTLED);
         }
-        Part::Hold | Part::Attack => {
+        _hold => {
             client.totals(plan.device);
             say(READY);
         }
     }
     // Until it is killed; by itself only if the test forgot it.
     std::thread::sleep(WATCHDOG * 4);
+}
+
+/// Takes what a part wants to have; returns what holds it.
+fn take_all(part: Part, plan: &Plan) -> Option<Box<dyn std::any::Any>> {
+    let (socket, count) = (&plan.socket, plan.buffers);
+    let held: Box<dyn std::any::Any> = match part {
+        Part::Silent => Box::new(hogs::silent(socket, count)),
+        Part::Devices => {
+            let count = u32::try_from(count).expect("a small number");
+            Box::new(hogs::define_devices(socket, count))
+        }
+        Part::State => Box::new(hogs::endless_state(socket, count << 20)),
+        Part::Frames => {
+            let (streams, refused) = hogs::unfinished_frames(socket, count);
+            say(&format!("{READY} {refused}"));
+            return Some(Box::new(streams));
+        }
+        _other => return None,
+    };
+    say(READY);
+    Some(held)
 }
 
 fn parse(text: &str) -> (Part, Plan) {

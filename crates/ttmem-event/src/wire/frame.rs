@@ -203,6 +203,11 @@ pub enum Frame<'a> {
 }
 
 const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
+
+/// What a frame of a long state or of many definitions has: small pieces, since whoever receives them
+/// holds an unfinished one in memory.
+const PIECE_BYTES: usize = 64 << 10;
+const _: () = assert!(PIECE_BYTES + MAX_DEFINITION_BYTES <= MAX_PAYLOAD_BYTES);
 const RING_POSITION_BYTES: usize = 16;
 /// What is left of the longest payload after the sequence number.
 const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
@@ -341,7 +346,7 @@ impl Frame<'_> {
         let mut definitions = definitions.into_iter().peekable();
         while definitions.peek().is_some() {
             Self::put(out, FrameKind::Define, |out| {
-                let full = out.len() + MAX_PAYLOAD_BYTES - MAX_DEFINITION_BYTES;
+                let full = out.len() + PIECE_BYTES;
                 while let Some(definition) = definitions.next_if(|_| out.len() <= full) {
                     definition.encode(out);
                 }
@@ -389,7 +394,7 @@ impl Frame<'_> {
 
     /// Appends the state of an account, in as many frames as it needs; none when it is empty.
     pub fn put_state(out: &mut Vec<u8>, state: &[u8]) {
-        for part in state.chunks(MAX_PAYLOAD_BYTES) {
+        for part in state.chunks(PIECE_BYTES) {
             Self::put(out, FrameKind::State, |out| out.extend_from_slice(part));
         }
     }

@@ -8,6 +8,9 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// The longest payload: a batch of sixteen thousand events and some.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
+/// Room that is kept when all frames are taken: one of many connections that are idle now.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// Collects bytes and hands out whole frames.
 ///
 /// Room is made for bytes that came, never for bytes that a header announces. A
@@ -48,6 +51,11 @@ impl FrameReader {
         } = self;
         if let Some(failure) = failure {
             return Err(failure.clone());
+        }
+        if *consumed == buffer.len() {
+            *consumed = 0;
+            buffer.clear();
+            buffer.shrink_to(KEPT_BYTES);
         }
         let rest = &buffer[*consumed..];
         let Some((header, rest)) = rest.split_at_checked(FRAME_HEADER_BYTES) else {
@@ -129,6 +137,19 @@ mod tests {
         }
         assert!(moved <= frames * (frame.len() + 1), "{moved} bytes moved");
         assert!(moved > 0, "nothing was ever given up");
+    }
+
+    #[test]
+    fn an_idle_reader_keeps_little_room() {
+        let mut reader = FrameReader::default();
+        let mut frame = Vec::new();
+        Frame::put(&mut frame, FrameKind::State, |out| {
+            out.resize(out.len() + MAX, 1)
+        });
+        reader.push(&frame);
+        assert!(matches!(reader.next_frame(), Ok(Some(Frame::State(_)))));
+        assert_eq!(reader.next_frame(), Ok(None));
+        assert!(reader.buffer.capacity() <= KEPT_BYTES);
     }
 
     #[test]

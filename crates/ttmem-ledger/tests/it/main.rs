@@ -12,6 +12,7 @@ mod reconnect;
 mod rulings;
 mod scripts;
 mod seeds;
+mod shares;
 mod state;
 mod traces;
 mod world;

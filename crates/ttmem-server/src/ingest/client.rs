@@ -16,12 +16,6 @@ use ttmem_event::{Definition, Event, EventKind};
 use ttmem_ledger::{Anomaly, ProcessIdentity};
 use ttmem_ring::MAX_RINGS;
 
-/// The most that one client may send as its whole state: eight million live entries.
-const MAX_RESYNC_BYTES: usize = 512 << 20;
-
-/// The most that all clients together may be in the middle of sending.
-pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
-
 /// Descriptors that may wait for their frames: a read ends with the message that brings one, so
 /// that only a frame cut in two can leave one waiting.
 const MAX_DESCRIPTORS: usize = 2;
@@ -43,8 +37,6 @@ pub(super) enum ClientError {
     MissingHello,
     #[error("{0} out of place")]
     Misplaced(&'static str),
-    #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
-    ResyncTooLarge,
     #[error("too many frames without events in a short time")]
     TooManyEmptyFrames,
 }
@@ -96,6 +88,8 @@ pub(super) struct ClientProtocol {
     /// By ring: what is received with the next events or resync end.
     draining: BTreeMap<u32, u64>,
     empty_frames: Allowance,
+    /// Frames outside of states, and whole states.
+    pub(super) completed: u64,
 }
 
 /// The state a client is sending, kept aside until it is complete.
@@ -103,7 +97,7 @@ pub(super) struct ClientProtocol {
 struct Resync {
     definitions: Vec<Definition>,
     state: Vec<u8>,
-    bytes: usize,
+    bytes: u64,
 }
 
 impl ClientProtocol {
@@ -134,8 +128,17 @@ impl ClientProtocol {
         self.version.unwrap_or(0)
     }
 
-    pub(super) fn resync_bytes(&self) -> usize {
+    pub(super) fn resync_bytes(&self) -> u64 {
         self.resync.as_ref().map_or(0, |resync| resync.bytes)
+    }
+
+    pub(super) fn unfinished_bytes(&self) -> u64 {
+        self.reader.pending_bytes() as u64
+    }
+
+    /// Bytes of what has begun and not ended; a state without content has begun as well.
+    pub(super) fn begun_bytes(&self) -> u64 {
+        u64::from(self.resync.is_some()) + self.resync_bytes() + self.unfinished_bytes()
     }
 
     /// Handles whole frames until there is a reason to stop.
@@ -169,13 +172,17 @@ impl ClientProtocol {
                 };
                 return Ok(FrameOutcome::Hello(identity, hello.pid));
             };
+            if self.resync.is_none() || matches!(frame, Frame::ResyncEnd(_)) {
+                self.completed += 1;
+            }
             match frame {
                 Frame::Hello(_) => return Err(ClientError::Misplaced("a second hello")),
                 Frame::Define(definitions) => {
                     let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
                     match &mut self.resync {
                         Some(resync) => {
-                            resync.grow(definitions.iter().map(definition_bytes).sum())?;
+                            let bytes = definitions.iter().map(definition_bytes);
+                            resync.bytes += bytes.sum::<usize>() as u64;
                             resync.definitions.extend(definitions);
                         }
                         None => collected.push_for_process(ProcessCommand::Define(definitions)),
@@ -202,7 +209,7 @@ impl ClientProtocol {
                 Frame::State(part) => {
                     let resync = self.resync.as_mut();
                     let resync = resync.ok_or(ClientError::Misplaced("state"))?;
-                    resync.grow(part.len())?;
+                    resync.bytes += part.len() as u64;
                     resync.state.extend_from_slice(part);
                 }
                 Frame::ResyncEnd(end) => {
@@ -210,7 +217,7 @@ impl ClientProtocol {
                     let resync = resync.ok_or(ClientError::Misplaced("a resync end"))?;
                     progress.next_sequence = end.next_sequence;
                     progress.synced = true;
-                    collected.push_for_process(resync.complete(progress.clock, end));
+                    collected.complete_resync(resync.complete(progress.clock, end));
                     collected.answers = 1;
                     self.receive_drained(collected);
                 }
@@ -277,22 +284,15 @@ impl ClientProtocol {
 }
 
 impl Resync {
-    fn grow(&mut self, bytes: usize) -> Result<(), ClientError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > MAX_RESYNC_BYTES {
-            return Err(ClientError::ResyncTooLarge);
-        }
-        Ok(())
-    }
-
-    fn complete(self, clock: Clock, end: ResyncEnd) -> ProcessCommand {
-        ProcessCommand::Resync(ttmem_ledger::Resync {
+    fn complete(self, clock: Clock, end: ResyncEnd) -> (ttmem_ledger::Resync, u64) {
+        let resync = ttmem_ledger::Resync {
             definitions: self.definitions,
             state: self.state,
             clock,
             lost_events: end.lost_events,
             elided_events: end.elided_events,
-        })
+        };
+        (resync, self.bytes)
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Requester {
     pub(super) session: SessionNumber,
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
+    /// Whether its reports are dropped; its questions are answered.
+    pub(super) is_dropped: bool,
     pub(super) numbering: BufferTypeNumbering,
     /// For their events, in nanoseconds since the epoch.
     pub(super) time: u64,
@@ -127,6 +129,11 @@ impl LegacyProtocol {
                             break Pause::Answers;
                         }
                         break Pause::Identity(request.process_id);
+                    }
+                    if requester.is_dropped {
+                        collected.dropped += 1;
+                        self.requests.pop_front();
+                        continue;
                     }
                     let time = requester.time;
                     if let Some(kind) = event_of(&request, requester.numbering) {

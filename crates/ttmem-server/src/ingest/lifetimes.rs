@@ -4,7 +4,7 @@ use super::client::ClientProgress;
 use super::poll::Token;
 use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
-use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
+use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, Lane, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::Note;
@@ -13,15 +13,32 @@ use rustix::event::epoll::EventFlags;
 use std::time::Instant;
 use ttmem_event::Source;
 use ttmem_event::wire::{Frame, Welcome};
-use ttmem_ledger::{Departure, ProcessIdentity, ProcessState};
+use ttmem_ledger::{Departure, IncompleteReason, ProcessIdentity, ProcessState};
 
 impl Ingest {
     /// Finds or adds the process behind an old client's connection.
-    pub(super) fn identify_legacy(
+    ///
+    /// Where that cannot be, or there are too many, the connection stays open and its reports are dropped.
+    pub(super) fn identify_legacy(&mut self, number: SessionNumber, claimed_pid: i32) {
+        match self.process_of_legacy(number, claimed_pid) {
+            Ok(process) => {
+                self.attach(number, process);
+                self.admit_client(number);
+            }
+            Err(reason) => {
+                let pid = self.sessions.get(&number).and_then(|session| session.pid);
+                self.count_refusal(pid, &reason);
+                self.drop_reports(number);
+                self.update_interest(number);
+            }
+        }
+    }
+
+    fn process_of_legacy(
         &mut self,
         number: SessionNumber,
         claimed_pid: i32,
-    ) -> Result<(), String> {
+    ) -> Result<ProcessNumber, String> {
         let peer = self.peer(number)?;
         let identity = ProcessIdentity {
             pid: None,
@@ -33,9 +50,7 @@ impl Ingest {
             visible_devices: "".into(),
         };
         let key = ProcessKey::of(&peer, None, number);
-        let process = self.find_or_join(key, peer, identity, claimed_pid.into())?;
-        self.attach(number, process);
-        Ok(())
+        self.find_or_join(number, key, peer, identity, claimed_pid.into())
     }
 
     /// Finds or adds the process behind a client and greets it.
@@ -73,12 +88,19 @@ impl Ingest {
                 self.read_remaining(earlier, now);
             }
         }
-        let process = self.find_or_join(key, peer, identity, claimed_pid.into())?;
+        let process = self.find_or_join(number, key, peer, identity, claimed_pid.into())?;
         // Only one connection speaks for an instance: the newest.
         let earlier = self.sessions_of(process);
         self.attach(number, process);
         for session in earlier {
             self.close(session, None);
+        }
+        if !self.admit_client(number) {
+            self.mark_incomplete(process, IncompleteReason::ConnectionsRefused, 1);
+            let most = self.config.server.max_clients;
+            return Err(format!(
+                "its process or user has its share of the {most} clients that are served"
+            ));
         }
         let mut progress = ClientProgress::default();
         if let Some(entry) = self.processes.get_mut(process) {
@@ -115,8 +137,22 @@ impl Ingest {
             .map_err(|error| format!("cannot identify the process: {error}"))
     }
 
+    /// Something that a process sent was refused: it has to send its state anew.
+    pub(super) fn mark_incomplete(
+        &mut self,
+        process: ProcessNumber,
+        reason: IncompleteReason,
+        count: u64,
+    ) {
+        if let Some(entry) = self.processes.get_mut(process) {
+            entry.progress.synced = false;
+            self.send_for(process, ProcessCommand::Incomplete(reason, count));
+        }
+    }
+
     fn find_or_join(
         &mut self,
+        session: SessionNumber,
         key: ProcessKey,
         peer: Peer,
         mut identity: ProcessIdentity,
@@ -125,15 +161,20 @@ impl Ingest {
         if let Some(process) = self.processes.number(&key) {
             return Ok(process);
         }
-        if self.processes.len() >= MAX_PROCESSES {
-            let reason = format!("{MAX_PROCESSES} processes are the most that can be known");
-            return Err(reason);
+        let session = self.sessions.get(&session).ok_or("it is gone")?;
+        let holder = session.holder;
+        if !self.shares.processes.take(holder, 1) {
+            return Err("its user has its share of the processes that can be known".to_owned());
         }
         let process = self.processes.next_number();
         if let Some(pidfd) = &peer.pidfd {
-            self.poller
-                .add(pidfd, Token::Process(process), EventFlags::IN)
-                .map_err(|error| format!("cannot watch the process: {error}"))?;
+            let watched = self
+                .poller
+                .add(pidfd, Token::Process(process), EventFlags::IN);
+            if let Err(error) = watched {
+                self.shares.processes.give_back(holder, 1);
+                return Err(format!("cannot watch the process: {error}"));
+            }
         }
         identity.pid = peer.pid;
         identity.start_time = peer.start_unix_nanos;
@@ -141,7 +182,7 @@ impl Ingest {
         if identity.name.is_empty() {
             identity.name = peer.name.as_str().into();
         }
-        self.processes.insert(process, key, peer);
+        self.processes.insert(process, key, peer, holder);
         let join = Command::Join(process, identity, claimed_pid);
         self.send(Lane::Process(process), join);
         Ok(process)
@@ -196,9 +237,7 @@ impl Ingest {
         };
         self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
-        if let Protocol::Client(client) = &session.protocol {
-            self.resync_bytes -= client.resync_bytes();
-        }
+        self.give_back(number, &session);
         if let Some(reason) = reason {
             self.config.log.note(Note::ConnectionClosed {
                 pid: session.pid,
@@ -327,10 +366,7 @@ impl Ingest {
             return self.end(number);
         }
         self.finish_legacy(number, true);
-        if let Some(session) = self.sessions.get_mut(&number) {
-            session.protocol = Protocol::Orphaned;
-            session.outstanding = 0;
-        }
+        self.drop_reports(number);
         self.update_interest(number);
     }
 
@@ -383,11 +419,12 @@ impl Ingest {
         departure: Departure,
     ) -> Option<(Departure, Vec<SessionNumber>)> {
         let entry = self.processes.remove(process)?;
+        self.shares.processes.give_back(entry.holder, 1);
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
         let clock = entry.progress.clock;
-        let departure = self.recover(process, entry.memory, clock, departure);
+        let departure = self.recover(process, entry.holder, entry.memory, clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;

@@ -19,11 +19,12 @@ mod protocols;
 mod rate;
 mod recovery;
 mod session;
+mod shares;
 
 use crate::ledger_thread::{
     Answer, Command, Lane, LedgerHandle, ProcessCommand, ProcessNumber, Pushed, SessionNumber,
 };
-use crate::log::{DumpKind, LogHandle, Note};
+use crate::log::{DumpKind, LogHandle};
 use crate::read::HttpThread;
 use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
@@ -34,7 +35,8 @@ use poll::{Poller, Token};
 use processes::Processes;
 pub(crate) use recovery::Recovery;
 use rustix::event::epoll::EventFlags;
-use session::{MAX_OUTSTANDING, Protocol, Session};
+use session::{Protocol, Session};
+use shares::{SessionShares, SilentSessions};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
@@ -43,6 +45,8 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use ttmem_event::wire::RefusalCode;
+use ttmem_ledger::IncompleteReason;
 
 /// A first message of an old client that is complete in one of its sizes waits
 /// this long for more bytes before its size is believed.
@@ -65,8 +69,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// How long accepting must not have failed before a shortage is over.
 const ACCEPT_FAILURES_OVER: Duration = Duration::from_secs(10);
 
-/// Connections beyond the limit that are kept just long enough to be refused properly.
-const SURPLUS: usize = 64;
+/// How long a frame or a state that was begun may make little progress, and what little is.
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+const STALL_BYTES: u64 = 64 << 10;
 
 /// Bytes read from one process before the others have their turn; a quarter of that where more
 /// than a few wait.
@@ -88,9 +93,6 @@ const ANSWERS: usize = 256;
 /// Connections accepted before the existing ones have their turn.
 const ACCEPTS: usize = 64;
 
-/// Processes that may be known at once, connected or not.
-const MAX_PROCESSES: usize = 65_536;
-
 /// What other threads can see of this one.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -98,19 +100,6 @@ pub(crate) struct Traffic {
     pub(crate) refused: AtomicU64,
     /// Set to end the thread; it looks when it is woken.
     pub(crate) stop: AtomicBool,
-}
-
-/// How many answers can be outstanding in all.
-pub(crate) fn answer_capacity(max_clients: usize) -> usize {
-    let per_session = MAX_OUTSTANDING as usize + 1;
-    (max_clients + SURPLUS) * per_session + 1024
-}
-
-/// Half of all descriptors: the other half is for connections and pidfds.
-fn max_segments() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let half = limit.and_then(|limit| usize::try_from(limit / 2).ok());
-    half.unwrap_or(usize::MAX)
 }
 
 #[derive(Debug)]
@@ -140,11 +129,8 @@ pub(crate) struct Ingest {
     /// By process: the bytes that were read from it in this round, and how many may be.
     read_from: HashMap<Source, usize>,
     read_share: usize,
-    /// Bytes of states that clients are in the middle of sending.
-    resync_bytes: usize,
-    /// Descriptors of clients' memory that are held, and the most that are.
-    segments: usize,
-    max_segments: usize,
+    shares: SessionShares,
+    silent: SilentSessions,
     segment_limit_logged: bool,
     dump_requests: DumpRequests,
     accept_failures: Option<AcceptFailures>,
@@ -162,6 +148,8 @@ enum Timer {
     /// A whole message may be complete.
     MessagePause(SessionNumber),
     Handshake(SessionNumber),
+    /// What a client has begun to send must have gone on.
+    Stall(SessionNumber),
     ExecCheck(ProcessNumber),
     EarlyEnd(ProcessNumber),
     ResumeAccepting,
@@ -188,6 +176,8 @@ impl Ingest {
         }
         poller.add(config.wake.as_ref(), Token::Wake, EventFlags::IN)?;
         Ok(Self {
+            shares: SessionShares::new(config.server.max_clients),
+            silent: SilentSessions::default(),
             config,
             poller,
             sessions: HashMap::new(),
@@ -198,9 +188,6 @@ impl Ingest {
             bytes_this_round: 0,
             read_from: HashMap::new(),
             read_share: READ_BYTES,
-            resync_bytes: 0,
-            segments: 0,
-            max_segments: max_segments(),
             segment_limit_logged: false,
             dump_requests: DumpRequests::default(),
             accept_failures: None,
@@ -271,6 +258,7 @@ impl Ingest {
             match timer {
                 Timer::MessagePause(number) => self.end_message_pause(number, now),
                 Timer::Handshake(number) => self.end_handshake(number),
+                Timer::Stall(number) => self.check_for_stall(number, now),
                 Timer::ExecCheck(process) => self.check_for_exec(process),
                 Timer::EarlyEnd(process) => self.check_early_end(process),
                 Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
@@ -302,14 +290,42 @@ impl Ingest {
         let undecided = match &session.protocol {
             // Silence is no offence: an old client connects long before it reports,
             // and dies of SIGPIPE if it finds the connection closed.
-            Protocol::Unknown => session.surplus,
-            Protocol::Orphaned => false,
+            Protocol::Unknown | Protocol::Dropped => false,
             Protocol::Legacy(legacy) => legacy.is_undecided(),
             Protocol::Client(client) => client.progress.is_none(),
         };
         if undecided {
             self.close(number, Some("handshake timed out".to_owned()));
         }
+    }
+
+    /// Drops a client whose frame or state was begun and does not go on: it can reconnect and send it
+    /// anew, and until then its memory is for others.
+    fn check_for_stall(&mut self, number: SessionNumber, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let Protocol::Client(client) = &session.protocol else {
+            return;
+        };
+        let (completed, bytes) = (client.completed, client.begun_bytes());
+        let before = session.watched.take().filter(|_watched| bytes > 0);
+        let Some((completed_before, bytes_before)) = before else {
+            return;
+        };
+        // What it sent and was not read is no fault of its own.
+        let is_read = session.is_readable() && session.readable_bytes() == 0;
+        let goes_on = completed != completed_before || bytes >= bytes_before + STALL_BYTES;
+        if goes_on || !is_read {
+            session.watched = Some((completed, bytes));
+            return self.set_timer(now + STALL_TIMEOUT, Timer::Stall(number));
+        }
+        if let Some(process) = session.process {
+            self.mark_incomplete(process, IncompleteReason::Stalled, 1);
+        }
+        let reason = "what it began to send did not go on";
+        self.refuse(number, RefusalCode::Protocol, reason);
+        self.close(number, Some(reason.to_owned()));
     }
 
     fn set_listener_interest(&self, flags: EventFlags) {
@@ -397,32 +413,37 @@ impl Ingest {
                     _other => return self.pause_accepting(&error, now),
                 },
             };
-            let surplus = self.sessions.len() >= self.config.server.max_clients;
-            if self.sessions.len() >= self.config.server.max_clients + SURPLUS {
-                self.count_refusal();
-                continue;
-            }
             self.last_session += 1;
             let number = SessionNumber(self.last_session);
+            let session = Session::new(stream, number);
+            if !self.admit_connection(session.holder) {
+                self.count_refusal(session.pid, "its user has its share of the connections");
+                continue;
+            }
+            let stream = &session.stream;
             let registered = stream.set_nonblocking(true).and_then(|()| {
                 self.poller
-                    .add(&stream, Token::Session(number), EventFlags::IN)
+                    .add(stream, Token::Session(number), EventFlags::IN)
             });
             if let Err(error) = registered {
+                self.give_back(number, &session);
                 let reason = format!("cannot serve a connection: {error}");
                 self.config.log.error(reason);
                 continue;
             }
-            self.sessions.insert(number, Session::new(stream, surplus));
+            self.silent.insert(session.holder, number);
+            self.sessions.insert(number, session);
             self.publish_client_count();
-            if surplus {
-                self.set_timer(now + HANDSHAKE_TIMEOUT, Timer::Handshake(number));
-            }
         }
     }
 
-    /// Out of descriptors: trying again at once would only spin.
+    /// Out of descriptors in spite of all shares: who has most silent connections loses one, and
+    /// trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
+        if let Some(oldest) = self.silent.oldest_of_largest() {
+            let reason = "there are no descriptors left, and this connection was silent";
+            self.close(oldest, Some(reason.to_owned()));
+        }
         self.end_accept_failures(now);
         match &mut self.accept_failures {
             Some(failures) => {
@@ -454,18 +475,6 @@ impl Ingest {
         }
     }
 
-    fn count_refusal(&self) {
-        let refused = 1 + self.config.traffic.refused.fetch_add(1, Ordering::Relaxed);
-        // One line each time the count doubles: a flood must not become a flood of lines.
-        if refused.is_power_of_two() {
-            let most = self.config.server.max_clients;
-            let reason =
-                format!("{most} clients are the most (--max-clients); {refused} refused so far");
-            let note = Note::ConnectionRefused { pid: None, reason };
-            self.config.log.note(note);
-        }
-    }
-
     fn publish_client_count(&self) {
         let clients = &self.config.traffic.clients;
         clients.store(self.sessions.len() as u64, Ordering::Relaxed);
@@ -476,7 +485,9 @@ impl Ingest {
         // Only resets the counter; what matters is in the channel.
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
         let feedback = self.config.ledger.take_feedback();
-        self.segments -= feedback.closed_segments;
+        for (holder, count) in feedback.closed_segments {
+            self.shares.segments.give_back(holder, count as u64);
+        }
         for lane in feedback.resumed {
             self.hold(lane, false);
         }
@@ -505,6 +516,10 @@ impl Ingest {
                     }
                 }
                 Answer::Forgotten(process) => self.forget(process),
+                Answer::Resynced(memory) => {
+                    let states = &mut self.shares.resync_bytes;
+                    states.give_back(memory.holder, memory.bytes);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer::{Peer, ProgramImage};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use ttmem_ledger::Holder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProcessKey {
@@ -79,6 +80,8 @@ impl ProcessKey {
 pub(super) struct ProcessEntry {
     pub(super) key: ProcessKey,
     pub(super) sessions: Vec<SessionNumber>,
+    /// Who is charged with it.
+    pub(super) holder: Holder,
     /// Becomes readable when it dies; without one only its connection shows that.
     pub(super) pidfd: Option<OwnedFd>,
     /// Changes when its program is replaced by exec.
@@ -104,10 +107,6 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     pub(super) fn number(&self, key: &ProcessKey) -> Option<ProcessNumber> {
         self.numbers.get(key).copied()
     }
@@ -122,10 +121,17 @@ impl Processes {
         ProcessNumber(self.last)
     }
 
-    pub(super) fn insert(&mut self, number: ProcessNumber, key: ProcessKey, peer: Peer) {
+    pub(super) fn insert(
+        &mut self,
+        number: ProcessNumber,
+        key: ProcessKey,
+        peer: Peer,
+        holder: Holder,
+    ) {
         let entry = ProcessEntry {
             key,
             sessions: Vec::new(),
+            holder,
             pidfd: peer.pidfd,
             image: peer.image,
             ended_early: false,

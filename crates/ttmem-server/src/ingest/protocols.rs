@@ -1,13 +1,16 @@
 //! What a connection sends: its protocol is detected, its bytes decoded, its messages handled.
 
-use super::client::{FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
+use super::client::FrameOutcome;
 use super::collected::Collected;
 use super::legacy::{Pause, Requester};
-use super::session::{Protocol, ReadOutcome};
-use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, Source, Timer};
+use super::session::{Protocol, ReadOutcome, Service};
+use super::{
+    Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, STALL_TIMEOUT, Source,
+    Timer,
+};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, Lane, SessionNumber};
-use crate::{peer, read};
+use crate::read;
 use std::time::Instant;
 use ttmem_event::wire::{Frame, MAGIC, RefusalCode};
 use ttmem_ledger::Departure;
@@ -70,22 +73,10 @@ impl Ingest {
         let Some(session) = self.sessions.get_mut(&number) else {
             return false;
         };
+        self.silent.remove(session.holder, number);
         match first {
             b'A'..=b'Z' => {
                 self.pass_to_http(number);
-                return false;
-            }
-            1..=12 if session.surplus => {
-                self.count_refusal();
-                self.close(number, None);
-                return false;
-            }
-            byte if byte == MAGIC[0] && session.surplus => {
-                let most = self.config.server.max_clients;
-                let reason = format!("the server serves {most} clients at most");
-                self.count_refusal();
-                self.refuse(number, RefusalCode::Full, &reason);
-                self.close(number, None);
                 return false;
             }
             1..=12 => session.protocol = Protocol::Legacy(Box::default()),
@@ -106,9 +97,9 @@ impl Ingest {
             return;
         };
         self.publish_client_count();
+        self.give_back(number, &session);
         let _closed = self.poller.remove(&session.stream);
-        let uid = peer::credentials(&session.stream).map_or(u32::MAX, |peer| peer.uid);
-        if let Err(stream) = self.config.http.serve(session.stream, uid) {
+        if let Err(stream) = self.config.http.serve(session.stream, session.holder) {
             read::refuse(stream);
         }
     }
@@ -119,7 +110,7 @@ impl Ingest {
         };
         session.last_read = Some(now);
         match &mut session.protocol {
-            Protocol::Unknown | Protocol::Orphaned => {}
+            Protocol::Unknown | Protocol::Dropped => {}
             Protocol::Legacy(legacy) => {
                 let framed = legacy.push(bytes);
                 if legacy.awaits_pause() {
@@ -134,7 +125,10 @@ impl Ingest {
                 let pushed = client.push(bytes);
                 let pushed = pushed.map_err(|error| (RefusalCode::Version, error.to_string()));
                 match pushed.and_then(|()| self.read_frames(number, now)) {
-                    Ok(()) => self.update_interest(number),
+                    Ok(()) => {
+                        self.watch_for_stall(number, now);
+                        self.update_interest(number);
+                    }
                     Err((code, reason)) => {
                         self.refuse(number, code, &reason);
                         self.close(number, Some(reason));
@@ -153,14 +147,12 @@ impl Ingest {
                 session: number,
                 pid: session.pid,
                 outstanding: session.outstanding,
+                is_dropped: session.service == Service::Dropped,
                 numbering: self.config.server.buffer_types,
                 time: unix_nanos(),
                 now: Instant::now(),
             };
-            let mut collected = Collected {
-                process: session.process,
-                ..Collected::default()
-            };
+            let mut collected = Collected::of(session);
             let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
             };
@@ -168,11 +160,7 @@ impl Ingest {
             self.dispatch(number, collected);
             match pause {
                 Pause::Done | Pause::Answers => break,
-                Pause::Identity(claimed_pid) => {
-                    if let Err(reason) = self.identify_legacy(number, claimed_pid) {
-                        return self.close(number, Some(reason));
-                    }
-                }
+                Pause::Identity(claimed_pid) => self.identify_legacy(number, claimed_pid),
             }
         }
         self.update_interest(number);
@@ -188,18 +176,15 @@ impl Ingest {
             let Some(session) = self.sessions.get_mut(&number) else {
                 return Ok(());
             };
+            let mut collected = Collected::of(session);
+            let process = session.process;
             let Protocol::Client(client) = &mut session.protocol else {
                 return Ok(());
             };
-            let process = session.process;
-            let mut collected = Collected {
-                process,
-                ..Collected::default()
-            };
-            let resync_bytes = client.resync_bytes();
             let outcome = client.read_frames(&mut collected, now);
-            self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
-            if let (Some(process), Some(progress)) = (process, client.progress) {
+            let progress = client.progress;
+            self.charge_memory(number, collected.resync_bytes)?;
+            if let (Some(process), Some(progress)) = (process, progress) {
                 // Once for a read, however many frames came.
                 if collected.answers > 0 {
                     collected.push(Command::Acknowledge(number, progress.next_sequence));
@@ -215,10 +200,6 @@ impl Ingest {
                 }
                 self.dispatch(number, collected);
             }
-            if self.resync_bytes > MAX_RESYNC_BYTES_IN_ALL {
-                let reason = "too many clients send their whole state at once";
-                return Err((RefusalCode::Full, reason.to_owned()));
-            }
             match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
                 FrameOutcome::Consumed => return Ok(()),
                 FrameOutcome::Hello(identity, claimed_pid) => self
@@ -232,6 +213,19 @@ impl Ingest {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Looks again in a while at what a client has begun to send.
+    fn watch_for_stall(&mut self, number: SessionNumber, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        if let (Protocol::Client(client), None) = (&session.protocol, session.watched)
+            && client.begun_bytes() > 0
+        {
+            session.watched = Some((client.completed, client.begun_bytes()));
+            self.set_timer(now + STALL_TIMEOUT, Timer::Stall(number));
         }
     }
 

@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt;
 use ttmem_event::Event;
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter, RingPosition};
-use ttmem_ledger::{Anomaly, Departure};
+use ttmem_ledger::{Anomaly, Departure, Holder};
 use ttmem_ring::recovery::{
     DICTIONARY_HEADER_BYTES, Merged, RING_HEADER_START_BYTES, RingHeader, published_bytes,
 };
@@ -255,6 +255,8 @@ struct Found {
 /// Read a batch at a time, because there may be much of it and others have their turns.
 #[derive(Debug)]
 pub(crate) struct Recovery {
+    /// Who is charged with its descriptors.
+    pub(crate) holder: Holder,
     memory: HandedMemory,
     clock: Clock,
     stage: Stage,
@@ -279,8 +281,9 @@ enum Stage {
 }
 
 impl Recovery {
-    fn new(memory: HandedMemory, clock: Clock) -> Self {
+    fn new(memory: HandedMemory, clock: Clock, holder: Holder) -> Self {
         Self {
+            holder,
             memory,
             clock,
             stage: Stage::NotBegun,
@@ -433,20 +436,21 @@ impl Ingest {
         let Some(entry) = self.processes.get_mut(process) else {
             return;
         };
-        let is_new = entry.memory.is_new(&handed);
-        if is_new && self.segments >= self.max_segments {
+        let (is_new, holder) = (entry.memory.is_new(&handed), entry.holder);
+        if is_new && !self.shares.segments.take(holder, 1) {
             if !std::mem::replace(&mut self.segment_limit_logged, true) {
-                let most = self.max_segments;
+                let pid = OrUnknown(entry.key.pid());
                 self.config.log.error(format!(
-                    "{most} descriptors of clients' memory are the most that are kept: what \
-                     further clients do not send before they die is lost"
+                    "process {pid}, or its user, has its share of the descriptors of clients' \
+                     memory: what it does not send before it dies is lost"
                 ));
             }
             return;
         }
         match entry.memory.keep(handed) {
-            Ok(()) => self.segments += usize::from(is_new),
+            Ok(()) => {}
             Err(error) => {
+                self.shares.segments.give_back(holder, is_new.into());
                 entry.memory.refused += 1;
                 if entry.memory.refused == 1 {
                     let pid = OrUnknown(entry.key.pid());
@@ -463,16 +467,18 @@ impl Ingest {
     pub(super) fn recover(
         &mut self,
         process: ProcessNumber,
+        holder: Holder,
         memory: HandedMemory,
         clock: Clock,
         departure: Departure,
     ) -> Departure {
         if memory.is_empty() || !matches!(departure, Departure::Ended | Departure::Replaced) {
-            self.segments -= memory.segments.len();
+            let segments = &mut self.shares.segments;
+            segments.give_back(holder, memory.segments.len() as u64);
             return departure;
         }
         let left_in_order = memory.left_in_order();
-        let recovery = Box::new(Recovery::new(memory, clock));
+        let recovery = Box::new(Recovery::new(memory, clock, holder));
         self.send_for(process, ProcessCommand::Recover(recovery));
         match departure {
             Departure::Ended if left_in_order => Departure::Goodbye,

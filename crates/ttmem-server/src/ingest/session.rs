@@ -2,7 +2,8 @@
 
 use super::client::ClientProtocol;
 use super::legacy::LegacyProtocol;
-use crate::ledger_thread::ProcessNumber;
+use super::shares;
+use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer;
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,6 +13,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
+use ttmem_ledger::Holder;
 
 /// Answers that a connection may wait for before it is read again.
 pub(super) const MAX_OUTSTANDING: u32 = 8;
@@ -25,9 +27,20 @@ pub(super) enum Protocol {
     Unknown,
     Legacy(Box<LegacyProtocol>),
     Client(Box<ClientProtocol>),
-    /// Its process is dead and a child holds the connection: what comes is read and
-    /// dropped, because closing would kill an old client's child at its next report.
-    Orphaned,
+    /// An old sender's that is served no more: its process is dead and a child holds the connection, or
+    /// there is no room for its process. What comes is read and dropped, because closing would kill the
+    /// sender at its next report.
+    Dropped,
+}
+
+/// Whether the reports of a connection are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    /// It has reported nothing yet.
+    Undecided,
+    Served,
+    /// Its process or user has its share of clients: an old sender's reports are counted and dropped.
+    Dropped,
 }
 
 #[derive(Debug)]
@@ -38,10 +51,15 @@ pub(super) struct Session {
     pub(super) protocol: Protocol,
     /// The process behind it, once it matters.
     pub(super) process: Option<ProcessNumber>,
-    /// One of more connections than there may be: to be refused once it is known how.
-    pub(super) surplus: bool,
     /// Its peer sends nothing more, but waits for answers.
     pub(super) half_closed: bool,
+    pub(super) service: Service,
+    /// Who is charged with what it takes, and with how many bytes.
+    pub(super) holder: Holder,
+    pub(super) resync_bytes: u64,
+    pub(super) unfinished_bytes: u64,
+    /// What it had completed and begun when that was last looked at; none while nothing is begun.
+    pub(super) watched: Option<(u64, u64)>,
     pub(super) outstanding: u32,
     /// Whether it is not read because its process has more waiting than there is room for.
     held: bool,
@@ -58,15 +76,19 @@ pub(super) enum ReadOutcome {
 }
 
 impl Session {
-    pub(super) fn new(stream: UnixStream, surplus: bool) -> Self {
+    pub(super) fn new(stream: UnixStream, number: SessionNumber) -> Self {
         let credentials = peer::credentials(&stream).ok();
         Self {
             stream,
             pid: credentials.and_then(|credentials| credentials.pid),
             protocol: Protocol::Unknown,
             process: None,
-            surplus,
             half_closed: false,
+            service: Service::Undecided,
+            holder: shares::holder(credentials, number),
+            resync_bytes: 0,
+            unfinished_bytes: 0,
+            watched: None,
             outstanding: 0,
             held: false,
             last_read: None,
@@ -160,7 +182,7 @@ impl Session {
     pub(super) fn is_answered(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
-            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Dropped => false,
         };
         self.outstanding == 0 && !held_back && self.unsent.is_empty()
     }
@@ -169,7 +191,7 @@ impl Session {
     pub(super) fn is_readable(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
-            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Dropped => false,
         };
         self.outstanding < MAX_OUTSTANDING && !held_back && !self.half_closed && !self.held
     }

@@ -1,5 +1,6 @@
 //! Both protocols against a whole server, byte by byte.
 
+use super::session::MAX_OUTSTANDING;
 use super::*;
 use crate::log::{LogFileOptions, LogOptions, LogTarget};
 use crate::server::{LogConfig, Server, Signals};

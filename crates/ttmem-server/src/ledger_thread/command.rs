@@ -7,7 +7,8 @@ use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{
-    Anomaly, Departure, Leaving, ProcessIdentity, ProcessState, Released, Resync, Resyncing,
+    Anomaly, Departure, Holder, IncompleteReason, Leaving, ProcessIdentity, ProcessState, Released,
+    Resync, Resyncing,
 };
 
 /// A process, as the sessions count them; never reused.
@@ -71,10 +72,12 @@ pub(crate) enum ProcessCommand {
     },
     /// It sends its whole state; until that is complete the old view stays.
     ResyncBegan,
-    /// Its whole state, to replace what is known.
-    Resync(Resync),
+    /// Its whole state, to replace what is known, and the memory that it takes.
+    Resync(Resync, ResyncMemory),
     /// The same, in the middle of it.
-    Resyncing(Resync, Box<Resyncing>),
+    Resyncing(Resync, ResyncMemory, Box<Resyncing>),
+    /// Something that it sent was refused, so many times.
+    Incomplete(IncompleteReason, u64),
     /// How it ended, and when.
     Depart(Departure, u64),
     /// The same, in the middle of it.
@@ -119,7 +122,7 @@ impl Command {
             Self::Process(_, ProcessCommand::Define(definitions)) => {
                 definitions.iter().map(definition_bytes).sum()
             }
-            Self::Process(_, ProcessCommand::Resync(resync)) => {
+            Self::Process(_, ProcessCommand::Resync(resync, _)) => {
                 let definitions = resync.definitions.iter().map(definition_bytes);
                 resync.state.len() + definitions.sum::<usize>()
             }
@@ -136,7 +139,7 @@ impl Command {
             }
             Self::Process(
                 _,
-                ProcessCommand::Resync(_)
+                ProcessCommand::Resync(..)
                 | ProcessCommand::Resyncing(..)
                 | ProcessCommand::Recover(_),
             ) => 1,
@@ -169,6 +172,15 @@ pub(crate) enum Answer {
     Bytes(SessionNumber, Vec<u8>),
     /// A process was forgotten on request: its number means nothing any more.
     Forgotten(ProcessNumber),
+    /// A state is in the ledger, or will never be: its memory is free.
+    Resynced(ResyncMemory),
+}
+
+/// Memory of a state that waits to be taken over, and who is charged with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ResyncMemory {
+    pub(crate) holder: Holder,
+    pub(crate) bytes: u64,
 }
 
 /// What a definition costs while it is kept.

@@ -17,8 +17,8 @@ mod queue;
 mod turns;
 
 pub(crate) use command::{
-    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, Reports, SessionNumber,
-    definition_bytes,
+    Answer, Command, ForgetError, ProcessCommand, ProcessNumber, Reports, ResyncMemory,
+    SessionNumber, definition_bytes,
 };
 pub(crate) use handle::LedgerHandle;
 pub(crate) use queue::{Lane, Pushed};
@@ -66,7 +66,7 @@ const MAX_RECOVERING: usize = 4;
 pub(crate) struct LedgerThreadConfig {
     pub(crate) devices: Vec<KnownDevice>,
     pub(crate) log: LogHandle,
-    /// Where answers to sessions go; must have room for all that can be outstanding.
+    /// Where answers to sessions go; sending must not wait.
     pub(crate) answers: Sender<Answer>,
     /// Wakes the sessions when there is an answer.
     pub(crate) wake: Arc<OwnedFd>,
@@ -252,6 +252,10 @@ impl LedgerThread {
                     return Done { units, rest: None };
                 };
                 let (units, rest) = self.update_process(*slot, command, budget);
+                for (slot, reason) in self.ledger.take_newly_incomplete() {
+                    let pid = self.pid(slot);
+                    self.note(Note::ProcessIncomplete { pid, reason });
+                }
                 let rest = rest.map(|rest| Command::Process(process, rest));
                 return Done { units, rest };
             }
@@ -292,8 +296,8 @@ impl LedgerThread {
     }
 
     fn answer(&mut self, answer: Answer) {
-        // Full cannot be: sessions stop reading before they could ask for more than fits.
-        let _full = self.config.answers.try_send(answer);
+        // Sessions stop reading before many are outstanding, so this never grows large.
+        let _stopped = self.config.answers.send(answer);
         self.answered = true;
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Answer, COMMAND_UNITS, Command, DEFINITION_UNITS, EVENT_UNITS, ForgetError, LOG_BATCH,
-    LedgerThread, MAX_RECOVERING, ProcessCommand, ProcessNumber, Reports,
+    LedgerThread, MAX_RECOVERING, ProcessCommand, ProcessNumber, Reports, ResyncMemory,
 };
 use crate::ingest::Recovery;
 use crate::journal::{Batch, NamedBatch, Names};
@@ -64,13 +64,19 @@ impl LedgerThread {
                 }
             }
             ProcessCommand::ResyncBegan => self.ledger.set_resyncing(slot, true),
-            ProcessCommand::Resync(resync) => {
-                let begun = self.ledger.begin_resync(slot);
-                let rest = begun.and_then(|begun| self.resync(slot, resync, begun.into(), budget));
+            ProcessCommand::Resync(resync, memory) => {
+                let Some(begun) = self.ledger.begin_resync(slot) else {
+                    self.answer(Answer::Resynced(memory));
+                    return (units, None);
+                };
+                let rest = self.resync(slot, resync, memory, begun.into(), budget);
                 return (units, rest);
             }
-            ProcessCommand::Resyncing(resync, begun) => {
-                return (units, self.resync(slot, resync, begun, budget));
+            ProcessCommand::Resyncing(resync, memory, begun) => {
+                return (units, self.resync(slot, resync, memory, begun, budget));
+            }
+            ProcessCommand::Incomplete(reason, count) => {
+                self.ledger.mark_incomplete(slot, reason, count);
             }
             // Its slot is given up: see `execute`.
             ProcessCommand::Depart(..) | ProcessCommand::Departing(..) => {}
@@ -83,12 +89,16 @@ impl LedgerThread {
         &mut self,
         slot: u32,
         resync: Resync,
+        memory: ResyncMemory,
         mut begun: Box<Resyncing>,
         budget: u64,
     ) -> Option<ProcessCommand> {
         let ledger = &mut self.ledger;
-        let is_done = ledger.go_on_with_resync(slot, &resync, &mut begun, budget);
-        (!is_done).then_some(ProcessCommand::Resyncing(resync, begun))
+        if !ledger.go_on_with_resync(slot, &resync, &mut begun, budget) {
+            return Some(ProcessCommand::Resyncing(resync, memory, begun));
+        }
+        self.answer(Answer::Resynced(memory));
+        None
     }
 
     /// Reads and applies what a dead process left, as far as the budget goes.
@@ -126,15 +136,20 @@ impl LedgerThread {
         match command {
             ProcessCommand::Recover(recovery) => {
                 self.recovering -= usize::from(recovery.has_begun());
-                self.queue.close_segments(recovery.segments());
+                let count = recovery.segments();
+                self.queue.close_segments(recovery.holder, count);
                 self.answered = true;
             }
-            ProcessCommand::Resyncing(_resync, begun) => self.ledger.abandon_resync(&begun),
+            ProcessCommand::Resync(_resync, memory) => self.answer(Answer::Resynced(memory)),
+            ProcessCommand::Resyncing(_resync, memory, begun) => {
+                self.ledger.abandon_resync(&begun);
+                self.answer(Answer::Resynced(memory));
+            }
             _no_part => {}
         }
     }
 
-    fn pid(&self, slot: u32) -> Option<u32> {
+    pub(super) fn pid(&self, slot: u32) -> Option<u32> {
         self.ledger.identity(slot)?.pid
     }
 

@@ -9,6 +9,7 @@ use crate::lock;
 use crossbeam_channel::Sender;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use ttmem_ledger::Holder;
 
 /// Whose commands are done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +50,7 @@ pub(crate) struct Feedback {
     /// Lanes that were full and have room again.
     pub(crate) resumed: Vec<Lane>,
     /// Segments of dead processes that are closed.
-    pub(crate) closed_segments: usize,
+    pub(crate) closed_segments: Vec<(Holder, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -175,8 +176,9 @@ impl Queue {
         resumed.is_some()
     }
 
-    pub(super) fn close_segments(&self, count: usize) {
-        lock(&self.0.state).feedback.closed_segments += count;
+    pub(super) fn close_segments(&self, holder: Holder, count: usize) {
+        let closed = (holder, count);
+        lock(&self.0.state).feedback.closed_segments.push(closed);
     }
 
     /// Waits until there may be something to do.

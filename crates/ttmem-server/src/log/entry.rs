@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use ttmem_api::HexId;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, EventKind};
-use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit};
+use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit, IncompleteReason};
 
 use super::dumps::DumpKind;
 use crate::journal::Batch;
@@ -106,6 +106,12 @@ pub enum Note {
         #[serde(rename = "released", serialize_with = "as_released")]
         exit: Exit,
     },
+    /// Something of a process was refused or lost: its figures are not complete.
+    ProcessIncomplete {
+        pid: Option<u32>,
+        #[serde(serialize_with = "by_word")]
+        reason: IncompleteReason,
+    },
     ConnectionRefused {
         pid: Option<u32>,
         reason: String,
@@ -153,7 +159,8 @@ impl Note {
     pub fn is_error(&self) -> bool {
         matches!(
             self,
-            Self::ConnectionRefused { .. }
+            Self::ProcessIncomplete { .. }
+                | Self::ConnectionRefused { .. }
                 | Self::ConnectionClosed { .. }
                 | Self::InvalidBufferType { .. }
                 | Self::UnknownMessage { .. }
@@ -190,6 +197,10 @@ impl From<&DeviceFacts> for NotedDevice {
 
 fn as_released<S: Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
     released_at(exit).serialize(serializer)
+}
+
+fn by_word<S: Serializer>(reason: &IncompleteReason, serializer: S) -> Result<S::Ok, S::Error> {
+    reason.name().serialize(serializer)
 }
 
 fn by_name<S: Serializer>(arch: &Option<Arch>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -41,6 +41,12 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             writeln!(out, "✓ [PID {}] Connected again", OrUnknown(*pid))
         }
         Note::ProcessDeparted { pid, exit } => write_departure(out, OrUnknown(*pid), exit),
+        Note::ProcessIncomplete { pid, reason } => writeln!(
+            out,
+            "⚠️  [PID {}] Incomplete: {}",
+            OrUnknown(*pid),
+            reason.name()
+        ),
         Note::ConnectionRefused { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection refused: {}",

@@ -2,15 +2,15 @@
 //!
 //! Those of the socket come from the sessions' thread, which has seen that they speak HTTP; those
 //! over TCP are taken here. Either kind has as many permits for requests as its [`HttpLimits`] say;
-//! who finds none is refused at once. On the socket a connection takes its permit when it comes, over
-//! TCP when its request was admitted. A connection is for one request, so a reader that stalls can
-//! hold its permit only until its deadline.
+//! who finds none is refused at once. A connection takes its permit when its request was admitted; until
+//! then it is one of a bounded number that are pending, so that who only connects takes no permit. A
+//! connection is for one request, so a reader that stalls can hold its permit only until its deadline.
 
 use super::admission::{Admission, Principal};
 use super::half_closed::HalfClosed;
 use super::http::{ReadState, Refusal};
-use super::limits::{HttpLimits, Permits};
-use super::pending::Pending;
+use super::limits::{HttpLimits, Permit, Permits};
+use super::pending::{Pending, PendingConnections};
 use super::routes::router;
 use super::tcp::BoundHttp;
 use crate::stream::StreamEnd;
@@ -25,6 +25,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -32,7 +33,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
+use ttmem_ledger::Holder;
 
 /// Connections that may wait to be looked at: a burst of readers, not a backlog.
 const QUEUE: usize = 256;
@@ -58,8 +60,11 @@ pub enum StartHttpError {
     Thread(#[source] io::Error),
 }
 
-/// A connection to serve, and the user at its other end.
-type Arrival = (UnixStream, u32);
+/// Connections that were not admitted yet, of either kind: more than readers that come at once.
+pub(super) const MAX_PENDING: usize = 128;
+
+/// A connection to serve, and the process at its other end.
+type Arrival = (UnixStream, Holder);
 
 /// The thread that answers readers; when this is dropped, what is being answered gets a moment.
 #[derive(Debug)]
@@ -97,12 +102,12 @@ impl HttpThread {
     ///
     /// # Errors
     /// The connection, when there are more than the thread can look at: [`refuse`] it.
-    pub fn serve(&self, stream: UnixStream, uid: u32) -> Result<(), UnixStream> {
+    pub fn serve(&self, stream: UnixStream, holder: Holder) -> Result<(), UnixStream> {
         let Some(arrivals) = &self.thread.sender else {
             return Err(stream);
         };
         arrivals
-            .try_send((stream, uid))
+            .try_send((stream, holder))
             .map_err(|refused| refused.into_inner().0)
     }
 }
@@ -159,20 +164,19 @@ async fn serve_arrivals(
     mut queue: mpsc::Receiver<Arrival>,
     permits: &Arc<Permits>,
 ) {
-    while let Some((stream, uid)) = queue.recv().await {
-        let Ok(permit) = permits.request() else {
-            refuse(stream);
-            continue;
-        };
+    let not_admitted = PendingConnections::new(MAX_PENDING);
+    while let Some((stream, holder)) = queue.recv().await {
         let stream = stream
             .set_nonblocking(true)
             .and_then(|()| tokio::net::UnixStream::from_std(stream));
         // Without a descriptor to wait on the connection ends, which the reader sees.
         if let Ok(stream) = stream {
-            let connection = Connection::new(permits, Stage::Request(permit));
-            let stays = std::future::pending();
-            let served = connection.serve(router.clone(), stream, Transport::Unix(uid), stays);
-            tokio::spawn(served);
+            let (pending, eviction) = not_admitted.add(holder);
+            let connection = Connection::new(permits, pending);
+            let transport = Transport::Unix(holder);
+            tokio::spawn(connection.serve(router.clone(), stream, transport, eviction.wait()));
+            // Whoever connects without end does not keep those from being served who came before.
+            tokio::task::yield_now().await;
         }
     }
 }
@@ -181,6 +185,8 @@ async fn serve_arrivals(
 #[derive(Clone, Debug)]
 pub(super) struct Requester {
     pub(super) who: Principal,
+    /// Who takes permits, where that is known.
+    pub(super) holder: Option<Holder>,
     pub(super) connection: Arc<Connection>,
 }
 
@@ -194,28 +200,44 @@ pub(super) struct Connection {
 /// How far a connection has come, and what it holds meanwhile.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// No request was admitted: only over TCP.
+    /// No request was admitted.
     Waiting {
         #[expect(dead_code, reason = "held until a request is admitted")]
-        pending: Pending,
+        pending: Box<dyn fmt::Debug + Send>,
         /// There was one, and the reader learns why it was not.
         is_refused: bool,
     },
-    Request(#[expect(dead_code, reason = "held until it is answered")] OwnedSemaphorePermit),
+    Request(#[expect(dead_code, reason = "held until it is answered")] Permit),
     /// Its answer is a stream, which has a permit of its own.
     Stream(Option<StreamEnd>),
 }
 
 #[derive(Debug)]
 pub(super) enum Transport {
-    /// Through the socket, from this user.
-    Unix(u32),
+    /// Through the socket, from this process.
+    Unix(Holder),
     /// Over TCP, to this address of ours, under these rules.
     Tcp(IpAddr, Arc<Admission>),
 }
 
+impl Transport {
+    fn holder(&self) -> Option<Holder> {
+        match self {
+            Self::Unix(holder) => Some(*holder),
+            Self::Tcp(..) => None,
+        }
+    }
+}
+
 impl Connection {
-    pub(super) fn new(permits: &Arc<Permits>, stage: Stage) -> Arc<Self> {
+    pub(super) fn new<P>(permits: &Arc<Permits>, pending: Pending<P>) -> Arc<Self>
+    where
+        Pending<P>: fmt::Debug + Send + 'static,
+    {
+        let stage = Stage::Waiting {
+            pending: Box::new(pending),
+            is_refused: false,
+        };
         Arc::new(Self {
             permits: Arc::clone(permits),
             stage: Mutex::new(stage),
@@ -229,12 +251,12 @@ impl Connection {
         request: &Request<Incoming>,
         transport: &Transport,
     ) -> Result<Principal, Refusal> {
-        let (here, admission) = match transport {
-            Transport::Unix(uid) => return Ok(Principal::User(*uid)),
-            Transport::Tcp(here, admission) => (here, admission),
+        let admitted = match transport {
+            Transport::Unix(holder) => Ok(Principal::User(holder.uid)),
+            Transport::Tcp(here, admission) => admission.admit(request, *here),
         };
-        let admitted = admission.admit(request, *here);
-        let admitted = admitted.and_then(|who| Ok((who, self.permits.request()?)));
+        let holder = transport.holder();
+        let admitted = admitted.and_then(|who| Ok((who, self.permits.request(holder)?)));
         let mut stage = lock(&self.stage);
         match (admitted, &mut *stage) {
             (Ok((who, permit)), stage) => {
@@ -288,10 +310,12 @@ impl Connection {
         let service = service_fn(|mut request: Request<Incoming>| {
             self.has_request.store(true, Ordering::Relaxed);
             let admitted = self.admit(&request, &transport).map(|who| {
-                let connection = Arc::clone(&self);
-                request
-                    .extensions_mut()
-                    .insert(Requester { who, connection });
+                let requester = Requester {
+                    who,
+                    holder: transport.holder(),
+                    connection: Arc::clone(&self),
+                };
+                request.extensions_mut().insert(requester);
                 paths.call(request)
             });
             async {

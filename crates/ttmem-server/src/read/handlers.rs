@@ -312,7 +312,10 @@ pub(super) async fn get_events(
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = query.after.or(known);
     let permits = &requester.connection.permits;
-    let (permit, timeout) = (permits.stream()?, permits.limits.stream_timeout);
+    let (permit, timeout) = (
+        permits.stream(requester.holder)?,
+        permits.limits.stream_timeout,
+    );
     let started = (state.facts)().server.started;
     let streams = Streams::new(state.ledger, state.journal);
     let (body, ended) = streams.open(after, started, permit, timeout);

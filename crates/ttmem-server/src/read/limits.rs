@@ -3,13 +3,16 @@
 //! Two limits bound the work of requests: how many there are at once, beyond which readers are
 //! refused, and how many documents are made of them at once, for which they wait. Streams are bounded
 //! by their number. Each listener has limits of its own: whatever readers over TCP do, those on the
-//! socket find room.
+//! socket find room. On the socket, where the kernel says who a reader is, processes and users have
+//! shares of requests and streams; over TCP nobody is known.
 
 use super::http::Refusal;
+use crate::lock;
 use axum::http::StatusCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ttmem_ledger::{Holder, Shares};
 
 /// What the readers of one listener may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,30 +51,73 @@ impl HttpLimits {
     };
 }
 
+/// A number of permits, divided among those who are known.
+#[derive(Clone, Debug)]
+struct Pool {
+    shares: Arc<Mutex<Shares>>,
+}
+
+/// One of a pool; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    holder: Holder,
+    pool: Pool,
+}
+
+impl Pool {
+    fn new(limit: usize) -> Self {
+        Self {
+            shares: Arc::new(Mutex::new(Shares::new(limit as u64, 1))),
+        }
+    }
+
+    fn take(&self, holder: Option<Holder>) -> Option<Permit> {
+        let is_granted = match holder {
+            Some(holder) => lock(&self.shares).take(holder, 1),
+            None => lock(&self.shares).take_unshared(NOBODY, 1),
+        };
+        // Not before it is known: a permit that is dropped is given back.
+        is_granted.then(|| Permit {
+            holder: holder.unwrap_or(NOBODY),
+            pool: self.clone(),
+        })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        lock(&self.pool.shares).give_back(self.holder, 1);
+    }
+}
+
+/// Readers over TCP.
+const NOBODY: Holder = Holder {
+    uid: u32::MAX,
+    process: 0,
+};
+
 /// What is left of a listener's limits.
 #[derive(Debug)]
 pub(super) struct Permits {
     pub(super) limits: HttpLimits,
-    requests: Arc<Semaphore>,
+    requests: Pool,
     documents: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    streams: Pool,
 }
 
 impl Permits {
     pub(super) fn new(limits: HttpLimits) -> Arc<Self> {
-        let permits = |count: usize| Arc::new(Semaphore::new(count));
         Arc::new(Self {
             limits,
-            requests: permits(limits.requests),
-            documents: permits(limits.documents),
-            streams: permits(limits.streams),
+            requests: Pool::new(limits.requests),
+            documents: Arc::new(Semaphore::new(limits.documents)),
+            streams: Pool::new(limits.streams),
         })
     }
 
     /// For a request, until it is answered or becomes a stream.
-    pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let permit = Arc::clone(&self.requests).try_acquire_owned();
-        permit.map_err(|_none_left| Refusal::busy())
+    pub(super) fn request(&self, holder: Option<Holder>) -> Result<Permit, Refusal> {
+        self.requests.take(holder).ok_or_else(Refusal::busy)
     }
 
     /// Waits until a document may be made.
@@ -81,16 +127,15 @@ impl Permits {
     }
 
     /// For a stream, until it ends.
-    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let permit = Arc::clone(&self.streams).try_acquire_owned();
-        permit.map_err(|_none_left| {
+    pub(super) fn stream(&self, holder: Option<Holder>) -> Result<Permit, Refusal> {
+        self.streams.take(holder).ok_or_else(|| {
             let detail = "too many readers follow the events";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
         })
     }
 
     pub(super) async fn idle(&self) {
-        while self.requests.available_permits() < self.limits.requests {
+        while lock(&self.requests.shares).used() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -35,6 +35,7 @@ pub use connection::{HttpThread, StartHttpError, refuse};
 pub use geometry_cache::GeometryCache;
 pub use http::ReadState;
 pub use limits::HttpLimits;
+pub(crate) use limits::Permit;
 pub use snapshot::ServerFacts;
 pub use tcp::{BindHttpError, BoundHttp, HttpConfig};
 

@@ -11,8 +11,8 @@ use ttmem_api::{
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, NotTracked, PeakSet,
-    ProcessIdentity, ProcessView, View,
+    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, NotTracked,
+    PeakSet, ProcessIdentity, ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -192,7 +192,8 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         let device = view.devices.get(*device as usize)?;
         Some(process_device(device, &held.totals))
     });
-    let reasons = incomplete_reasons(account.lost_events, &account.not_tracked());
+    let reasons = IncompleteReasons::of_process(facts, account);
+    let reasons = incomplete_reasons(&reasons, &account.not_tracked());
     Process {
         state: vocabulary::process_state(facts.state),
         resyncing: facts.resyncing,
@@ -243,7 +244,7 @@ pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
 }
 
 fn departed(departed: &DepartedView) -> Process {
-    let reasons = incomplete_reasons(departed.lost_events, &departed.not_tracked);
+    let reasons = incomplete_reasons(&departed.incomplete, &departed.not_tracked);
     Process {
         state: ttmem_api::ProcessState::Exited,
         incomplete: !reasons.is_empty(),
@@ -259,10 +260,13 @@ fn departed(departed: &DepartedView) -> Process {
     }
 }
 
-fn incomplete_reasons(lost_events: u64, not_tracked: &[NotTracked]) -> Vec<IncompleteReason> {
-    let lost = (lost_events > 0).then(|| IncompleteReason {
-        reason: "events_lost".to_owned(),
-        count: lost_events,
+fn incomplete_reasons(
+    reasons: &IncompleteReasons,
+    not_tracked: &[NotTracked],
+) -> Vec<IncompleteReason> {
+    let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
+        reason: reason.name().to_owned(),
+        count,
         detail: None,
     });
     let not_tracked = not_tracked.iter().map(|untracked| IncompleteReason {
@@ -270,7 +274,7 @@ fn incomplete_reasons(lost_events: u64, not_tracked: &[NotTracked]) -> Vec<Incom
         count: 1,
         detail: Some(vocabulary::text(&untracked.to_string())),
     });
-    lost.into_iter().chain(not_tracked).collect()
+    reasons.chain(not_tracked).collect()
 }
 
 fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {

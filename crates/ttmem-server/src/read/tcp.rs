@@ -1,12 +1,10 @@
 //! The read API over TCP: where it listens, and how connections are taken.
 //!
 //! Runs on the HTTP thread. Readers here have permits of their own, so that they never take those
-//! of the socket; a request that is admitted and finds none is refused. Connections that were not
-//! admitted yet are counted apart, so that who only connects never takes a permit. On an address that other
-//! machines can reach nobody is answered without a token.
+//! of the socket. On an address that other machines can reach nobody is answered without a token.
 
 use super::admission::Admission;
-use super::connection::{Connection, Stage, Transport};
+use super::connection::{Connection, MAX_PENDING, Transport};
 use super::limits::Permits;
 use super::pending::PendingConnections;
 use axum::Router;
@@ -27,9 +25,6 @@ const PROBES: u32 = 3;
 
 /// What is waited after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-
-/// Connections that were not admitted yet: more than readers that come at once.
-const MAX_PENDING: usize = 128;
 
 /// Where to offer the read API over TCP, and to whom.
 #[derive(Clone, Debug)]
@@ -110,7 +105,7 @@ impl BoundHttp {
         let admission = Arc::new(self.admission);
         let not_admitted = PendingConnections::new(MAX_PENDING);
         loop {
-            let (stream, _peer) = match listener.accept().await {
+            let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // One that went away before it was looked at costs nothing; without
@@ -125,12 +120,8 @@ impl BoundHttp {
                 continue;
             };
             let transport = Transport::Tcp(here.ip(), Arc::clone(&admission));
-            let (pending, eviction) = not_admitted.add();
-            let stage = Stage::Waiting {
-                pending,
-                is_refused: false,
-            };
-            let connection = Connection::new(&permits, stage);
+            let (pending, eviction) = not_admitted.add(peer.ip());
+            let connection = Connection::new(&permits, pending);
             tokio::spawn(connection.serve(router.clone(), stream, transport, eviction.wait()));
             // Whoever connects without end does not keep the others waiting.
             tokio::task::yield_now().await;

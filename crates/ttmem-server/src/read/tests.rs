@@ -29,13 +29,17 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::{Departure, Holder, Ledger, Limits, ProcessIdentity};
 
 /// 2026-11-15 08:25:03 UTC.
 const NOW: u64 = 1_794_731_103_000_000_000;
 
 /// The user at the other end of every connection.
 const UID: u32 = 1000;
+const READER: Holder = Holder {
+    uid: UID,
+    process: 1,
+};
 
 /// A mesh of devices 0 and 1, and one of each alone.
 const BOTH: MeshId = MeshId(10);
@@ -205,8 +209,10 @@ impl Served {
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         thread::spawn(move || {
-            for stream in listener.incoming() {
-                if let Err(stream) = http.serve(stream.unwrap(), UID) {
+            // Each is a process of its own: what one may have is for other tests.
+            for (process, stream) in (0..).zip(listener.incoming()) {
+                let reader = Holder { uid: UID, process };
+                if let Err(stream) = http.serve(stream.unwrap(), reader) {
                     refuse(stream);
                 }
             }

@@ -10,11 +10,12 @@ pub(crate) use body::StreamBody;
 
 use crate::journal::{Batch, Journal, Names};
 use crate::ledger_thread::LedgerHandle;
+use crate::read::Permit;
 use axum::body::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::View;
 
@@ -41,7 +42,7 @@ impl Streams {
         &self,
         after: Option<u64>,
         started: Timestamp,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         timeout: Duration,
     ) -> (StreamBody, StreamEnd) {
         let (sender, receiver) = mpsc::channel(QUEUE);
@@ -164,7 +165,7 @@ pub(crate) type StreamEnd = oneshot::Receiver<Infallible>;
 struct Reader {
     sender: mpsc::Sender<Bytes>,
     timeout: Duration,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
     _ends: oneshot::Sender<Infallible>,
 }
 

@@ -183,6 +183,15 @@ fn legacy_device(id: u32) -> Device {
     }
 }
 
+fn reasons(reasons: &[(&str, u64)]) -> Vec<IncompleteReason> {
+    let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
+        reason: (*reason).to_owned(),
+        count: *count,
+        detail: None,
+    });
+    reasons.collect()
+}
+
 pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
     Process {
         pid: Some(pid),
@@ -253,6 +262,7 @@ fn troubled() -> Snapshot {
         ),
     ];
     incomplete.lost_events = 12;
+    incomplete.incomplete_reasons = reasons(&[("events_lost", 12), ("devices_refused", 3)]);
     incomplete.anomalies = 3;
     let mut resyncing = process(4002, "demo_of_a_model_with_a_long_name", &devices[2..4]);
     resyncing.resyncing = true;
@@ -306,6 +316,7 @@ fn galaxy() -> Snapshot {
     incomplete.incomplete = true;
     incomplete.incomplete_reasons = vec![reason("events_lost", 1, None)];
     incomplete.lost_events = 1;
+    incomplete.incomplete_reasons = reasons(&[("events_lost", 1)]);
     snapshot(devices, vec![process, incomplete])
 }
 

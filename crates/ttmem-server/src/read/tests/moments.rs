@@ -164,7 +164,7 @@ fn ready_while_the_ledger_answers() {
     let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET, None).unwrap();
     for (path, code) in [("/readyz", 503), ("/healthz", 200), ("/api/v1/mark", 405)] {
         let (mut near, far) = UnixStream::pair().unwrap();
-        http.serve(far, UID).unwrap();
+        http.serve(far, READER).unwrap();
         near.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes())
             .unwrap();
         let answer = ended(&mut near);

@@ -18,7 +18,7 @@ fn runtime() -> Runtime {
 }
 
 fn open(live: &Live, permits: &Permits) -> (StreamBody, StreamEnd) {
-    let (permit, timeout) = (permits.stream().unwrap(), permits.limits.stream_timeout);
+    let (permit, timeout) = (permits.stream(None).unwrap(), permits.limits.stream_timeout);
     let started = facts().server.started;
     live.streams.open(None, started, permit, timeout)
 }
@@ -52,7 +52,7 @@ fn of_many_readers_those_that_stall_are_given_up_and_the_others_go_on() {
         let mut stalled: Vec<_> = open_each().collect();
         let readers: Vec<_> = open_each().collect();
         assert!(
-            permits.stream().is_err(),
+            permits.stream(None).is_err(),
             "there are as many as there may be"
         );
         let (end_at, last) = tokio::sync::watch::channel(u64::MAX);

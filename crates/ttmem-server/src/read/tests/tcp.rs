@@ -382,7 +382,7 @@ fn stopping_ends_listening_and_what_is_idle() {
     let http = HttpThread::start(state, HttpLimits::SOCKET, tcp).unwrap();
     let idle = TcpStream::connect(address).unwrap();
     let (_near, far) = UnixStream::pair().unwrap();
-    http.serve(far, UID).unwrap();
+    http.serve(far, READER).unwrap();
     drop(http);
     assert_eq!(ended(idle), "");
     assert!(TcpStream::connect(address).is_err());

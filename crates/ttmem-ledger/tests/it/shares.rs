@@ -68,7 +68,7 @@ fn whoever_comes_after_those_who_took_all_they_could_gets_its_devices() {
     }
     // Who is gone leaves its devices to others.
     for (process, _taken) in greedy {
-        world.depart(process, Departure::Died);
+        world.depart(process, Departure::Ended);
     }
     let next = process_of(&mut world, 1000);
     assert!(take_devices(&mut world, next, 1024) >= DEVICES / 5);

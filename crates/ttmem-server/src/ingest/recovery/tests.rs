@@ -72,7 +72,8 @@ fn refusal(handed: HandedSegment) -> KeepSegmentError {
 
 fn commands(memory: HandedMemory) -> (bool, Vec<ProcessCommand>) {
     let left_in_order = memory.left_in_order();
-    let mut recovery = Recovery::new(memory, Clock::UNIX_NANOS);
+    let holder = Holder { uid: 0, process: 0 };
+    let mut recovery = Recovery::new(memory, Clock::UNIX_NANOS, holder);
     let commands = std::iter::from_fn(|| recovery.next().map(|(command, _units)| command));
     (left_in_order, commands.collect())
 }

@@ -248,7 +248,9 @@ fn a_large_state_is_loaded_in_turns_and_the_old_one_is_shown_until_then() {
         lost_events: 0,
         elided_events: 0,
     };
-    tested.send(HOSTILE, ProcessCommand::Resync(resync));
+    let holder = ttmem_ledger::Holder { uid: 0, process: 0 };
+    let memory = ResyncMemory { holder, bytes: 0 };
+    tested.send(HOSTILE, ProcessCommand::Resync(resync, memory));
     for _report in 0..20 {
         let units = tested.units_to_answer();
         assert!(units <= FEW_UNITS, "{units}");

@@ -46,14 +46,14 @@ fn readers_that_stall_and_hostile_requests_cost_no_event_and_nobody_elses_answer
     let never = |what: &str| count(found, &format!("/crowd/in_the_end/never_read/{what}"));
     assert_eq!(never("told_of_a_gap"), never("all"), "{found:#}");
 
-    // More half requests are open at once than there are seats: some are told to come back.
+    // More half requests are open at once than may be: the oldest are closed, nobody else waits.
     assert_eq!(count(found, "/hostile/requests"), 1000);
-    for code in ["200", "400", "404", "405", "431", "503"] {
+    for code in ["200", "400", "404", "405", "431"] {
         assert!(count(found, &format!("/hostile/answers/{code}")) > 0);
     }
     let answers = found["hostile"]["answers"].as_object().expect("counts");
     let failures = answers.keys().filter(|code| code.starts_with('5'));
-    assert_eq!(failures.collect::<Vec<_>>(), ["503"]);
+    assert!(failures.into_iter().all(|code| code == "503"), "{found:#}");
     let good = |what: &str| count(found, &format!("/hostile/good_reader/{what}"));
     assert!(good("answered") > 0, "{found:#}");
 }

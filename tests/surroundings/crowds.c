@@ -2,7 +2,7 @@
  * More threads than anybody expects, at one time or one after the other.
  *
  *   together THREADS PAIRS   all record and none ends before all have
- *   killed THREADS PAIRS     the same after the server has everything so far; it waits to be killed
+ *   killed THREADS PAIRS     the same, after the server has a buffer of each; it waits to be killed
  *   passing THREADS          in groups of fifty, of which only one is there at a time
  *   leaving THREADS          all at one time, and then none
  *   alone BUFFERS PAIRS      one thread at full speed, and no server until it is done
@@ -34,6 +34,19 @@ static void *record_and_stay(void *nothing) {
     return nothing;
 }
 
+/* The rings are there, and the server has them, before the rest is recorded. */
+static void *record_in_two_parts(void *nothing) {
+    hold(mesh);
+    pthread_barrier_wait(&all_recorded);
+    pthread_barrier_wait(&all_may_end);
+    for (int pair = 0; pair < pairs; pair++) {
+        ttmem_buffer_freed(mesh, hold(mesh));
+    }
+    pthread_barrier_wait(&all_recorded);
+    pthread_barrier_wait(&all_may_end);
+    return nothing;
+}
+
 static void *record_and_end(void *nothing) {
     record();
     return nothing;
@@ -57,12 +70,16 @@ static void join(pthread_t *threads, int count) {
     free(threads);
 }
 
-static pthread_t *start_together(int count) {
+static pthread_t *start_as(int count, void *(*body)(void *)) {
     EXPECT(pthread_barrier_init(&all_recorded, NULL, (unsigned)count + 1) == 0);
     EXPECT(pthread_barrier_init(&all_may_end, NULL, (unsigned)count + 1) == 0);
-    pthread_t *threads = start(count, record_and_stay);
+    pthread_t *threads = start(count, body);
     pthread_barrier_wait(&all_recorded);
     return threads;
+}
+
+static pthread_t *start_together(int count) {
+    return start_as(count, record_and_stay);
 }
 
 static void end_together(pthread_t *threads, int count) {
@@ -134,9 +151,11 @@ int main(int count, char **arguments) {
         record();
         reach("recorded");
     } else if (is_mode(arguments, "killed")) {
+        start_as(first, record_in_two_parts);
         settle();
         reach("settled");
-        start_together(first);
+        pthread_barrier_wait(&all_may_end);
+        pthread_barrier_wait(&all_recorded);
         reach("recorded");
     } else if (is_mode(arguments, "passing")) {
         passing(first);

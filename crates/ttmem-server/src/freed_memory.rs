@@ -6,6 +6,7 @@
 //! when there is much to give back, seldom, by a thread that nobody waits for, and at a moment when
 //! nobody reports anything, if there is one.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use ttmem_ledger::View;
 
@@ -17,6 +18,14 @@ const REST: Duration = Duration::from_secs(10);
 
 /// How long a quiet moment is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows of accounts that were dropped since the last look: one may come and go between two views.
+static DROPPED_ROWS: AtomicU64 = AtomicU64::new(0);
+
+/// An account with so many rows was dropped.
+pub(crate) fn note_dropped(rows: u64) {
+    DROPPED_ROWS.fetch_add(rows, Ordering::Relaxed);
+}
 
 /// Follows how much there is in the ledger, from view to view.
 #[derive(Debug, Default)]
@@ -67,6 +76,8 @@ impl FreedMemory {
         let rows = rows.sum::<usize>() as u64;
         let events = view.events;
         drop(view);
+        let dropped = DROPPED_ROWS.swap(0, Ordering::Relaxed);
+        self.most_rows = self.most_rows.max(rows.saturating_add(dropped));
         if self.is_to_be_returned(rows, events, Instant::now()) {
             return_to_system();
         }

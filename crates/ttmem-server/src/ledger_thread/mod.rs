@@ -23,6 +23,7 @@ pub(crate) use command::{
 pub(crate) use handle::LedgerHandle;
 pub(crate) use queue::{Lane, Pushed};
 
+use crate::freed_memory;
 use crate::hardware::KnownDevice;
 use crate::journal::{Journal, NamedBatch};
 use crate::log::{DumpKind, LogEntry, LogHandle, Note};
@@ -87,7 +88,13 @@ pub(crate) fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle
 fn start_dropper() -> Sender<Account> {
     let (sender, accounts) = crossbeam_channel::bounded::<Account>(DROPPED_LATER);
     let thread = std::thread::Builder::new().name("ttmem-drop".to_owned());
-    let _none = thread.spawn(move || accounts.into_iter().for_each(drop));
+    let _none = thread.spawn(move || {
+        for account in accounts {
+            let rows = account.len() as u64;
+            drop(account);
+            freed_memory::note_dropped(rows);
+        }
+    });
     sender
 }
 

@@ -35,7 +35,7 @@ impl HttpLimits {
     pub const SOCKET: Self = Self {
         requests: 64,
         documents: 3,
-        streams: 8,
+        streams: 24,
         header_timeout: Duration::from_secs(10),
         connection_timeout: Duration::from_secs(60),
         stream_timeout: Duration::from_secs(30),

@@ -32,7 +32,6 @@ pub(crate) enum Link {
     Connecting,
     Up,
     Down {
-        since: Instant,
         reason: String,
     },
 }

@@ -139,15 +139,14 @@ fn state(data: &Data) -> (String, Ink) {
     }
     match &data.link {
         Link::Connecting => ("connecting".to_owned(), Ink::Warning),
-        Link::Down {
-            since: down,
-            reason,
-        } => {
-            let age = format::duration(since(*down));
-            let words = if data.snapshot.is_some() {
-                format!("STALE for {age}: {reason}")
-            } else {
-                reason.clone()
+        // From the last answer on, whatever was asked since.
+        Link::Down { reason } => {
+            let words = match received {
+                Some(received) => {
+                    let age = format::duration(since(received));
+                    format!("STALE for {age}: {reason}")
+                }
+                None => reason.clone(),
             };
             (words, Ink::Danger)
         }
@@ -196,15 +195,21 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
 }
 
 fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
+    // The way out and the help are never dropped.
+    let (always, others) = EVERYWHERE.split_at(2);
+    let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
+    let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);
-    for (keys, does) in keys.iter().chain(EVERYWHERE) {
-        let wide = text::width(keys) + 1 + text::width(does);
-        if wide > usize::from(pen.room()) {
-            break;
+    for (place, key) in keys.iter().chain(always).chain(others).enumerate() {
+        if place == keys.len() {
+            kept = 0;
         }
-        pen.put(keys, Ink::Key);
+        if wide(key) + kept > usize::from(pen.room()) {
+            continue;
+        }
+        pen.put(key.0, Ink::Key);
         pen.skip(1);
-        pen.put(does, Ink::Faint);
+        pen.put(key.1, Ink::Faint);
         pen.skip(2);
     }
 }

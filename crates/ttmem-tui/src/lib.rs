@@ -35,5 +35,5 @@ pub mod text {
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
 pub use once::{OnceOptions, once};
-pub use theme::{ColourDepth, Theme};
+pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;

@@ -21,11 +21,17 @@ pub(crate) enum Flow {
     /// The process is to be stopped, until the user continues it.
     Suspend,
     Quit,
+    /// Whoever runs beside and waits is to go on.
+    GoOn,
 }
 
 pub(crate) struct App {
     data: Data,
     pub(super) tab: Tab,
+    /// The tabs from which the user went to others for details, to come back to.
+    before: Vec<Tab>,
+    /// Whether whoever runs beside waits for the user.
+    held: bool,
     views: [Box<dyn View>; 8],
     chosen: Chosen,
     help: Option<Help>,
@@ -33,6 +39,7 @@ pub(crate) struct App {
     changed: bool,
     /// How the screen was divided when it was last drawn.
     parts: Option<Parts>,
+    too_small: bool,
     refreshes: u64,
     marks: u32,
 }
@@ -42,12 +49,15 @@ impl App {
         Self {
             data: Data::new(address, interval, Instant::now()),
             tab,
+            before: Vec::new(),
+            held: false,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
             help: None,
             theme,
             changed: true,
             parts: None,
+            too_small: false,
             refreshes: 0,
             marks: 0,
         }
@@ -56,6 +66,11 @@ impl App {
     /// Whether a frame would differ from the last one.
     pub(crate) const fn is_changed(&self) -> bool {
         self.changed
+    }
+
+    pub(crate) fn set_held(&mut self, held: bool) {
+        self.changed |= self.held != held;
+        self.held = held;
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -88,7 +103,14 @@ impl App {
                 self.point(pointer);
                 Flow::On
             }
-            Input::Resized => Flow::On,
+            Input::Pasted(letter) if self.views[self.tab as usize].is_typing() => {
+                self.press(Key::Char(letter))
+            }
+            Input::Pasted(_) => Flow::On,
+            Input::Background(background) => {
+                self.theme = self.theme.with_background(background);
+                Flow::On
+            }
         }
     }
 
@@ -97,6 +119,7 @@ impl App {
         self.data.now = now;
         let canvas = &mut Canvas::new(buffer, self.theme);
         self.parts = Parts::of(canvas.area, companion.len());
+        self.too_small = self.parts.is_none();
         match self.parts {
             Some(parts) => self.draw_parts(canvas, &parts, companion),
             None => frame::draw_too_small(canvas),
@@ -125,11 +148,24 @@ impl App {
         self.theme.ascii(canvas);
     }
 
+    /// Rows of the view's lists that were not on the screen when it was last drawn.
+    pub(crate) fn hidden_rows(&self) -> u64 {
+        self.views[self.tab as usize].hidden_rows()
+    }
+
     fn press(&mut self, key: Key) -> Flow {
         match key {
             Key::Control('c') => return Flow::Quit,
             Key::Control('z') => return Flow::Suspend,
             _other => {}
+        }
+        if self.too_small {
+            // Too small for anything but a sentence: nothing that cannot be seen may happen.
+            return if key == Key::Char('q') {
+                Flow::Quit
+            } else {
+                Flow::On
+            };
         }
         if let Some(help) = &mut self.help {
             if !help.handle(key) {
@@ -138,6 +174,9 @@ impl App {
             return Flow::On;
         }
         let view = &mut self.views[self.tab as usize];
+        if self.held && key == Key::Char('c') && !view.is_typing() {
+            return Flow::GoOn;
+        }
         let is_typing = view.is_typing();
         let outcome = view.handle(key, &self.data, &mut self.chosen);
         if outcome == Outcome::Unused && !is_typing {
@@ -149,10 +188,11 @@ impl App {
 
     fn press_unused(&mut self, key: Key) -> Flow {
         match key {
-            Key::Char('q') | Key::Escape => return Flow::Quit,
+            Key::Char('q') => return Flow::Quit,
+            Key::Escape => self.go_back(),
             Key::Char('?' | 'h') => self.help = Some(Help::default()),
-            Key::Tab => self.tab = self.neighbour(1),
-            Key::BackTab => self.tab = self.neighbour(Tab::ALL.len() - 1),
+            Key::Tab => self.go(self.neighbour(1)),
+            Key::BackTab => self.go(self.neighbour(Tab::ALL.len() - 1)),
             Key::Char('r') => self.refreshes += 1,
             Key::Char(' ') => {
                 self.data.paused = !self.data.paused;
@@ -165,7 +205,7 @@ impl App {
                 let number = digit.to_digit(10).and_then(|digit| digit.checked_sub(1));
                 let number = number.and_then(|number| usize::try_from(number).ok());
                 if let Some(tab) = number.and_then(|number| Tab::ALL.get(number)) {
-                    self.tab = *tab;
+                    self.go(*tab);
                 }
             }
             _other => {}
@@ -191,7 +231,7 @@ impl App {
         if pointer.did == Gesture::Click
             && let Some(tab) = parts.tab_at(pointer.column, pointer.row)
         {
-            self.tab = tab;
+            self.go(tab);
             return;
         }
         if parts.view.contains((pointer.column, pointer.row).into()) {
@@ -202,8 +242,27 @@ impl App {
     }
 
     fn follow(&mut self, outcome: Outcome) {
-        if let Outcome::Go(tab) = outcome {
+        if let Outcome::Go(tab) = outcome
+            && tab != self.tab
+        {
+            self.before.push(self.tab);
             self.tab = tab;
+        }
+    }
+
+    /// Goes to a view by its name: there is nothing to come back to.
+    fn go(&mut self, tab: Tab) {
+        self.before.clear();
+        self.tab = tab;
+    }
+
+    fn go_back(&mut self) {
+        match self.before.pop() {
+            Some(tab) => self.tab = tab,
+            None => {
+                let notice = "nothing to go back to; q quits".to_owned();
+                self.data.apply(Update::Notice(notice), Instant::now());
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! For tests: worlds to draw, and screens to compare.
 
+pub(crate) mod pty;
 pub(crate) mod screen;
 pub(crate) mod world;
 

@@ -190,6 +190,11 @@ pub(crate) trait View {
     /// Draws it; what is chosen may be out of range, because the data goes on.
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen);
 
+    /// Rows of its lists that had no room when it was last drawn.
+    fn hidden_rows(&self) -> u64 {
+        0
+    }
+
     /// Whether the user types text: then letters are no commands.
     fn is_typing(&self) -> bool {
         false

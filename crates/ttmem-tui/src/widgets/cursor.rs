@@ -78,6 +78,11 @@ impl Cursor {
         (self.row, self.top, self.rows) = (0, 0, 0);
     }
 
+    /// Rows that were not on the screen when it was last drawn.
+    pub(crate) fn hidden(&self) -> u64 {
+        self.rows.saturating_sub(self.page())
+    }
+
     /// Rows that were on the screen when it was last drawn.
     pub(crate) fn page(&self) -> u64 {
         u64::from(self.area.height.saturating_sub(1))

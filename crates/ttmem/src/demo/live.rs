@@ -12,7 +12,8 @@ use ttmem_tui::{Companion, CompanionLine};
 
 /// Shows a scenario until it ends or the user wants it to.
 ///
-/// A scenario that ends while the user looks around leaves the screen to the user.
+/// A scenario that has ended leaves its last state on the screen until the user leaves; at a planted
+/// failure it waits.
 pub(super) fn show(
     options: &PlayOptions,
     player: &Player,
@@ -36,7 +37,7 @@ struct Playing<'a> {
     about: &'a str,
     player: &'a Player,
     stop_reasons: &'a Receiver<StopReason>,
-    /// The first stop_reasons, which is all there is.
+    /// The first reason, which is all there is.
     stopped: Cell<Option<StopReason>>,
 }
 
@@ -53,7 +54,9 @@ impl Companion for Playing<'_> {
     fn lines(&self) -> Vec<CompanionLine> {
         let progress = self.player.progress();
         let doing = if self.stopped() == Some(StopReason::Ended) {
-            "the scenario has ended, q shows its report".to_owned()
+            "ended; q shows the report".to_owned()
+        } else if progress.held {
+            "stopped at the failure; c continues, q shows the report".to_owned()
         } else {
             doing(&progress)
         };
@@ -77,6 +80,18 @@ impl Companion for Playing<'_> {
 
     fn must_leave(&self) -> bool {
         self.stopped() == Some(StopReason::Interrupted)
+    }
+
+    fn stays(&self) -> bool {
+        true
+    }
+
+    fn is_held(&self) -> bool {
+        self.player.progress().held
+    }
+
+    fn go_on(&self) {
+        self.player.go_on();
     }
 }
 

@@ -335,6 +335,10 @@ impl View for Leaks {
         }
     }
 
+    fn hidden_rows(&self) -> u64 {
+        self.cursor.hidden()
+    }
+
     fn is_typing(&self) -> bool {
         let opened = self.opened.as_ref();
         opened.is_some_and(|opened| opened.list.is_typing())

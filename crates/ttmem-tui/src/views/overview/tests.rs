@@ -84,7 +84,6 @@ fn a_server_that_is_gone_is_named_with_its_reason() {
     let now = Instant::now();
     let mut data = Data::new("ttmem.sock", std::time::Duration::from_secs(1), now);
     data.link = crate::data::Link::Down {
-        since: now,
         reason: "connection refused\u{1b}[2J".to_owned(),
     };
     let screen = drawn(

@@ -330,6 +330,10 @@ impl View for Processes {
         }
     }
 
+    fn hidden_rows(&self) -> u64 {
+        self.list.cursor.hidden()
+    }
+
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }

@@ -35,6 +35,7 @@ pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ComputeL1,
     ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh, PagesView, Peak,
-    PeakSet, Released, Totals, config_ring, peak_composition as peak, program, totals,
+    PeakSet, Released, Totals, config_ring, last_replays, peak_composition as peak, program,
+    totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

@@ -1,12 +1,13 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
-use crate::device::Device;
+use crate::device::{Device, DeviceKey};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
 use std::sync::Arc;
 use ttmem_account::{
-    AccountFacts, AccountRows, Anomalies, Marks, PagesView, Released, ResidentProgram, residents,
+    AccountFacts, AccountRows, Anomalies, Marks, PagesView, Released, ResidentProgram, Totals,
+    residents,
 };
 use ttmem_event::{CoreSet, CoreType};
 
@@ -140,11 +141,19 @@ pub struct DepartedView {
     pub inherited_frees: u64,
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
+    /// What it had on each device at its end, and its peaks there.
+    pub devices: Vec<(DeviceKey, Totals)>,
 }
 
 impl DepartedView {
-    pub(crate) fn new(facts: &ProcessFacts, account: &AccountFacts, exit: Exit) -> Self {
+    pub(crate) fn new(
+        facts: &ProcessFacts,
+        account: &AccountFacts,
+        devices: Vec<(DeviceKey, Totals)>,
+        exit: Exit,
+    ) -> Self {
         Self {
+            devices,
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

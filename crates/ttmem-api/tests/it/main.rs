@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbRow, CbUsage,
-    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, KernelKind, KernelRow,
-    KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage, Process,
-    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, HostProcess, KernelKind,
+    KernelRow, KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage,
+    Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -91,6 +91,7 @@ fn device() -> Device {
         caches: CacheCounts::default(),
         dispatches: 0,
         trace_replays: 0,
+        cb_headroom_bytes: Some(-1),
         allocators: vec![AllocatorUsage {
             pid: Some(2),
             instance: None,
@@ -145,8 +146,15 @@ fn process() -> Process {
             cbs: 1,
             kernels: 1,
             bytes: 1,
+            buffer_bytes: 1,
             time: TIME,
             reason: "died".into(),
+        }),
+        host: Some(HostProcess {
+            command: Some("python3 model.py".into()),
+            user: Some("maria".into()),
+            parent: Some(1),
+            rss_bytes: Some(1),
         }),
     }
 }

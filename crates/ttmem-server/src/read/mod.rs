@@ -12,6 +12,7 @@ mod connection;
 mod device;
 mod geometry_cache;
 mod handlers;
+mod host;
 mod http;
 mod l1map;
 mod limits;

@@ -26,6 +26,8 @@ pub struct OnceOptions {
     /// Columns, and rows; without a number of rows as many as the view has something for.
     pub size: (u16, Option<u16>),
     pub unicode: bool,
+    /// The documents of the view as JSON, instead of its text.
+    pub json: bool,
 }
 
 /// A frame of a view, as lines of text.
@@ -66,6 +68,9 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
         fetch_all(client, &documents, |update| take(&mut app, update))?;
         canvas.reset();
         app.draw_alone(&mut canvas, Instant::now());
+    }
+    if options.json {
+        return Ok(format!("{:#}\n", app.exported()));
     }
     let text = lines(&canvas);
     Ok(text.trim_end().to_owned() + "\n")

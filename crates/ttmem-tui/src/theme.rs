@@ -214,6 +214,20 @@ impl Theme {
         }
     }
 
+    /// Text on a cell of a heat map: black on what is bright, white on what is dark.
+    pub(crate) fn readable(self, heat: Style) -> Style {
+        let bright = HEAT[4..].iter().zip(&HEAT_PALETTE[4..]);
+        let is_bright = bright.into_iter().any(|((red, green, blue), index)| {
+            heat.bg == Some(Color::Rgb(*red, *green, *blue))
+                || heat.bg == Some(Color::Indexed(*index))
+        });
+        match heat.bg {
+            None => heat,
+            Some(_) if is_bright => heat.fg(Color::Black),
+            Some(_) => heat.fg(Color::White),
+        }
+    }
+
     pub(crate) const fn border(self) -> border::Set<'static> {
         self.pick(border::ROUNDED, ASCII_BORDER)
     }

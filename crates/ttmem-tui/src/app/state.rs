@@ -7,6 +7,7 @@ use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
 use crate::views::help::Help;
+use crate::views::problems;
 use crate::views::{Chosen, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
@@ -118,10 +119,16 @@ impl App {
         self.changed = false;
         self.data.now = now;
         let canvas = &mut Canvas::new(buffer, self.theme);
-        self.parts = Parts::of(canvas.area, companion.len());
+        let problem = problems::line(&self.data);
+        self.parts = Parts::of(canvas.area, problem.is_some(), companion.len());
         self.too_small = self.parts.is_none();
         match self.parts {
-            Some(parts) => self.draw_parts(canvas, &parts, companion),
+            Some(parts) => {
+                self.draw_parts(canvas, &parts, companion);
+                if let Some(problem) = &problem {
+                    frame::draw_problem(canvas, parts.problem, problem);
+                }
+            }
             None => frame::draw_too_small(canvas),
         }
         self.theme.ascii(canvas);
@@ -143,8 +150,13 @@ impl App {
         let canvas = &mut Canvas::new(buffer, self.theme);
         let area = canvas.area;
         frame::draw_facts(canvas, row_of(area, 0), &self.data);
+        let problem = problems::line(&self.data);
+        if let Some(problem) = &problem {
+            frame::draw_problem(canvas, row_of(area, 1), problem);
+        }
+        let above = 1 + u16::from(problem.is_some());
         let view = &mut self.views[self.tab as usize];
-        view.draw(canvas, below(area, 1), &self.data, &self.chosen);
+        view.draw(canvas, below(area, above), &self.data, &self.chosen);
         self.theme.ascii(canvas);
     }
 
@@ -199,6 +211,7 @@ impl App {
                 self.refreshes += u64::from(!self.data.paused);
             }
             Key::Char('m') => self.marks += 1,
+            Key::Char('x') => self.export(),
             Key::Char('+' | '=') => self.step_interval(false),
             Key::Char('-') => self.step_interval(true),
             Key::Char(digit) => {
@@ -254,6 +267,19 @@ impl App {
     fn go(&mut self, tab: Tab) {
         self.before.clear();
         self.tab = tab;
+    }
+
+    fn export(&mut self) {
+        let notice = match crate::export::write(self.tab, &self.data) {
+            Ok(path) => format!("written to {}", path.display()),
+            Err(error) => format!("nothing written: {error}"),
+        };
+        self.data.apply(Update::Notice(notice), Instant::now());
+    }
+
+    /// The documents of the view, as JSON.
+    pub(crate) fn exported(&self) -> serde_json::Value {
+        crate::export::json(self.tab, &self.data)
     }
 
     fn go_back(&mut self) {

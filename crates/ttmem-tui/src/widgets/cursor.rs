@@ -40,6 +40,13 @@ impl Cursor {
         row.is_some()
     }
 
+    /// The column of a click on the heading, and how wide the list is.
+    pub(crate) fn heading_at(&self, pointer: Pointer) -> Option<(u16, u16)> {
+        let inside = self.area.contains((pointer.column, pointer.row).into());
+        let is_heading = inside && pointer.row == self.area.y;
+        is_heading.then(|| (pointer.column - self.area.x, self.area.width))
+    }
+
     /// Keeps it inside a list of so many rows, which is drawn into an area below a heading.
     pub(crate) fn keep_inside(&mut self, area: Rect, rows: u64) {
         self.area = area;

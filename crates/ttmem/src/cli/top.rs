@@ -23,6 +23,10 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) once: bool,
 
+    /// Print what the view is drawn from once, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// How many colours the terminal has; text has none.
     #[arg(
         long,

@@ -33,12 +33,13 @@ pub(super) fn run(
 ) -> Result<()> {
     let address = client.server().to_string();
     let (theme, asks_background) = theme(options.theme);
-    if options.once || terminal_obstacle().is_some() {
+    if options.once || options.json || terminal_obstacle().is_some() {
         let options = OnceOptions {
             address,
             tab: options.view,
             size: text_size(),
             unicode: theme.unicode(),
+            json: options.json,
         };
         let text = patiently(|| ttmem_tui::once(&client, &options))?;
         output.print(&text)?;

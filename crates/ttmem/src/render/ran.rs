@@ -5,8 +5,9 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{LeakCandidates, Process, Released};
+use ttmem_api::{LeakCandidates, Process};
 use ttmem_tui::format::{bytes, count, counted, counted_as};
+use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
 
 /// Buffers that are alike: class, bytes of all, how many of which size, operation.
@@ -68,7 +69,7 @@ impl Page<'_, Report> {
         text.push_str(&format!("{tracked} tracked\n"));
         if !ran.own_server {
             let server = format!(
-                "The server on {} has other users: peaks are of all processes since it started.",
+                "The server on {} has other users: peaks are of one process of this run, END is of all.",
                 ran.socket.display()
             );
             text.push_str(&self.paint.detail(&sentence("", &server, self.width)));
@@ -138,7 +139,7 @@ impl Page<'_, Report> {
             let buffers = counted(leaks.buffers, "buffer");
             format!("{buffers}, {}", bytes(leaks.bytes))
         };
-        let mut text = format!("\nstill held at close: {}\n", held(&report.leak_candidates));
+        let mut text = format!("\nheld after close: {}\n", held(&report.leak_candidates));
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
@@ -151,8 +152,9 @@ impl Page<'_, Report> {
             (released.bytes > 0).then_some((process, released))
         });
         for (process, released) in released {
-            let given = format!("ended ({}) with {}", released.reason, held_at_end(released));
-            text.push_str(&self.of_process(process, &given));
+            let programs = labels::programs_at_exit(released).unwrap_or_default();
+            let given = format!("{} {programs}", labels::held_at_exit(released));
+            text.push_str(&self.of_process(process, given.trim_end()));
         }
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
         if running > 0 {
@@ -189,7 +191,7 @@ impl Page<'_, Report> {
         ] {
             if let Some(size_bytes) = size_bytes {
                 let size = bytes(size_bytes);
-                text.push_str(&format!("enough for this: {name}={size_bytes} ({size})\n"));
+                text.push_str(&format!("to use: {name}={size_bytes} ({size})\n"));
             }
         }
         text
@@ -223,7 +225,7 @@ impl Page<'_, Report> {
             return String::new();
         }
         let line = format!(
-            "{} ended too soon to tell whether of this run",
+            "{} ended too soon to know whether of this run",
             counted_as(unknown, "process", "processes")
         );
         self.paint.warning(&sentence("", &line, self.width))
@@ -242,18 +244,4 @@ impl Page<'_, Report> {
         text.push_str(&self.unknown());
         text
     }
-}
-
-/// What a process had when it ended; the bytes are those of all of it.
-fn held_at_end(released: &Released) -> String {
-    let mut parts = vec![counted(released.buffers, "buffer")];
-    for (number, noun) in [
-        (released.cbs, "circular buffer"),
-        (released.kernels, "kernel"),
-    ] {
-        if number > 0 {
-            parts.push(counted(number, noun));
-        }
-    }
-    format!("{}: {}", parts.join(", "), bytes(released.bytes))
 }

@@ -108,6 +108,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         cbs: 0,
         kernels: 2,
         bytes: 3 << 20,
+        buffer_bytes: 3 << 20,
         time: Timestamp::from_unix_nanos(0),
         reason: "died".into(),
     });
@@ -123,9 +124,9 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     for line in [
         "ttmem: python model.py ended with code 0 after 12.3 s",
         "2 processes tracked",
-        "still held at close: 2 buffers, 4.0 KiB",
+        "held after close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
-        "  pid 200 python: ended (died) with 3 buffers, 2 kernels: 3.0 MiB",
+        "  pid 200 python: died, held at exit 3 buffers: 3.0 MiB",
         "still running: 1 process, no longer tracked",
         "anomalies 0, lost 7 events, elided 0 events",
     ] {
@@ -134,7 +135,10 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     assert!(!text.contains("other users"), "{text}");
     report.ran.own_server = false;
     let text = render::ran(&report, PLAIN);
-    assert!(text.contains("other users: peaks are of all"), "{text}");
+    assert!(
+        text.contains("other users: peaks are of one process"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
     assert!(text.starts_with("ttmem: python model.py"), "{text}");
     assert!(text.contains('…'), "a long command is cut\n{text}");
     // A process that is the only one needs no line of its own.
-    assert!(text.contains("still held at close: 2 buffers, 4.0 KiB\n"));
+    assert!(text.contains("held after close: 2 buffers, 4.0 KiB\n"));
     assert!(!text.contains("pid 100"), "{text}");
     assert!(text.contains("\nEND: nothing is held\n"), "{text}");
     assert!(text.contains("\nof        3.0 GiB\n"), "{text}");

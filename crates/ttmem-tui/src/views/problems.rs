@@ -189,7 +189,7 @@ fn left(process: &Process) -> Option<Problem> {
     (leaks.buffers > 0 && is_live).then(|| {
         let buffers = counted(leaks.buffers, "buffer");
         let text = format!(
-            "{} still holds {buffers} of devices that it closed, {}",
+            "{} closed its devices with {buffers} left, {}",
             name(process),
             bytes(leaks.bytes)
         );

@@ -53,12 +53,14 @@ impl Playing<'_> {
 impl Companion for Playing<'_> {
     fn lines(&self) -> Vec<CompanionLine> {
         let progress = self.player.progress();
-        let doing = if self.stopped() == Some(StopReason::Ended) {
-            "ended; q shows the report".to_owned()
+        // What the user can do comes first: a narrow screen cuts the end.
+        let first = if self.stopped() == Some(StopReason::Ended) {
+            format!("ended; q shows the report ({})", self.title)
         } else if progress.held {
-            "stopped at the failure; c continues, q shows the report".to_owned()
+            let keys = "c continues, q shows the report";
+            format!("stopped at the failure; {keys} ({})", self.title)
         } else {
-            doing(&progress)
+            format!("{}: {}", self.title, doing(&progress))
         };
         let second = match &progress.failure {
             // The latest one: the report at the end has them all.
@@ -71,7 +73,7 @@ impl Companion for Playing<'_> {
             },
             None => line(self.about.to_owned()),
         };
-        vec![line(format!("{}: {doing}", self.title)), second]
+        vec![line(first), second]
     }
 
     fn is_over(&self) -> bool {
